@@ -1,0 +1,31 @@
+"""Built-in nodes. This module holds only their names: each one is imported when a pipeline first uses it."""
+
+from __future__ import annotations
+
+__all__ = ["ALIASES", "BUILTIN"]
+
+BUILTIN: dict[str, str] = {
+    "webhook": "rrext.nodes.sources:WebhookNode",
+    "chat": "rrext.nodes.sources:ChatNode",
+    "dropper": "rrext.nodes.sources:DropperNode",
+    "tools": "rrext.nodes.sources:ToolsNode",
+    "response": "rrext.nodes.response:ResponseNode",
+    "response_text": "rrext.nodes.response:ResponseTextNode",
+    "response_table": "rrext.nodes.response:ResponseTableNode",
+    "response_documents": "rrext.nodes.response:ResponseDocumentsNode",
+    "response_questions": "rrext.nodes.response:ResponseQuestionsNode",
+    "response_answers": "rrext.nodes.response:ResponseAnswersNode",
+    "response_image": "rrext.nodes.response:ResponseImageNode",
+    "response_audio": "rrext.nodes.response:ResponseAudioNode",
+    "response_video": "rrext.nodes.response:ResponseVideoNode",
+    "prompt": "rrext.nodes.prompt:PromptNode",
+    "question": "rrext.nodes.prompt:QuestionNode",
+    "memory_internal": "rrext.nodes.memory:MemoryNode",
+    "tool_filesystem": "rrext.nodes.filesystem:FilesystemNode",
+    "tool_python": "rrext.nodes.python:PythonNode",
+    "llm_scripted": "rrext.nodes.scripted:ScriptedNode",
+}
+"""Provider name → where its class is, as `module:Class`."""
+
+ALIASES: dict[str, str] = {}
+"""Older provider name → the name in `BUILTIN` that it means."""
