@@ -1,0 +1,97 @@
+"""The gate of one pipe: requests take effect in arrival order; `write` and `close` alone, tool calls together."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["Gate", "Pass"]
+
+
+class Pass:
+    """A turn at the gate: inside, waiting, or gone. `release` may be called in any state."""
+
+    __slots__ = ("_gate", "_wake", "exclusive", "granted")
+
+    def __init__(self, gate: Gate, exclusive: bool) -> None:
+        self._gate: Gate | None = gate
+        self.exclusive = exclusive
+        self.granted = False
+        self._wake: Callable[[], None] | None = None
+
+    def when_granted(self, wake: Callable[[], None]) -> bool:
+        """False if inside already; else True, and `wake` runs once, in the thread that made room."""
+        gate = self._gate
+        if gate is None:
+            raise RuntimeError("a pass that was given back cannot be waited for")
+        with gate.lock:
+            if self.granted:
+                return False
+            self._wake = wake
+            return True
+
+    def release(self) -> None:
+        """Leave the gate or the line before it."""
+        gate = self._gate
+        if gate is not None:
+            gate.leave(self)
+
+    def __repr__(self) -> str:
+        state = "gone" if self._gate is None else "inside" if self.granted else "waiting"
+        return f"<Pass {'exclusive' if self.exclusive else 'shared'} {state}>"
+
+
+class Gate:
+    """A fair lock with shared and exclusive passes; nobody overtakes."""
+
+    __slots__ = ("_inside", "_line", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._inside: set[Pass] = set()
+        self._line: deque[Pass] = deque()
+
+    def enter(self, exclusive: bool) -> Pass:
+        """A pass, granted at once if nobody is in the way."""
+        turn = Pass(self, exclusive)
+        with self.lock:
+            self._line.append(turn)
+            self._admit()  # at most the newcomer can be admitted here, and it has nobody to wake
+        return turn
+
+    def leave(self, turn: Pass) -> None:
+        """What `Pass.release` calls."""
+        with self.lock:
+            if turn._gate is None:
+                return
+            turn._gate = None
+            if turn.granted:
+                self._inside.discard(turn)
+            else:
+                self._line.remove(turn)
+            wakes = self._admit()
+        for wake in wakes:
+            wake()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is inside or waits."""
+        return not self._inside and not self._line
+
+    def _admit(self) -> list[Callable[[], None]]:
+        wakes: list[Callable[[], None]] = []
+        while self._line:
+            first = self._line[0]
+            if self._inside and (first.exclusive or next(iter(self._inside)).exclusive):
+                break
+            self._line.popleft()
+            self._inside.add(first)
+            first.granted = True
+            if first._wake is not None:
+                wakes.append(first._wake)
+                first._wake = None
+        return wakes
+
+    def __repr__(self) -> str:
+        return f"<Gate inside={len(self._inside)} waiting={len(self._line)}>"

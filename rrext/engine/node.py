@@ -1,0 +1,127 @@
+"""What a node author writes: `Node`, and the `Entry` that an object carries through a pipe."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Mapping
+from typing import Any, ClassVar
+
+from rrext.tools.registry import ToolRegistry, collect_tools
+
+__all__ = ["Entry", "Node"]
+
+
+class Entry:
+    """One object on its way through a pipe: what the client said of it, and the result that the nodes build.
+
+    `name`, `path`, `mime_type`, `size` and `metadata` come from `open`. `object_id` is a uuid5 of the name.
+    """
+
+    __slots__ = ("mime_type", "metadata", "name", "object_id", "path", "result", "result_types", "size")
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        path: str = "",
+        mime_type: str = "application/octet-stream",
+        size: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name or str(uuid.uuid4())
+        self.path = path
+        self.mime_type = mime_type
+        self.size = size
+        self.metadata: dict[str, Any] = dict(metadata) if metadata else {}
+        self.object_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"null://Stream/{self.name}"))
+        self.result_types: dict[str, str] = {}
+        self.result: dict[str, list[Any]] = {}
+
+    def respond(self, key: str, lane: str, value: Any) -> None:
+        """Append a value to the list `key` of the result; `result_types[key]` names its lane."""
+        self.result_types.setdefault(key, lane)
+        self.result.setdefault(key, []).append(value)
+
+    def body(self) -> dict[str, Any]:
+        """The result body of `close`, as the RocketRide client reads it."""
+        body: dict[str, Any] = {"name": self.name, "path": self.path, "objectId": self.object_id}
+        if self.result_types:
+            body["result_types"] = dict(self.result_types)
+            body.update(self.result)
+        if self.metadata:
+            body["metadata"] = dict(self.metadata)
+        return body
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.name!r} {self.mime_type}>"
+
+
+class Node:
+    """A step of a pipeline, and the owner of tools.
+
+    A node object belongs to one pipe: `open(entry)` begins an object, `write_<lane>(payload)` receives data,
+    `closing()` sends on what was collected, `close()` ends. Each may be `def` (it runs where it may block) or
+    `async def`, and each may ask for a `ToolContext`. What all objects of a loaded pipeline share — clients,
+    models, connections — is made once by `setup` and is `self.shared`.
+    """
+
+    provider: ClassVar[str] = ""
+    """The name that pipeline files use. A class without one is a base class."""
+    title: ClassVar[str] = ""
+    """A few words for people; the class's name if empty."""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Other provider names that mean this node."""
+    lanes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Lane in → lanes out. A source offers its lanes under `_source`."""
+    class_types: ClassVar[tuple[str, ...]] = ()
+    """The kinds of control binding that this node serves; a node with tools always serves `tool`."""
+    invoke: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """What this node wants bound to it by control: class type → `{description, min, max}`."""
+    capabilities: ClassVar[tuple[str, ...]] = ()
+    """RocketRide's capability words, for editors."""
+    profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Named sets of config defaults."""
+    default_profile: ClassVar[str | None] = None
+    """The profile whose defaults hold when a component names none."""
+    accepts: ClassVar[tuple[str, ...]] = ()
+    """Of a source: the client calls that make sense, `send` and `chat`."""
+    Config: ClassVar[type | None] = None
+    """The node's settings: attrs, a dataclass or plain annotations. None: any settings, as a dict."""
+
+    tools: ClassVar[ToolRegistry]
+    """The tools of this class, inherited ones included."""
+
+    node_id: str = ""
+    config: Any = None
+    shared: Any = None
+    _link: Any = None  # set by the engine: where `emit` goes
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.tools = collect_tools(cls)
+
+    @classmethod
+    def is_source(cls) -> bool:
+        """Whether pipelines begin at this node."""
+        return "_source" in cls.lanes or "source" in cls.class_types
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Why no tool of this class can run on this machine, or None; the text names the install line."""
+        return None
+
+    def emit(self, lane: str, value: Any) -> Awaitable[None] | None:
+        """Send a payload to every node that listens to this one on `lane`.
+
+        In a `def` method it returns when the receivers have, or raises what they raised. In an `async def` method
+        it must be awaited. Raises `ValueError` for a lane that the class does not declare.
+        """
+        if self._link is None:
+            raise RuntimeError(f"{type(self).__name__} is in no pipe: emit() works while an object is open")
+        return self._link.emit(lane, value)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.node_id or 'unbound'}>"
+
+
+Node.tools = collect_tools(Node)

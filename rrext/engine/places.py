@@ -1,0 +1,111 @@
+"""Places: a fair limit whose holders are handed on in the order of asking.
+
+Two limits of a task are made of it: pipes (open or borrowed) and running sync calls. Deciding never blocks and never
+awaits; whoever waits says what to do when its turn comes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["Place", "Places"]
+
+
+class Place:
+    """A place that is held, waited for, or given back. `release` may be called in any of these states, once or often."""
+
+    __slots__ = ("_granted", "_places", "_wake")
+
+    def __init__(self, places: Places, granted: bool) -> None:
+        self._places: Places | None = places
+        self._granted = granted
+        self._wake: Callable[[], None] | None = None
+
+    @property
+    def granted(self) -> bool:
+        """Whether the place is held now."""
+        return self._granted
+
+    def when_granted(self, wake: Callable[[], None]) -> bool:
+        """False if the place is held already; else True, and `wake` runs once, in the thread that gives it back."""
+        places = self._places
+        if places is None:
+            raise RuntimeError("a place that was given back cannot be waited for")
+        with places.lock:
+            if self._granted:
+                return False
+            self._wake = wake
+            return True
+
+    def release(self) -> None:
+        """Give the place back, or leave the line."""
+        places = self._places
+        if places is not None:
+            places.give_back(self)
+
+    def __repr__(self) -> str:
+        state = "released" if self._places is None else "held" if self._granted else "waiting"
+        return f"<Place {state}>"
+
+
+class Places:
+    """`limit` places; who asks when none is free waits in line, first come, first served."""
+
+    __slots__ = ("_line", "_used", "limit", "lock")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.lock = threading.Lock()
+        self._used = 0
+        self._line: deque[Place] = deque()
+
+    def take(self) -> Place:
+        """A place: held at once if one is free and nobody waits, else in line."""
+        with self.lock:
+            if self._used < self.limit and not self._line:
+                self._used += 1
+                return Place(self, True)
+            place = Place(self, False)
+            self._line.append(place)
+            return place
+
+    def take_now(self) -> Place | None:
+        """A place if one is free and nobody waits, else None."""
+        with self.lock:
+            if self._used < self.limit and not self._line:
+                self._used += 1
+                return Place(self, True)
+            return None
+
+    def give_back(self, place: Place) -> None:
+        """What `Place.release` calls."""
+        with self.lock:
+            if place._places is None:
+                return
+            place._places = None
+            if not place._granted:
+                self._line.remove(place)
+                return
+            if not self._line:
+                self._used -= 1
+                return
+            heir = self._line.popleft()
+            heir._granted = True
+            wake, heir._wake = heir._wake, None
+        if wake is not None:
+            wake()
+
+    @property
+    def used(self) -> int:
+        """Places held now."""
+        return self._used
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in line."""
+        return len(self._line)
+
+    def __repr__(self) -> str:
+        return f"<Places {self._used}/{self.limit} waiting={len(self._line)}>"

@@ -1,0 +1,85 @@
+"""Every limit of rrext: its name, its default and its reason. Nothing else in the code holds such a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["DEFAULTS", "Limits"]
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of one server, as `initialize` reports them. Sizes are bytes, times are seconds."""
+
+    # wire
+    max_header: int = 8 * KIB
+    """A header block; what people send is under 100 bytes (h11 allows 16 KiB for whole HTTP heads)."""
+    max_frame: int = 16 * MIB
+    """A body that is received; larger ones are skipped and answered. `--max-frame`."""
+    max_length: int = 4 * GIB
+    """An announced length beyond this is no length: skipping it could take for ever."""
+    id_recovery: int = 4 * KIB
+    """How much of an unreadable body is searched for its id."""
+    # answers
+    max_result: int = 16 * MIB
+    """An encoded result; what it would cost the peer is his to refuse, what it costs us is ours."""
+    max_error_text: int = 4 * KIB
+    """Characters of an error message that is not ours (an exception's text); longer ones are cut, and say so."""
+    max_errors: int = 100
+    """Problems listed in one `invalid_arguments`."""
+    all_errors_input: int = 64 * KIB
+    """Input up to this size is searched for all its problems; beyond, the first one is named."""
+    # requests
+    max_inflight: int = 4096
+    """`open` and `tool` requests of one connection that are not answered yet."""
+    max_inflight_bytes: int = 64 * MIB
+    """Request bytes that wait for their turn before reading pauses."""
+    outbox_bytes: int = 8 * MIB
+    """Answers that wait for a slow reader before no new call starts."""
+    max_timeout: float = 3600.0
+    """The longest deadline that a caller may ask for."""
+    progress_text: int = KIB
+    """Characters of a progress message."""
+    # pipes and calls
+    threads: int = 64
+    """Pipes per task, open or borrowed; also, apart from that, running sync calls per task. `--threads`."""
+    pipe_idle: float = 60.0
+    """Idle time after which a pipe is reclaimed. `--pipe-idle`."""
+    expired_pipes: int = 4096
+    """Reclaimed pipes that are remembered, so that their owner reads `pipe_expired`."""
+    call_depth: int = 8
+    """Tools that call tools that call tools."""
+    # pipeline files
+    max_pipeline: int = 8 * MIB
+    """A pipeline file; real ones are under 100 KiB."""
+    max_components: int = 10_000
+    """Components of one pipeline; 500 is already large for a person."""
+    max_problems: int = 1000
+    """Problems reported of one pipeline."""
+    # life
+    drain: float = 5.0
+    """How long running calls may go on after `shutdown`, `disconnect` or SIGTERM. `--drain`."""
+    eof_grace: float = 1.5
+    """How long requests already read may go on after the peer closed stdin."""
+    parent_poll: float = 0.5
+    """How often the parent process is looked for."""
+    quick: float = 0.001
+    """A sync tool that stays longer on the reading thread loses it to another."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The limits as `initialize` sends them, in camel case."""
+        return {camel(name): getattr(self, name) for name in self.__struct_fields__}
+
+
+def camel(name: str) -> str:
+    """`max_frame` → `maxFrame`."""
+    head, *tail = name.split("_")
+    return head + "".join(word.capitalize() for word in tail)
+
+
+DEFAULTS = Limits()
