@@ -72,19 +72,15 @@ class _Worker:
 class OwnThread:
     """One thread that runs its jobs in order: for libraries that are bound to the thread which made them."""
 
-    __slots__ = ("_ident", "_jobs", "_name")
+    __slots__ = ("_ident", "_jobs")
 
     def __init__(self, name: str) -> None:
-        self._name = name
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._ident: int | None = None
+        threading.Thread(target=self._main, name=name, daemon=True).start()
 
     def run(self, job: Job) -> None:
         """Run `job` on the thread, after those before it."""
-        if self._ident is None:
-            thread = threading.Thread(target=self._main, name=self._name, daemon=True)
-            self._ident = -1
-            thread.start()
         self._jobs.put(job)
 
     @property

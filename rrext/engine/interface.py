@@ -1,0 +1,255 @@
+"""The engine as its callers see it: operations of plain data in, one answer each out.
+
+Nothing here names a node or a pipe object, so the same operations can go to a worker process or another machine. An
+operation's fields are the arguments of the command of the same name (protocol.md); a face decodes them and calls
+`Engine.start`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from rrext.errors import RrextError
+
+__all__ = [
+    "ANONYMOUS",
+    "Answer",
+    "Caller",
+    "Close",
+    "Engine",
+    "Execute",
+    "ListTasks",
+    "ListTools",
+    "Open",
+    "Operation",
+    "Services",
+    "TaskStatus",
+    "Terminate",
+    "Tool",
+    "Validate",
+    "Write",
+]
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it."""
+
+    connection_id: str = "local"
+    user_id: str | None = None
+    space_id: str | None = None
+    trusted: bool = True
+
+
+ANONYMOUS = Caller()
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """What all operations may carry. `timeout` is in seconds from receipt."""
+
+    token: str | None = None
+    timeout: float | None = None
+    meta: Any = msgspec.field(name="_meta", default=None)
+
+
+class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Call one tool. An empty `node_id` asks every node in chain order. → `{result}`"""
+
+    tool: str
+    node_id: str | None = None
+    input: Any = None
+    pipe_id: int | None = msgspec.field(name="pipe_id", default=None)
+    progress: bool | None = None
+    stream: bool | None = None
+
+
+class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
+    """The tools that this caller may call now. → `{tools}`"""
+
+    node_id: str | None = None
+
+
+class Open(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Open a pipe for one object. → `{pipe_id}`"""
+
+    object: dict[str, Any] | None = None
+    mime_type: str | None = None
+    provider: str | None = None
+
+
+class Write(Operation, frozen=True, kw_only=True):
+    """Write to a pipe: exactly one of text, base64 text and (outside of JSON) raw bytes. → `{}`"""
+
+    pipe_id: int
+    data: str | None = None
+    data_base64: str | None = None
+
+
+class Close(Operation, frozen=True, kw_only=True):
+    """End the object and free its pipe. → the result body"""
+
+    pipe_id: int
+
+
+class Execute(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Load a pipeline and keep it running. → `{id, token, publicToken, projectId, source, provider}`"""
+
+    pipeline: dict[str, Any]
+    source: str | None = None
+    threads: int | None = None
+    ttl: float | None = None
+    use_existing: bool | None = None
+    env: dict[str, str] | None = None
+    name: str | None = None
+    args: list[Any] | None = None
+    pipeline_trace_level: str | None = None
+
+
+class Terminate(Operation, frozen=True, kw_only=True):
+    """Stop a pipeline: its calls are cancelled, its pipes freed, its shared state closed. → `{}`"""
+
+
+class Validate(Operation, frozen=True, kw_only=True):
+    """All problems of a pipeline, which is not loaded. → `{pipeline, errors, warnings, problems}`"""
+
+    pipeline: dict[str, Any]
+    source: str | None = None
+
+
+class Services(Operation, frozen=True, kw_only=True):
+    """The catalog of nodes, or one of them. → `{services}` or the definition"""
+
+    service: str | None = None
+
+
+class ListTasks(Operation, frozen=True, kw_only=True):
+    """The pipelines that run. → `{tasks}`"""
+
+
+class TaskStatus(Operation, frozen=True, kw_only=True):
+    """How one pipeline is doing. → the status object"""
+
+
+class Answer(Protocol):
+    """Where a call's one answer goes. Methods may be called from any thread."""
+
+    def succeed(self, body: bytes, tail: bytes | None = None) -> None:
+        """The operation's body as an encoded JSON object; `tail` is a result that is itself bytes."""
+        ...
+
+    def fail(self, error: RrextError) -> None:
+        """The operation's failure."""
+        ...
+
+
+class Feed(Protocol):
+    """Where a call's progress and chunks go while it runs. Methods may be called from any thread but the loop's."""
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None:
+        """The latest progress; earlier ones that were not sent yet may be dropped."""
+        ...
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        """One chunk, encoded; never dropped."""
+        ...
+
+    def wait_for_room(self) -> None:
+        """Block until chunks may be sent again. For worker threads."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until chunks may be sent again. For the event loop."""
+        ...
+
+
+class Call:
+    """One operation in flight. It is answered exactly once: who settles it first, answers.
+
+    `data` is a write's raw bytes. `stop` is set by the engine while there is something to stop.
+    """
+
+    __slots__ = ("_unsettled", "answer", "caller", "data", "feed", "operation", "received", "request_id", "stop", "token")
+
+    def __init__(
+        self,
+        operation: Operation,
+        answer: Answer,
+        *,
+        caller: Caller = ANONYMOUS,
+        request_id: int | str | None = None,
+        data: bytes | None = None,
+        feed: Feed | None = None,
+        received: float | None = None,
+    ) -> None:
+        self.operation = operation
+        self.answer = answer
+        self.caller = caller
+        self.request_id = request_id
+        self.data = data
+        self.feed = feed
+        self.received = received
+        self.stop: Callable[[str], None] | None = None
+        self._unsettled = [True]
+
+    @property
+    def settled(self) -> bool:
+        """Whether the answer was given."""
+        return not self._unsettled
+
+    def succeed(self, body: bytes, tail: bytes | None = None) -> bool:
+        """Answer with a body; False if it was answered before."""
+        if not self.claim():
+            return False
+        self.answer.succeed(body, tail)
+        return True
+
+    def fail(self, error: RrextError) -> bool:
+        """Answer with a failure; False if it was answered before."""
+        if not self.claim():
+            return False
+        self.answer.fail(error)
+        return True
+
+    def claim(self) -> bool:
+        """Become the one who answers; True for exactly one caller."""
+        try:
+            self._unsettled.pop()  # atomic, in every thread
+        except IndexError:
+            return False
+        return True
+
+    def cancel(self, reason: str, error: RrextError) -> bool:
+        """Answer with `error` now and stop what runs; False if it was answered before."""
+        if not self.fail(error):
+            return False
+        stop = self.stop
+        if stop is not None:
+            stop(reason)
+        return True
+
+    def __repr__(self) -> str:
+        state = "settled" if self.settled else "open"
+        return f"<Call {type(self.operation).__name__} {self.request_id} {state}>"
+
+
+class Engine:
+    """Runs operations. Subclasses implement `start`; the rest has sensible defaults."""
+
+    def start(self, call: Call) -> None:
+        """Begin the call; it is answered once, perhaps before this returns. On the event loop's thread; never blocks."""
+        raise NotImplementedError
+
+    def start_inline(self, call: Call) -> bool:
+        """Run the call to its end here, if it is known to be quick; False: not taken, nothing happened.
+
+        Called on a thread that may block, at most one at a time.
+        """
+        return False
+
+    def disconnect(self, connection_id: str) -> None:
+        """A connection is gone: its pipes are freed. The face has cancelled its calls before."""
+
+    async def aclose(self) -> None:
+        """Unload everything."""
