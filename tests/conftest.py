@@ -1,0 +1,44 @@
+"""What all tests share: the backend of async tests, hypothesis' bounds, and `--no-skips`."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+
+# A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data.
+hypothesis.settings.register_profile(
+    "rrext", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("rrext")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed test: nothing may be missing here")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The server runs on asyncio; what also runs on trio says so by overriding this fixture."""
+    return "asyncio"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    report = yield
+    return refuse_skip(item.config, report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector):
+    report = yield
+    return refuse_skip(collector.config, report)
+
+
+def refuse_skip(config: pytest.Config, report):
+    """With `--no-skips`, a skip becomes a failure that repeats its reason."""
+    if report.skipped and not hasattr(report, "wasxfail") and config.getoption("--no-skips"):
+        where = report.longrepr
+        reason = where[2] if isinstance(where, tuple) else str(where)
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was skipped, and --no-skips is given: {reason}"
+    return report

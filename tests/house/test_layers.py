@@ -1,0 +1,148 @@
+"""The picture of the rooms stays true: every module's imports are compared with one table.
+
+Imports inside functions and under `TYPE_CHECKING` count too: a room depends on what it names, not on when it loads it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "rrext"
+
+GROUND = {"errors", "limits", "clock", "workers"}
+ANYTHING = {"*"}
+
+ROOMS: dict[str, set[str]] = {
+    "errors": set(),
+    "limits": set(),
+    "clock": set(),
+    "workers": {"errors", "limits", "clock"},
+    "wire": GROUND,
+    "tools": GROUND,
+    "engine": GROUND | {"tools"},
+    "nodes": GROUND | {"tools", "engine", "package"},
+    "transports": GROUND,
+    "server": GROUND | {"wire", "tools", "engine", "transports", "package"},
+    "client": GROUND | {"wire", "transports", "package"},
+    "cli": ANYTHING,
+    "testing": ANYTHING,
+    "bridges": ANYTHING,
+    "package": ANYTHING,
+}
+"""Room → rooms that it may import. `package` is `rrext/__init__.py` itself, which loads its names on first use."""
+
+NODE_API = {"rrext.engine.node", "rrext.engine.lanes"}
+"""What a node may see of the engine; the pool and the pipes are none of its business."""
+
+FACES_ONLY = {"pygls", "lsprotocol", "websockets"}
+FORBIDDEN: dict[str, set[str]] = {
+    "wire": {"anyio", "asyncio", "concurrent", "selectors", "socket", "subprocess", "threading"},
+    "transports": {"json", "msgspec"},
+    "errors": {"anyio", "asyncio", "threading"},
+    "limits": {"anyio", "asyncio", "threading"},
+}
+"""Room → modules of others that it must never import, beside `FACES_ONLY`."""
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    """`rrext/wire/codec.py` → `rrext.wire.codec`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    """The room of a dotted name below `rrext`."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return "package"
+    return "cli" if parts[1] == "__main__" else parts[1]
+
+
+def imported(source: str, module: str, *, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) of every import in a module, wherever in it the import stands."""
+    base = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            start = ".".join(base[: len(base) - node.level + 1]) if node.level else ""
+            target = ".".join(filter(None, [start, node.module]))
+            for alias in node.names:
+                yield node.lineno, _resolve(target, alias.name)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+            if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+                yield node.lineno, node.args[0].value
+
+
+def _resolve(target: str, name: str) -> str:
+    """`from rrext import errors` imports a module, `from rrext import Node` does not."""
+    if not target.startswith("rrext"):
+        return target
+    path = ROOT.joinpath(*target.split("."), name)
+    return f"{target}.{name}" if path.with_suffix(".py").exists() or path.is_dir() else target
+
+
+def offences(source: str, module: str, *, is_package: bool = False) -> list[str]:
+    """What a module imports against the table, one line each."""
+    room = room_of(module)
+    may = ROOMS[room]
+    found = []
+    for line, name in imported(source, module, is_package=is_package):
+        top = name.split(".")[0]
+        if top != "rrext":
+            if top in FORBIDDEN.get(room, ()) or (top in FACES_ONLY and may != ANYTHING):
+                found.append(f"{module}, line {line}: {room} must never import {name}")
+            continue
+        other = room_of(name)
+        if may != ANYTHING and other != room and other not in may:
+            found.append(f"{module}, line {line}: {room} imports {name}, but may use only {', '.join(sorted(may)) or 'nothing'}")
+        elif room == "nodes" and other == "engine" and name not in NODE_API:
+            found.append(f"{module}, line {line}: a node imports {name}, but may use only {', '.join(sorted(NODE_API))}")
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=dotted)
+def test_a_module_imports_only_what_its_room_may_use(path: Path) -> None:
+    found = offences(path.read_text(encoding="utf-8"), dotted(path), is_package=path.name == "__init__.py")
+    assert not found, "\n".join(found)
+
+
+def test_every_module_stands_in_a_room_of_the_table() -> None:
+    strangers = {dotted(path) for path in modules() if room_of(dotted(path)) not in ROOMS}
+    assert not strangers, f"these modules belong to no room: {sorted(strangers)}"
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "named"),
+    [
+        ("rrext.wire.codec", "import rrext.tools.spec", "rrext.tools.spec"),
+        ("rrext.wire.codec", "def f():\n    from rrext.tools import spec", "rrext.tools"),
+        ("rrext.wire.codec", "from ..tools import spec", "rrext.tools"),
+        ("rrext.wire.codec", "if TYPE_CHECKING:\n    import asyncio.events", "asyncio.events"),
+        ("rrext.engine.pool", "import_module('rrext.server.session')", "rrext.server.session"),
+        ("rrext.client.client", "from rrext.engine.node import Node", "rrext.engine.node"),
+        ("rrext.nodes.prompt", "from rrext.engine.pool import Pool", "rrext.engine.pool"),
+        ("rrext.server.session", "import pygls.server", "pygls.server"),
+        ("rrext.transports.stdio", "import json", "json"),
+    ],
+)
+def test_the_check_finds_an_import_against_the_table(module: str, source: str, named: str) -> None:
+    found = offences(source, module)
+    assert len(found) == 1
+    assert named in found[0]
+
+
+def test_the_check_allows_what_the_table_allows() -> None:
+    assert offences("from rrext.errors import RrextError\nimport msgspec\nfrom . import messages", "rrext.wire.codec") == []
+    assert offences("from rrext.engine.node import Node\nfrom rrext.tools.spec import ToolSpec", "rrext.nodes.prompt") == []
+    assert offences("import pygls.server", "rrext.bridges.editor") == []

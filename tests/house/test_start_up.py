@@ -1,0 +1,123 @@
+"""Start-up stays light: what a fresh `rrext serve` has imported when its first answer leaves.
+
+`-X importtime` names each module on stderr as it is imported. The server is killed after its first answer, so that
+nothing which comes later is counted. No times are compared: only names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = "import sys; from rrext.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+TOO_HEAVY = {
+    "anyio",
+    "attr",
+    "attrs",
+    "cattr",
+    "cattrs",
+    "importlib.metadata",  # an entry-point scan costs 20 ms and more, and grows with what is installed
+    "lsprotocol",
+    "pygls",
+    "sandlock",
+    "trio",
+    "websockets",
+}
+
+PIPELINE = {
+    "components": [
+        {"id": "webhook_1", "provider": "webhook", "config": {"mode": "Source", "type": "webhook"}},
+        {
+            "id": "greeter_1",
+            "provider": "greeter",
+            "config": {},
+            "control": [{"classType": "tool", "from": "webhook_1"}],
+        },
+    ],
+    "source": "webhook_1",
+    "project_id": "7a1a4d3e-4a0c-4f6e-9a44-5a8f3b1f2c10",
+    "version": 1,
+}
+NODE = '''
+from rrext import Node, tool_function
+
+
+class Greeter(Node):
+    """Greets."""
+
+    provider = "greeter"
+
+    @tool_function
+    def greet(self, name: str) -> dict:
+        """Greet somebody."""
+        return {"text": f"Hello {name}"}
+'''
+
+
+def frame(message: dict[str, object]) -> bytes:
+    body = json.dumps(message).encode()
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def read_frame(stream) -> dict[str, object]:
+    length = 0
+    while (line := stream.readline().strip()) or not length:
+        assert line, "the server ended before it answered"
+        length = int(line.split(b":")[1]) if line.lower().startswith(b"content-length") else length
+    return json.loads(stream.read(length))
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules that a server has imported when it has answered one tool call."""
+    folder = tmp_path_factory.mktemp("start")
+    (folder / "greeter.py").write_text(NODE)
+    (folder / "greeter.pipe").write_text(json.dumps(PIPELINE))
+    log = folder / "imports.log"
+    command = [sys.executable, "-X", "importtime", "-c", RUN, "serve", "--nodes", "greeter.py", "greeter.pipe"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    with log.open("wb") as stderr:
+        server = subprocess.Popen(
+            command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+        )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with server.stdin, server.stdout:
+        try:
+            arguments = {"subcommand": "tool", "tool": "greet", "nodeId": "greeter_1", "input": {"name": "Ada"}}
+            server.stdin.write(frame({"type": "request", "seq": 1, "command": "rrext_process", "arguments": arguments}))
+            server.stdin.flush()
+            answer = read_frame(server.stdout)
+        finally:
+            server.kill()
+            server.wait()
+    assert answer["body"] == {"result": {"text": "Hello Ada"}}
+    names = re.findall(r"^import time:\s+\d+ \|\s+\d+ \|\s*(\S+)$", log.read_text(), re.MULTILINE)
+    return set(names)
+
+
+@pytest.mark.promise("start:cold:light")
+def test_the_first_answer_needs_no_heavy_library(imported: set[str]) -> None:
+    assert "rrext.server" in {".".join(name.split(".")[:2]) for name in imported}, "the server itself was not seen"
+    heavy = {name for name in imported if name in TOO_HEAVY or name.split(".")[0] in TOO_HEAVY}
+    assert not heavy
+
+
+@pytest.mark.promise("start:cold:light")
+def test_the_first_answer_needs_no_node_that_the_pipeline_does_not_use(imported: set[str]) -> None:
+    nodes = {name for name in imported if name.startswith("rrext.nodes.")}
+    assert nodes <= {"rrext.nodes.sources", "rrext.nodes.webhook", "rrext.nodes.builtin"}
+
+
+@pytest.mark.promise("start:cold:light")
+def test_the_first_answer_needs_no_client_bridge_or_testing_code(imported: set[str]) -> None:
+    rooms = {name.split(".")[1] for name in imported if name.startswith("rrext.")}
+    assert not rooms & {"client", "bridges", "testing", "blocking"}

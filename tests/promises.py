@@ -1,0 +1,61 @@
+"""What rrext promises: id → behaviour.
+
+A test that proves one is marked `@pytest.mark.promise("id")`. A promise without a test, and a mark without a
+promise, fail `tests/house/test_promises.py`.
+"""
+
+from __future__ import annotations
+
+PROMISES: dict[str, str] = {
+    # engine and pipes
+    "engine:plain-data": "The same promise tests pass on the engine itself and on an engine behind a byte pipe",
+    "call:nested:no-deadlock": "Tools that call tools finish with `--threads 1`; cycles are refused at load, depth is capped",
+    "pipe:owner-only": "A pipe belongs to the connection that opened it; no id is ever reused",
+    "pipe:lease:not-reaped": "A pipe in use is never reclaimed, however long the call",
+    "pool:limit:true": (
+        "Open and borrowed pipes count against one limit, running sync calls against another; a leftover thread holds both"
+    ),
+    # the process
+    "stdio:stdout:frames-only": "Whatever tools, C code or children print, the peer reads frames only",
+    "stdio:child:stdin-null": "A child of a tool reads EOF on stdin and cannot steal protocol bytes",
+    "stdio:stderr:never-blocks": (
+        "No amount of logging blocks the server; the client drains stderr and keeps the tail for crash errors"
+    ),
+    "life:parent-death:exits": "Gone within 2 s of EOF or parent death, even with a stuck tool",
+    "life:sigterm:bounded": "SIGTERM or `shutdown`: every request answered, exit 0 before the drain limit + 1 s",
+    "start:cold:light": "No pygls, lsprotocol, websockets, node modules or entry-point scan before the first answer",
+    "spawn:env-allow-list": (
+        "Spawned servers get an allow-list of the environment plus `ROCKETRIDE_*` and `--env` names; "
+        "tokens are never logged and are compared in constant time"
+    ),
+    # the wire
+    "wire:split:any-offset": "Every vector gives the same events whole, byte by byte, or coalesced",
+    "wire:malformed:answered": (
+        "Each malformed input is answered with a code and the connection survives, unless its length is unusable"
+    ),
+    "wire:oversize:skipped": "A body over the limit is skipped and answered; the next request works",
+    "wire:bytes:one-rule": "Random bytes survive every transport and both dialects unchanged",
+    "meta:passthrough": "`_meta` (trace context) crosses untouched and is visible to the tool",
+    # calls
+    "call:answer:exactly-one": "One answer per request over random interleavings of result, error, cancel, timeout, EOF",
+    "call:unknown-command:error": "Unknown commands and tools are errors with near matches; nothing succeeds by default",
+    "cancel:reaches:both-kinds": "Async tools unwind, sync tools see it in the context; client timeouts send cancel",
+    "cancel:next-call-unharmed": "200 cancel/call pairs at every await point: the next call always answers",
+    "cancel:queued:never-runs": "A request cancelled before it starts has no side effect and one answer",
+    "progress:ordered:bounded": "Monotonic, before the result, none after, flat memory with a stalled reader",
+    "result:never-null": "NaN, Infinity and unknown objects in a result are failures with a path, never `null`",
+    "error:failure:stays-failure": (
+        "Stable codes; validation paths shown, bugs masked; no layer (subprocess, proxy, bridge) turns a failure into success"
+    ),
+    # tools
+    "tool:sync:loop-free": "A parked sync tool delays no other request",
+    "tool:schema:agrees": (
+        "The published schema accepts exactly what the structurer accepts; no `$ref` unless recursive; context hidden"
+    ),
+    "tool:context:per-call": "Context is made per call and never stored on a node; 50 concurrent calls see their own",
+    "names:unique-and-exportable": (
+        "Duplicate names refused naming both owners; exported names fit `^[a-zA-Z0-9_-]{1,64}$` and map back one to one"
+    ),
+    "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",
+    "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
+}
