@@ -1,0 +1,146 @@
+"""A component of a loaded pipeline: its class, its settings, and what its node objects share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from rrext.engine.node import Node
+from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
+from rrext.workers import OwnThread, Workers
+
+__all__ = ["Component"]
+
+log: Final = logging.getLogger("rrext.component")
+
+
+class Component:
+    """One component while its pipeline is loaded.
+
+    `setup` is entered at first use and left at unload, both in one task of the component's own, as an async context
+    manager needs. A failing `setup` fails the calls that waited for it; the next call tries again.
+    """
+
+    __slots__ = ("_checked", "_keeper", "_leave", "_thread", "_waiting", "config", "id", "node_class", "ready", "shared")
+
+    def __init__(self, component_id: str, node_class: type[Node], config: Any) -> None:
+        self.id = component_id
+        self.node_class = node_class
+        self.config = config
+        self.shared: Any = None
+        self._checked = "unavailable" not in _overrides(node_class)
+        self._waiting: asyncio.Future[None] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._leave: asyncio.Event | None = None
+        self._thread: OwnThread | None = None
+        self.ready = self._checked and not hasattr(node_class, "setup")
+
+    def new_object(self) -> Node:
+        """A node object of this component, with its settings in place before `__init__` runs."""
+        node = self.node_class.__new__(self.node_class)
+        node.node_id = self.id
+        node.config = self.config
+        node.shared = self.shared
+        node.__init__()
+        return node
+
+    async def ensure(self, workers: Workers) -> None:
+        """Return when the component can be used. Raises what `setup` raised, or `Unavailable`."""
+        if self.ready:
+            return
+        if self._waiting is None:
+            self._waiting = asyncio.get_running_loop().create_future()
+            self._waiting.add_done_callback(_seen)
+            self._keeper = asyncio.create_task(self._keep(self._waiting, workers), name=f"setup {self.id}")
+        await asyncio.shield(self._waiting)
+
+    @property
+    def own_thread(self) -> OwnThread:
+        """The one thread of this component's `thread="same"` tools."""
+        if self._thread is None:
+            self._thread = OwnThread(f"rrext-{self.id}")
+        return self._thread
+
+    async def close(self) -> None:
+        """Leave `setup`; returns when it was left."""
+        if self._leave is not None:
+            self._leave.set()
+        keeper = self._keeper
+        if keeper is not None:
+            if self._leave is None:
+                keeper.cancel()
+            await asyncio.wait([keeper])
+        if self._thread is not None:
+            self._thread.stop()
+
+    async def _keep(self, waiting: asyncio.Future[None], workers: Workers) -> None:
+        try:
+            if not self._checked:
+                await self._check(workers)
+            if not hasattr(self.node_class, "setup"):
+                self._become_ready(waiting)
+                return
+            async with self.node_class.setup(self.config) as shared:  # pyright: ignore[reportAttributeAccessIssue]
+                self.shared = shared
+                self._leave = asyncio.Event()
+                self._become_ready(waiting)
+                await self._leave.wait()
+        except asyncio.CancelledError:
+            self._fail(waiting, Cancelled("the pipeline was unloaded"))
+            raise
+        except RrextError as error:
+            self._fail(waiting, error)
+        except BaseException as error:
+            log.warning("setup of node %s failed", self.id, exc_info=error)
+            failure = ToolError(
+                f'Node "{self.id}" could not be set up: {type(error).__name__}: {error}', data={"nodeId": self.id}
+            )
+            failure.__cause__ = error
+            self._fail(waiting, failure)
+        finally:
+            self.ready = False if self._leave is not None else self.ready
+            self._leave = None
+            self._keeper = None
+
+    async def _check(self, workers: Workers) -> None:
+        """Ask the class, in a thread because it may import or probe, whether this machine can run it."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[str | None] = loop.create_future()
+
+        def ask() -> None:
+            try:
+                found = self.node_class.unavailable()
+            except Exception as error:
+                log.warning("node %s could not say whether it is available", self.id, exc_info=error)
+                found = f"{self.node_class.__name__} could not say whether it can run here: {type(error).__name__}: {error}"
+            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
+
+        workers.run(ask)
+        reason = await answer
+        if reason is not None:
+            raise Unavailable(f'Node "{self.id}" is not available here: {reason}', data={"nodeId": self.id})
+        self._checked = True
+
+    def _become_ready(self, waiting: asyncio.Future[None]) -> None:
+        self.ready = True
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def _fail(self, waiting: asyncio.Future[None], error: RrextError) -> None:
+        self._waiting = None  # the next call tries again
+        if not waiting.done():
+            waiting.set_exception(error)
+
+    def __repr__(self) -> str:
+        return f"<Component {self.id} {self.node_class.__name__} {'ready' if self.ready else 'idle'}>"
+
+
+def _overrides(node_class: type[Node]) -> set[str]:
+    return {name for cls in node_class.__mro__ if cls not in (Node, object) for name in vars(cls)}
+
+
+def _seen(waiting: asyncio.Future[None]) -> None:
+    """Take the exception, so that a failure nobody waited for any more is not reported as forgotten."""
+    if not waiting.cancelled():
+        waiting.exception()

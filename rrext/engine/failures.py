@@ -1,0 +1,45 @@
+"""What a caller is told of an exception that a node raised."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from rrext.errors import RrextError, ToolError
+from rrext.limits import Limits
+
+__all__ = ["failure_of"]
+
+log: Final = logging.getLogger("rrext.failures")
+
+
+def failure_of(
+    error: BaseException, *, what: str, node_id: str, tool: str | None, request_id: object, trusted: bool, limits: Limits
+) -> RrextError:
+    """The error that travels for an exception of a node's code; the log has it whole, under the request id.
+
+    An author's own `RrextError` is shown as it is. Of anything else the type travels, and the text only to a caller who
+    could read it anyway (contract: stdio and the CLI). `what` begins the message.
+    """
+    if isinstance(error, RrextError):
+        return error
+    log.warning("request=%s %s", request_id, what, exc_info=error)
+    kind = type(error).__name__
+    text = _text_of(error) if trusted else "its text is in the server's log"
+    if len(text) > limits.max_error_text:
+        text = text[: limits.max_error_text] + f"… (cut at max_error_text, {limits.max_error_text} characters)"
+    message = f"{what}: {kind}: {text}" if text else f"{what}: {kind}"
+    data: dict[str, object] = {"nodeId": node_id, "exception": kind}
+    if tool is not None:
+        data["tool"] = tool
+    failure = ToolError(message, data=data)
+    failure.__cause__ = error
+    return failure
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # an author's __str__ may be broken; the failure must still be told
+        return "(its text could not be read)"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate cannot travel in JSON
