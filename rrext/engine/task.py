@@ -1,0 +1,201 @@
+"""A loaded pipeline: its components, its limits, and the way from a tool's name to who owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.component import Component
+from rrext.engine.node import Node
+from rrext.engine.objects import NodeObjects
+from rrext.engine.places import Places
+from rrext.engine.plan import LanePlan
+from rrext.engine.spec import PipelineSpec
+from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
+
+if TYPE_CHECKING:
+    from rrext.clock import Clock
+    from rrext.tools.context import ToolContext
+    from rrext.tools.spec import ToolSpec
+
+__all__ = ["Route", "Task"]
+
+KEEP_SPARE = 8  # pooled chains beyond this are cheaper to make again than to keep
+
+
+class Route:
+    """Who answers for one tool name on one node, and what was learnt of it.
+
+    `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
+    which read the request may run it too. `plain` says that nothing but the input decides whether it can be called.
+    """
+
+    __slots__ = ("component", "plain", "quick", "spec")
+
+    def __init__(self, component: Component, spec: ToolSpec) -> None:
+        self.component = component
+        self.spec = spec
+        self.quick = False
+        self.plain = spec.static and not spec.has_predicate and spec.kind == "sync" and spec.thread == "pool"
+
+    def __repr__(self) -> str:
+        return f"<Route {self.component.id}.{self.spec.name}{' quick' if self.quick else ''}>"
+
+
+class Task:
+    """One loaded pipeline under its token."""
+
+    __slots__ = (
+        "_broadcast",
+        "_clock",
+        "_routes",
+        "_spare",
+        "calls",
+        "components",
+        "errors",
+        "failed_count",
+        "finished_count",
+        "last_used",
+        "name",
+        "owner",
+        "pipeline",
+        "places",
+        "plan",
+        "public_token",
+        "source_class",
+        "spec",
+        "started",
+        "stopping",
+        "sync_places",
+        "token",
+        "ttl",
+    )
+
+    def __init__(
+        self,
+        token: str,
+        spec: PipelineSpec,
+        components: Mapping[str, Component],
+        plan: LanePlan,
+        source_class: type[Node],
+        *,
+        clock: Clock,
+        threads: int,
+        pipeline: dict[str, Any],
+        public_token: str,
+        owner: str | None = None,
+        name: str | None = None,
+        ttl: float | None = None,
+    ) -> None:
+        self.token = token
+        self.public_token = public_token
+        self.spec = spec
+        self.components = components
+        self.plan = plan
+        self.source_class = source_class
+        self.places = Places(threads)
+        self.sync_places = Places(threads)
+        self.pipeline = pipeline
+        self.owner = owner
+        self.name = name or spec.name or token
+        self.ttl = ttl
+        self.started = time()
+        self.last_used = clock.now()
+        self.stopping = False
+        self.calls = 0
+        self.finished_count = 0
+        self.failed_count = 0
+        self.errors: list[str] = []
+        self._clock = clock
+        self._spare: list[NodeObjects] = []
+        self._routes = {
+            (component.id, name): Route(component, tool)
+            for component in components.values()
+            for name, tool in component.node_class.tools.items()
+        }
+        self._broadcast: dict[str, list[Route]] = {}
+        for (_, name), route in self._routes.items():
+            self._broadcast.setdefault(name, []).append(route)
+
+    @property
+    def key(self) -> tuple[str | None, str, str]:
+        """What makes a second `execute` the same task: user, project and source."""
+        return (self.owner, self.spec.project_id, self.spec.source)
+
+    def now(self) -> float:
+        """The engine's time."""
+        return self._clock.now()
+
+    def take_spare(self) -> NodeObjects:
+        """Node objects for a call without a pipe: pooled, never opened, in nobody else's hands."""
+        try:
+            return self._spare.pop()  # atomic
+        except IndexError:
+            return NodeObjects(self.plan, self.make_object)
+
+    def give_spare(self, objects: NodeObjects) -> None:
+        """Back from a call that left nothing running on them."""
+        if len(self._spare) < KEEP_SPARE:
+            self._spare.append(objects)
+
+    def make_object(self, node_id: str) -> Node:
+        """A fresh node object of a component."""
+        return self.components[node_id].new_object()
+
+    def route(self, node_id: str | None, tool: str) -> list[Route]:
+        """The owners of a tool in chain order: one for a node id, all for none.
+
+        Raises `NodeNotFound` and `ToolNotFound` without near matches (`explain` adds them), `InvalidArguments` for an
+        empty name.
+        """
+        if node_id:
+            found = self._routes.get((node_id, tool))
+            if found is not None:
+                return [found]
+        else:
+            routes = self._broadcast.get(tool)
+            if routes is not None:
+                return routes
+        name = tool.strip()
+        if not name:
+            raise InvalidArguments(
+                "tool is required", data={"errors": [{"path": "/tool", "message": "expected the name of a tool"}]}
+            )
+        if name != tool:
+            return self.route(node_id, name)
+        if node_id and node_id not in self.components:
+            if node_id.strip() != node_id:
+                return self.route(node_id.strip(), tool)
+            known = [self.spec.source, *self.components]
+            if node_id == self.spec.source:
+                raise ToolNotFound(f'No handler found for tool "{tool}" on node "{node_id}"')
+            raise NodeNotFound.near(f'Node "{node_id}" not found in pipeline.', node_id, known)
+        where = f' on node "{node_id}"' if node_id else ""
+        raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
+
+    def tools_of(self, node_id: str | None) -> Iterator[Route]:
+        """Every tool in chain order, or those of one node. Raises `NodeNotFound`."""
+        if node_id and node_id not in self.components and node_id != self.spec.source:
+            raise NodeNotFound.near(
+                f'Node "{node_id}" not found in pipeline.', node_id, [self.spec.source, *self.components]
+            )
+        for (owner, _), route in self._routes.items():
+            if not node_id or owner == node_id:
+                yield route
+
+    def explain(self, error: ToolNotFound, tool: str, node_id: str | None, visible: list[tuple[str, str]]) -> RrextError:
+        """`ToolNotFound` with the near matches among `visible`, the (node, tool) pairs that the caller may see."""
+        here = [name for owner, name in visible if not node_id or owner == node_id]
+        elsewhere = [owner for owner, name in visible if name == tool]
+        if node_id and elsewhere:
+            hint = f'Node "{elsewhere[0]}" has a tool of that name.'
+            return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
+        return ToolNotFound.near(f"{error.message}.", tool, here)
+
+    def usable_by(self, route: Route, objects: NodeObjects, ctx: ToolContext) -> bool:
+        """Whether this context may see and call the tool now."""
+        return not route.spec.has_predicate or route.spec.is_available(objects.object(route.component.id), ctx)
+
+    def __repr__(self) -> str:
+        return f"<Task {self.token} {self.spec.source} pipes={self.places!r} sync={self.sync_places!r}>"
