@@ -84,10 +84,12 @@ class RrextError(Exception):
     """Any failure that rrext reports on purpose.
 
     `code` is stable, `message` is for a person, `hint` says what to do next, and `data` holds JSON values for programs.
+    `result` is set by the client alone: what a failed object produced before it failed, as `close` returned it.
     """
 
     code: str = "internal"
     number: ClassVar[int] = -32603
+    result: dict[str, Any] | None = None
 
     def __init__(self, message: str, *, hint: str | None = None, data: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["DEFAULTS", "Limits"]
+__all__ = ["CLIENT_DEFAULTS", "DEFAULTS", "ClientLimits", "Limits"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -83,3 +83,33 @@ def camel(name: str) -> str:
 
 
 DEFAULTS = Limits()
+
+
+class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one `rrext.Client`. Sizes are bytes, times are seconds."""
+
+    start: float = 30.0
+    """How long a server may take to answer `initialize`; a pipeline's models may load meanwhile."""
+    stop: float = 2.0
+    """The patience of each rung when a server is stopped: end of input, SIGTERM, SIGKILL."""
+    loss: float = 1.0
+    """How long last answers, the exit code and stderr are waited for when a server seems gone."""
+    timeout_margin: float = 1.0
+    """How much longer than the server the client waits, so that the server's own `tool_timeout` wins."""
+    stderr_tail: int = 64 * KIB
+    """What is kept of a server's stderr for the error when it dies."""
+    events: int = 1024
+    """Server events that wait for a slow reader; the oldest go first, and are counted."""
+    chunk_backlog: int = 8 * MIB
+    """Chunks that wait for `on_chunk` before reading pauses, where that delays nobody else."""
+    max_chunk_backlog: int = 64 * MIB
+    """Chunks that wait for `on_chunk` before their call is given up."""
+    write_chunk: int = MIB
+    """A file is read and sent in pieces of this size; larger ones gain nothing and delay a cancel."""
+    envelope: int = 64 * KIB
+    """Room in a frame for everything beside a write's data."""
+    jobs: int = 8
+    """Files that `send_files` sends at a time."""
+
+
+CLIENT_DEFAULTS = ClientLimits()
