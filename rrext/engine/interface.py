@@ -167,10 +167,11 @@ class Feed(Protocol):
 class Call:
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
-    `data` is a write's raw bytes. `stop` is set by the engine while there is something to stop.
+    `data` is a write's raw bytes. `stop` is set by the engine while there is something to stop, `seconds` when there is
+    a deadline.
     """
 
-    __slots__ = ("_unsettled", "answer", "caller", "data", "feed", "operation", "received", "request_id", "stop", "token")
+    __slots__ = ("_unsettled", "answer", "caller", "data", "feed", "operation", "received", "request_id", "seconds", "stop")
 
     def __init__(
         self,
@@ -190,6 +191,7 @@ class Call:
         self.data = data
         self.feed = feed
         self.received = received
+        self.seconds = 0.0
         self.stop: Callable[[str], None] | None = None
         self._unsettled = [True]
 

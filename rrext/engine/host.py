@@ -1,0 +1,198 @@
+"""What running calls needs around it: the loop, the clock, threads, limits, deadlines, and who listens to calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from rrext.clock import Clock, LoopClock
+from rrext.engine.deadlines import Deadlines
+from rrext.engine.interface import Call, Tool
+from rrext.engine.lease import Lease
+from rrext.engine.places import Places
+from rrext.errors import ToolTimeout
+from rrext.limits import Limits
+from rrext.workers import Job, Workers
+
+if TYPE_CHECKING:
+    from rrext.tools.callbacks import ToolCallbacks
+
+__all__ = ["Host", "Ticket"]
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("rrext.engine")
+
+
+class Ticket(Protocol):
+    """A place or a pass: something that is held or waited for."""
+
+    @property
+    def granted(self) -> bool:
+        """Whether it is held."""
+        ...
+
+    def when_granted(self, wake: Callable[[], None]) -> bool:
+        """False if it is held; else `wake` runs once when it is."""
+        ...
+
+    def release(self) -> None:
+        """Give it back, or leave the line."""
+        ...
+
+
+class Threads(Protocol):
+    """Something that runs a job on a thread."""
+
+    def run(self, job: Job) -> None:
+        """Run it, now or after the jobs before it."""
+        ...
+
+
+class Host:
+    """The surroundings of an engine's calls, on one asyncio loop."""
+
+    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "workers")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        limits: Limits,
+        clock: Clock | None = None,
+        callbacks: Sequence[ToolCallbacks] = (),
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.clock: Clock = clock or LoopClock(loop)
+        self.workers = Workers()
+        self.callbacks = tuple(callbacks)
+        self.deadlines = Deadlines(self.clock, self._expire, self.post)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def post(self, action: Callable[..., object], *args: Any) -> None:
+        """Run `action` on the loop's thread soon. A loop that is closed has nobody left to tell, so that is no error."""
+        try:
+            self.loop.call_soon_threadsafe(action, *args)
+        except RuntimeError:
+            log.debug("the loop is closed: %r is not run", action)
+
+    def spawn(self, work: Any, name: str) -> asyncio.Task[None]:
+        """Run a coroutine that reports its own failures; kept until it is done."""
+        task = self.loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def watch(self, call: Call, own_timeout: float | None = None) -> float | None:
+        """The call's deadline on the clock, from its own and the tool's timeout; the shorter wins. It is watched for."""
+        asked = call.operation.timeout
+        if asked is None and own_timeout is None:
+            return None
+        seconds = min(t for t in (asked, own_timeout) if t is not None)
+        call.seconds = seconds
+        when = (call.received if call.received is not None else self.clock.now()) + seconds
+        self.deadlines.add(when, call)
+        return when
+
+    async def granted(self, ticket: Ticket) -> None:
+        """Return when the ticket is held. The caller releases it, also when this is cancelled."""
+        if ticket.granted:
+            return
+        turn: asyncio.Future[None] = self.loop.create_future()
+        if ticket.when_granted(lambda: self.post(_wake, turn)):
+            await turn
+
+    async def in_thread(
+        self, work: Callable[[], T], *, places: Places, lease: Lease | None, threads: Threads | None = None
+    ) -> T:
+        """Run `work` on a thread within the limit `places`, and return or raise what it did.
+
+        Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
+        returns, and leaves the lease spoiled.
+        """
+        place = places.take()
+        try:
+            await self.granted(place)
+        except BaseException:
+            place.release()
+            raise
+        outcome: asyncio.Future[T] = self.loop.create_future()
+        unclaimed = [True]
+        if lease is not None:
+            lease.keep()
+
+        def let_go() -> None:
+            place.release()
+            if lease is not None:
+                lease.drop()
+
+        def job() -> None:
+            if not _claim(unclaimed):
+                return
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = work()
+            except BaseException as raised:
+                error = raised
+            let_go()
+            self.post(_settle, outcome, value, error)
+
+        (threads or self.workers).run(job)
+        try:
+            return await outcome
+        except asyncio.CancelledError:
+            if _claim(unclaimed):
+                let_go()
+            elif lease is not None:
+                lease.spoil()
+            raise
+
+    def _expire(self, call: Call) -> None:
+        operation = call.operation
+        what = f'Tool "{operation.tool}"' if isinstance(operation, Tool) else type(operation).__name__.lower()
+        late = ToolTimeout(f"{what} did not finish within {call.seconds:g} s", data={"timeout": call.seconds})
+        call.cancel("timeout", late)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s ended with an error nobody took", task.get_name(), exc_info=error)
+
+    async def aclose(self) -> None:
+        """Stop watching deadlines and cancel what still runs on the loop."""
+        self.deadlines.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def __repr__(self) -> str:
+        return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"
+
+
+def _claim(unclaimed: list[bool]) -> bool:
+    try:
+        unclaimed.pop()  # atomic: a job is run or withdrawn, never both
+    except IndexError:
+        return False
+    return True
+
+
+def _wake(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
+
+
+def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -> None:
+    if outcome.done():
+        return
+    if error is None:
+        outcome.set_result(value)
+    elif isinstance(error, StopIteration):  # asyncio cannot carry it
+        outcome.set_exception(RuntimeError("StopIteration was raised"))
+    else:
+        outcome.set_exception(error)
