@@ -1,0 +1,120 @@
+"""rrext runs RocketRide pipelines in one long-lived process, and calls the tools of their nodes.
+
+The public names are loaded when they are first used, so that `import rrext` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rrext.client import blocking
+    from rrext.client.client import Client
+    from rrext.engine.node import Entry, Node
+    from rrext.errors import (
+        Cancelled,
+        ClientError,
+        FrameTooLarge,
+        InternalError,
+        InvalidArguments,
+        InvalidPipeline,
+        InvalidRequest,
+        LimitExceeded,
+        NodeNotFound,
+        NotConnected,
+        NotFound,
+        ParseError,
+        PipeError,
+        PipeExpired,
+        PipeFailed,
+        PipeNotOpen,
+        ProviderNotFound,
+        ResultTooLarge,
+        RrextError,
+        ServerExited,
+        ShuttingDown,
+        TaskAlreadyRunning,
+        TaskAmbiguous,
+        TaskError,
+        TaskNotRegistered,
+        TooManyRequests,
+        ToolError,
+        ToolNotFound,
+        ToolTimeout,
+        Unavailable,
+        UnknownCommand,
+        UsageError,
+    )
+    from rrext.limits import Limits
+    from rrext.tools.context import ToolContext
+    from rrext.tools.decorator import tool_function
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Cancelled",
+    "Client",
+    "ClientError",
+    "Entry",
+    "FrameTooLarge",
+    "InternalError",
+    "InvalidArguments",
+    "InvalidPipeline",
+    "InvalidRequest",
+    "LimitExceeded",
+    "Limits",
+    "Node",
+    "NodeNotFound",
+    "NotConnected",
+    "NotFound",
+    "ParseError",
+    "PipeError",
+    "PipeExpired",
+    "PipeFailed",
+    "PipeNotOpen",
+    "ProviderNotFound",
+    "ResultTooLarge",
+    "RrextError",
+    "ServerExited",
+    "ShuttingDown",
+    "TaskAlreadyRunning",
+    "TaskAmbiguous",
+    "TaskError",
+    "TaskNotRegistered",
+    "TooManyRequests",
+    "ToolContext",
+    "ToolError",
+    "ToolNotFound",
+    "ToolTimeout",
+    "Unavailable",
+    "UnknownCommand",
+    "UsageError",
+    "blocking",
+    "tool_function",
+]
+
+_MODULES = {
+    "Client": "rrext.client.client",
+    "Entry": "rrext.engine.node",
+    "Limits": "rrext.limits",
+    "Node": "rrext.engine.node",
+    "ToolContext": "rrext.tools.context",
+    "tool_function": "rrext.tools.decorator",
+}
+"""Where the names are that are no errors."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "blocking":
+        value: Any = importlib.import_module("rrext.client.blocking")
+    else:
+        value = getattr(importlib.import_module(_MODULES.get(name, "rrext.errors")), name)
+    globals()[name] = value  # the next use finds it without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Tools: functions that a caller may name, with schemas, context, availability and strict results."""

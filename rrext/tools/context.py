@@ -1,0 +1,214 @@
+"""What a tool knows of the call that it serves: who asks, until when, and whether anybody still waits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any, Literal, Protocol
+
+from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolTimeout, Unavailable
+from rrext.limits import DEFAULTS
+from rrext.tools.callbacks import SILENT, ToolCallbacks
+
+__all__ = ["CancelReason", "CancelToken", "NestedCalls", "ToolContext"]
+
+CancelReason = Literal["cancelled", "timeout", "disconnected", "shutting_down"]
+
+
+class NestedCalls(Protocol):
+    """How a tool reaches other tools; the engine gives one to each call."""
+
+    async def call(self, node: str, tool: str, input: Any) -> Any:
+        """The result of another tool, from an async tool."""
+        ...
+
+    def call_blocking(self, node: str, tool: str, input: Any) -> Any:
+        """The result of another tool, from a sync tool."""
+        ...
+
+
+class CancelToken:
+    """Tells a call, once and for good, that nobody waits for it any more. All methods are thread-safe."""
+
+    __slots__ = ("_lock", "_listeners", "_reason")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], object]] = []
+        self._reason: CancelReason | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._reason is not None
+
+    @property
+    def reason(self) -> CancelReason | None:
+        """Why; None while the call is wanted."""
+        return self._reason
+
+    def cancel(self, reason: CancelReason = "cancelled") -> bool:
+        """Cancel, and run the listeners in this thread. The first reason stays; True if it was this one."""
+        with self._lock:
+            if self._reason is not None:
+                return False
+            self._reason = reason
+            listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            _run(listener)
+        return True
+
+    def on_cancel(self, listener: Callable[[], object]) -> None:
+        """Call `listener` when the token is cancelled, in the thread that cancels; at once if it is already."""
+        with self._lock:
+            if self._reason is None:
+                self._listeners.append(listener)
+                return
+        _run(listener)
+
+    def __repr__(self) -> str:
+        return f"<CancelToken {self._reason or 'live'}>"
+
+
+def _run(listener: Callable[[], object]) -> None:
+    try:
+        listener()
+    except Exception:
+        # One listener's failure must neither keep the others from running nor reach whoever cancels.
+        logging.getLogger(__name__).exception("on_cancel: %r failed", listener)
+
+
+class ToolContext:
+    """One call, as its tool sees it. Made for each call; never keep one.
+
+    `user_id` and `space_id` say for whom the call is made, `request_id`, `connection_id`, `node_id` and `pipe_id`
+    where it comes from and goes to (None or "" where there is none). `meta` is the caller's `_meta`, untouched.
+    `deadline` is a time of the engine's clock; ask `remaining()` instead.
+    """
+
+    __slots__ = (
+        "_clock", "_lock", "_nested", "_progress", "_report", "callbacks", "connection_id", "deadline", "meta",
+        "node_id", "pipe_id", "request_id", "space_id", "token", "user_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        node_id: str = "",
+        token: CancelToken | None = None,
+        user_id: str | None = None,
+        space_id: str | None = None,
+        request_id: int | str | None = None,
+        connection_id: int | str | None = None,
+        pipe_id: int | None = None,
+        meta: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+        clock: Callable[[], float] | None = None,
+        report: Callable[[float, float | None, str | None], None] | None = None,
+        nested: NestedCalls | None = None,
+        callbacks: ToolCallbacks = SILENT,
+    ) -> None:
+        self.node_id = node_id
+        self.token = token if token is not None else CancelToken()
+        self.user_id = user_id
+        self.space_id = space_id
+        self.request_id = request_id
+        self.connection_id = connection_id
+        self.pipe_id = pipe_id
+        self.meta = meta
+        self.deadline = deadline
+        self.callbacks = callbacks
+        self._clock = clock
+        self._report = report
+        self._nested = nested
+        self._progress = 0.0
+        self._lock: threading.Lock | None = threading.Lock() if report is not None else None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for this call any more."""
+        return self.token.cancelled
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline, 0.0 when it has passed; None without one."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - (self._clock or time.monotonic)())
+
+    def check(self) -> None:
+        """Return if the call is still wanted; else raise `Cancelled`, `ToolTimeout` or `ShuttingDown`."""
+        reason = self.token.reason
+        if reason is not None:
+            raise _error(reason)
+        if self.deadline is not None and self.remaining() == 0.0:
+            raise _error("timeout")
+
+    def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the call is: `value` of `total`, in any unit. From any thread.
+
+        Values only rise: a lower one than before is dropped. Long messages are cut. Raises `ValueError` for a
+        number that is NaN, infinite or below 0.
+        """
+        _check_amount("value", value)
+        if total is not None:
+            _check_amount("total", total)
+        if self._report is None or self._lock is None:
+            return
+        if message is not None:
+            message = str(message)[: DEFAULTS.progress_text]
+        with self._lock:  # held while reporting, so that reports leave in the order of their values
+            if value >= self._progress:
+                self._progress = value
+                self._report(value, total, message)
+
+    def on_cancel(self, listener: Callable[[], object]) -> None:
+        """Call `listener` when the call is cancelled for any reason, in whatever thread cancels it."""
+        self.token.on_cancel(listener)
+
+    def on_disconnect(self, listener: Callable[[], object]) -> None:
+        """Call `listener` when the call is cancelled because its caller is gone."""
+        token = self.token
+
+        def disconnected() -> None:
+            if token.reason == "disconnected":
+                listener()
+
+        token.on_cancel(disconnected)
+
+    async def call(self, node: str, tool: str, input: Any = None) -> Any:
+        """The result of another tool of this pipeline, for async tools. Raises what that call raises."""
+        return await self._nested_calls().call(node, tool, input)
+
+    def call_blocking(self, node: str, tool: str, input: Any = None) -> Any:
+        """The result of another tool of this pipeline, for sync tools. Raises what that call raises."""
+        return self._nested_calls().call_blocking(node, tool, input)
+
+    def _nested_calls(self) -> NestedCalls:
+        if self._nested is None:
+            raise Unavailable("This call is in no pipeline: there are no other tools to call")
+        return self._nested
+
+    def __repr__(self) -> str:
+        return f"<ToolContext node={self.node_id!r} request={self.request_id!r} {self.token.reason or 'live'}>"
+
+
+def _error(reason: CancelReason) -> RrextError:
+    match reason:
+        case "timeout":
+            return ToolTimeout("The deadline of this call has passed")
+        case "shutting_down":
+            return ShuttingDown("The server ends")
+        case "disconnected":
+            return Cancelled("cancelled: the caller is gone")
+        case "cancelled":
+            return Cancelled("cancelled")
+
+
+def _check_amount(what: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"progress: {what} is a number, not {type(value).__name__}")
+    if not isfinite(value) or value < 0:
+        raise ValueError(f"progress: {what} is finite and not below 0, not {value}")

@@ -1,0 +1,83 @@
+"""The tools of one owner, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import ToolDefinitionError, ToolOptions, options_of
+from rrext.tools.spec import ToolSpec
+
+__all__ = ["ToolRegistry", "collect_tools"]
+
+
+class ToolRegistry(Mapping[str, ToolSpec]):
+    """Tools by name, in the order in which they were added. A name is given once."""
+
+    __slots__ = ("_specs",)
+
+    def __init__(self) -> None:
+        self._specs: dict[str, ToolSpec] = {}
+
+    def add(self, tool: ToolSpec | Callable[..., Any]) -> ToolSpec:
+        """Add a tool, or a free function that is marked as one. Raises `ToolDefinitionError` for a name that is taken."""
+        spec = tool if isinstance(tool, ToolSpec) else _free_tool(tool)
+        other = self._specs.get(spec.name)
+        if other is not None:
+            raise ToolDefinitionError(
+                f'The tool name "{spec.name}" is taken twice: by {other.origin} and by {spec.origin}',
+                hint="Rename one of them with @tool_function(name=...).",
+            )
+        self._specs[spec.name] = spec
+        return spec
+
+    def listing(self, node: Any, ctx: ToolContext | None) -> list[dict[str, Any]]:
+        """What this context may call now, described. A call of any other tool is refused by the same rule."""
+        return [spec.describe(node) for spec in self._specs.values() if spec.is_available(node, ctx)]
+
+    def __getitem__(self, name: str) -> ToolSpec:
+        return self._specs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._specs)
+
+    def __len__(self) -> int:
+        return len(self._specs)
+
+    def __repr__(self) -> str:
+        return f"<ToolRegistry {', '.join(self._specs) or 'empty'}>"
+
+
+def collect_tools(cls: type) -> ToolRegistry:
+    """The tools of a class, those of its bases first.
+
+    An override without decorator stays the tool that it overrides, with that tool's options; `name = None` in the
+    class body takes a tool away. Raises `ToolDefinitionError` if two methods claim one name.
+    """
+    found: dict[str, tuple[type, Any, ToolOptions]] = {}
+    for base in reversed(cls.__mro__):
+        for attribute, value in vars(base).items():
+            bare = value.__func__ if type(value) is staticmethod else value
+            options = options_of(bare) if type(bare) is FunctionType else None
+            if options is None and attribute in found and type(bare) is FunctionType:
+                options = found[attribute][2]
+            if options is not None:
+                found[attribute] = (base, value, options)
+            elif attribute in found:
+                del found[attribute]
+            elif type(value) is classmethod and options_of(value.__func__) is not None:
+                raise ToolDefinitionError(f"{base.__qualname__}.{attribute} is a class method: a tool is a method or a static method")
+    registry = ToolRegistry()
+    for owner, value, options in found.values():
+        static = type(value) is staticmethod
+        registry.add(ToolSpec(value.__func__ if static else value, options, owner=owner, bound=not static))
+    return registry
+
+
+def _free_tool(function: Callable[..., Any]) -> ToolSpec:
+    options = options_of(function)
+    if options is None:
+        raise TypeError(f"{function!r} is no tool: mark it with @tool_function")
+    return ToolSpec(function, options, owner=None, bound=False)
