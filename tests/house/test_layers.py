@@ -80,8 +80,9 @@ def imported(source: str, module: str, *, is_package: bool = False) -> Iterator[
             for alias in node.names:
                 yield node.lineno, _resolve(target, alias.name)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
-            if node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-                yield node.lineno, node.args[0].value
+            for arg in node.args[:1]:
+                if isinstance(arg, ast.Constant):
+                    yield node.lineno, str(arg.value)
 
 
 def _resolve(target: str, name: str) -> str:
@@ -105,7 +106,8 @@ def offences(source: str, module: str, *, is_package: bool = False) -> list[str]
             continue
         other = room_of(name)
         if may != ANYTHING and other != room and other not in may:
-            found.append(f"{module}, line {line}: {room} imports {name}, but may use only {', '.join(sorted(may)) or 'nothing'}")
+            rest = ", ".join(sorted(may)) or "nothing"
+            found.append(f"{module}, line {line}: {room} imports {name}, but may use only {rest}")
         elif room == "nodes" and other == "engine" and name not in NODE_API:
             found.append(f"{module}, line {line}: a node imports {name}, but may use only {', '.join(sorted(NODE_API))}")
     return found

@@ -85,9 +85,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     command = [sys.executable, "-X", "importtime", "-c", RUN, "serve", "--nodes", "greeter.py", "greeter.pipe"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with log.open("wb") as stderr:
-        server = subprocess.Popen(
-            command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
-        )
+        server = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
     assert server.stdin is not None
     assert server.stdout is not None
     with server.stdin, server.stdout:
