@@ -92,6 +92,10 @@ class Node:
     """The tools of this class, inherited ones included."""
 
     node_id: str = ""
+    directory: str = ""
+    """Where relative paths in the settings begin: `--root`, or the folder of the pipeline's file. Empty: the current one."""
+    confined: bool = False
+    """Whether the settings may name nothing outside of `directory`: `--root` was given, or the pipeline is not trusted."""
     config: Any = None
     shared: Any = None
     _link: Any = None  # set by the engine: where `emit` goes
