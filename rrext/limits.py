@@ -61,6 +61,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Components of one pipeline; 500 is already large for a person."""
     max_problems: int = 1000
     """Problems reported of one pipeline."""
+    max_depth: int = 128
+    """Nesting of a pipeline file; real ones stay under 20, and code that recurses over it has 1,000 stack frames."""
+    # lanes
+    max_receivers: int = 10_000
+    """How often one payload may be received behind nodes that pass it on; rows of diamonds double it each time."""
+    emit_depth: int = 150
+    """Nodes that emit inside each other's `emit`; each takes four of the 1,000 stack frames that Python allows."""
     # life
     drain: float = 5.0
     """How long running calls may go on after `shutdown`, `disconnect` or SIGTERM. `--drain`."""
