@@ -1,0 +1,111 @@
+"""Strict JSON: nothing is read that is no JSON, nothing is written that JSON cannot hold."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from rrext.errors import ParseError
+
+__all__ = ["Bytes", "decode", "encode", "encode_own", "insert_member", "quote"]
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+_decode = msgspec.json.Decoder().decode
+
+encode_own = msgspec.json.Encoder().encode
+"""JSON of a value that rrext itself made of strings, whole numbers and containers: `encode` without its check."""
+
+
+def decode(body: Bytes) -> Any:
+    """The value of a JSON text; of equal keys the last one counts.
+
+    Raises `ParseError` for what is not UTF-8, not JSON (NaN, Infinity and lone surrogates are not), or nested too deeply.
+    """
+    try:
+        return _decode(body)
+    except UnicodeDecodeError:
+        raise ParseError(f"the body is not UTF-8{_where(body)}") from None
+    except RecursionError:
+        raise ParseError("the body is nested too deeply") from None
+    except ValueError as error:
+        reason = "it is empty" if not len(body) else str(error)
+        raise ParseError(f"the body is not JSON: {reason}") from None
+
+
+def _where(body: Bytes) -> str:
+    try:
+        str(body, "utf-8")
+    except UnicodeDecodeError as error:
+        return f" (byte {error.start})"
+    return ""
+
+
+def encode(value: Any) -> bytes:
+    """The JSON text of a value; bytes become base64 strings.
+
+    Raises `ValueError`, which names the place as a JSON pointer, for what JSON cannot hold: NaN, Infinity, a key that is no
+    string, a lone surrogate, an object of another type, a value that contains itself.
+    """
+    try:
+        problem = _problem(value)
+        if problem is None:
+            return encode_own(value)
+    except RecursionError:
+        raise ValueError("it is nested too deeply, or contains itself") from None
+    except UnicodeEncodeError:
+        raise ValueError("a string in it has a lone surrogate, which is not UTF-8") from None
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    path, reason = problem
+    raise ValueError(f"{path or '/'}: {reason}")
+
+
+_PLAIN = frozenset({str, int, bool, type(None), bytes})
+
+
+def _problem(value: Any) -> tuple[str, str] | None:
+    """The first place that JSON cannot hold, as pointer and reason."""
+    if type(value) in _PLAIN:
+        return None
+    if isinstance(value, float):
+        return None if isfinite(value) else ("", f"{value} is not JSON")
+    if isinstance(value, dict):
+        return _problem_in_object(cast("dict[Any, Any]", value))
+    if isinstance(value, list | tuple):
+        return _problem_in_array(cast("list[Any]", value))
+    if isinstance(value, str | int | bytes | bytearray):
+        return None
+    return "", f"a value of type {type(value).__name__} is not JSON"
+
+
+def _problem_in_object(value: dict[Any, Any]) -> tuple[str, str] | None:
+    for key, item in value.items():
+        if not isinstance(key, str):
+            return "", f"the key {key!r} is no string"
+        if type(item) not in _PLAIN and (found := _problem(item)):
+            return f"/{key.replace('~', '~0').replace('/', '~1')}{found[0]}", found[1]
+    return None
+
+
+def _problem_in_array(value: list[Any]) -> tuple[str, str] | None:
+    for index, item in enumerate(value):
+        if type(item) not in _PLAIN and (found := _problem(item)):
+            return f"/{index}{found[0]}", found[1]
+    return None
+
+
+def quote(text: str) -> bytes:
+    """A string as JSON; lone surrogates, which UTF-8 cannot hold, become `?`."""
+    try:
+        return encode_own(text)
+    except UnicodeEncodeError:
+        return encode_own(text.encode("utf-8", "replace").decode())
+
+
+def insert_member(body: bytes, name: str, value: bytes) -> bytes:
+    """An encoded object with one more member; `value` is encoded too."""
+    comma = b"" if body == b"{}" else b","
+    return b"%b%b%b:%b}" % (body[:-1], comma, quote(name), value)

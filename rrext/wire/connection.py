@@ -1,0 +1,165 @@
+"""One connection: bytes in → events, answers in → bytes. It does no I/O and never waits."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from typing import Any, Generic, TypeVar, cast
+
+from rrext.errors import ParseError, RrextError, UsageError
+from rrext.limits import DEFAULTS, Limits
+from rrext.wire.codec import Bytes, decode, encode, insert_member
+from rrext.wire.dap import Dap
+from rrext.wire.dialect import Dialect, DialectName
+from rrext.wire.framing import Framer
+from rrext.wire.jsonrpc import JsonRpc
+from rrext.wire.messages import ClientEvent, Fatal, Malformed, RequestId, ServerEvent
+from rrext.wire.recovery import recover_members
+
+__all__ = ["ClientConnection", "Connection", "ServerConnection"]
+
+E = TypeVar("E")
+
+
+class Connection(Generic[E]):
+    """The reading half of a connection, whatever its role.
+
+    Read bytes into `get_buffer()` and tell `buffer_updated` how many; or hand them to `receive_data`, which copies them.
+    One thread at a time may read. What is returned stays good; the buffer does not.
+    """
+
+    __slots__ = ("_framer", "limits")
+
+    def __init__(self, framer: Framer[E], limits: Limits) -> None:
+        self._framer = framer
+        self.limits = limits
+
+    def get_buffer(self, hint: int = 65536) -> memoryview:
+        """Where the next bytes go. Never empty, of whatever size is best here; good until `buffer_updated`."""
+        return self._framer.get_buffer()
+
+    def buffer_updated(self, nbytes: int) -> list[E | Fatal]:
+        """The events that are complete, now that `nbytes` more are in the buffer."""
+        return self._framer.buffer_updated(nbytes)
+
+    def receive_data(self, data: Bytes) -> list[E | Fatal]:
+        """The events that are complete with these bytes."""
+        events: list[E | Fatal] = []
+        rest = memoryview(data)
+        while rest:
+            room = self._framer.get_buffer()
+            size = min(len(room), len(rest))
+            room[:size] = rest[:size]
+            rest = rest[size:]
+            events += self._framer.buffer_updated(size)
+        return events
+
+    def receive_eof(self) -> list[E | Fatal]:
+        """The peer sends no more: `Fatal` if that cuts a frame in two."""
+        return self._framer.receive_eof()
+
+
+class ServerConnection(Connection[ServerEvent]):
+    """A server's side. The first valid frame decides the dialect.
+
+    `raw_tail` says that the client takes raw tails, as its `initialize` tells. What writes may be called from any thread and
+    returns pieces to be written in order; large payloads are among them uncopied.
+    """
+
+    __slots__ = ("_dialect", "_speaks", "dialect", "raw_tail")
+
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
+        super().__init__(Framer(self._read_first, self._refuse_first, limits), limits)
+        self.dialect: DialectName | None = None
+        self.raw_tail = False
+        self._speaks: tuple[Dap, JsonRpc] = (Dap(limits), JsonRpc(limits))
+        self._dialect: Dialect = self._speaks[0]
+
+    def __repr__(self) -> str:
+        return f"<ServerConnection {self.dialect or 'undecided'} {self._framer!r}>"
+
+    def _read_first(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
+        try:
+            value = decode(json)
+        except ParseError as error:
+            return self._refuse_first(error, json[: self.limits.id_recovery])
+        self._answer_like(_says_jsonrpc(value))
+        event = self._dialect.judge_request(value, tail, nbytes)
+        if not isinstance(event, Malformed):
+            self._decide()
+        return event
+
+    def _refuse_first(self, error: RrextError, start: memoryview) -> ServerEvent:
+        members = recover_members(start)
+        self._answer_like("jsonrpc" in members)
+        return Malformed(error, self._dialect.request_id(members))
+
+    def _answer_like(self, jsonrpc: bool) -> None:
+        """Until a valid frame decides, an answer has the form that its request seems to have; DAP's if it has none."""
+        self._dialect = self._speaks[jsonrpc]
+
+    def _decide(self) -> None:
+        self.dialect = self._dialect.name
+        self._framer.on_body = self._dialect.read_request
+        self._framer.on_refused = self._dialect.refused_request
+
+    def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
+        """A success; `body` is an encoded JSON object."""
+        return self._dialect.result(request_id, command, body)
+
+    def result_tail(
+        self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result"
+    ) -> list[bytes]:
+        """A success that carries bytes: as a raw tail, or as base64 in `member` of `body` if the client takes no tails."""
+        if self.raw_tail:
+            return self._dialect.result(request_id, command, body, tail)
+        return self._dialect.result(request_id, command, _with_base64(body, member, tail))
+
+    def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
+        """A failure. Without id: the answer to something that had none which could be used."""
+        return self._dialect.error(request_id, command, error)
+
+    def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
+        """An event; `body` is an encoded JSON object. Bytes go as a raw tail, or as base64 in `member` of `body`."""
+        if tail is None or self.raw_tail:
+            return self._dialect.event(name, body, tail)
+        return self._dialect.event(name, _with_base64(body, member, tail))
+
+
+class ClientConnection(Connection[ClientEvent]):
+    """A client's side, in the dialect that it chose. What writes may be called from any thread."""
+
+    __slots__ = ("_dialect", "dialect")
+
+    def __init__(self, dialect: DialectName = "dap", limits: Limits = DEFAULTS) -> None:
+        self.dialect: DialectName = dialect
+        self._dialect: Dialect = Dap(limits) if dialect == "dap" else JsonRpc(limits)
+        super().__init__(Framer(self._dialect.read_answer, self._dialect.refused_answer, limits), limits)
+
+    def __repr__(self) -> str:
+        return f"<ClientConnection {self.dialect} {self._framer!r}>"
+
+    def request(
+        self, command: str, arguments: dict[str, Any], tail: bytes | None = None
+    ) -> tuple[RequestId, list[bytes]]:
+        """The id of a new request, and its frame. Raises `UsageError` for arguments that JSON cannot hold."""
+        return self._dialect.request(command, _encode(arguments), tail)
+
+    def notify(self, command: str, arguments: dict[str, Any]) -> list[bytes]:
+        """A request whose answer, if the dialect has one, is for nobody. Raises `UsageError` as `request` does."""
+        return self._dialect.notify(command, _encode(arguments))
+
+
+def _says_jsonrpc(value: object) -> bool:
+    first: object = cast("list[object]", value)[0] if isinstance(value, list) and value else value
+    return isinstance(first, dict) and "jsonrpc" in first
+
+
+def _with_base64(body: bytes, member: str, tail: bytes) -> bytes:
+    return insert_member(body, member, b'"%b"' % b2a_base64(tail, newline=False))
+
+
+def _encode(arguments: dict[str, Any]) -> bytes:
+    try:
+        return encode(arguments)
+    except ValueError as error:
+        raise UsageError(f"arguments cannot be sent: {error}") from None

@@ -1,0 +1,217 @@
+"""The DAP-style dialect: `{seq, type, command, arguments}` and `{seq, type, request_seq, command, success, body}`."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, cast
+
+import msgspec
+
+from rrext.errors import InvalidRequest, RrextError, error_from_wire
+from rrext.limits import DEFAULTS, Limits
+from rrext.wire.codec import encode_own, quote
+from rrext.wire.dialect import Dialect
+from rrext.wire.frames import SMALL, frame, large_frame, wire_error
+from rrext.wire.messages import (
+    MAX_ID,
+    ClientEvent,
+    Event,
+    Ignored,
+    Malformed,
+    Request,
+    RequestId,
+    Response,
+    ServerEvent,
+)
+from rrext.wire.recovery import Members
+
+__all__ = ["Dap"]
+
+
+class _Request(msgspec.Struct, tag_field="type", tag="request", forbid_unknown_fields=True, gc=False):
+    """A request with the usual members and no others."""
+
+    seq: int
+    command: str
+    arguments: dict[str, Any] | None = None
+
+
+class _Success(msgspec.Struct, tag_field="type", tag="response", forbid_unknown_fields=True, gc=False):
+    """An answer with the members that a success has."""
+
+    request_seq: int
+    success: bool
+    seq: int = 0
+    command: str | None = None
+    body: dict[str, Any] | None = None
+
+
+_decode_request = msgspec.json.Decoder(_Request).decode
+_decode_success = msgspec.json.Decoder(_Success).decode
+
+_TEMPLATES = 256
+"""Commands whose frames are kept half made; a server answers far fewer."""
+
+
+class Dap(Dialect):
+    """DAP-style messages."""
+
+    name = "dap"
+
+    __slots__ = ("_seq", "_templates")
+
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
+        super().__init__(limits)
+        self._seq = count(1)
+        self._templates: dict[str, bytes] = {}
+
+    # a server's side
+
+    def read_request(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
+        try:
+            message = _decode_request(json)
+        except (ValueError, RecursionError):
+            return self._read_request_carefully(json, tail, nbytes)
+        seq = message.seq
+        if 0 < seq <= MAX_ID:
+            return Request(seq, message.command, message.arguments or {}, tail, nbytes)
+        return _bad_seq()
+
+    def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
+        if not isinstance(value, dict):
+            return Malformed(InvalidRequest("a message must be one JSON object"))
+        members = cast("dict[str, Any]", value)
+        kind = members.get("type")
+        if kind in ("response", "event"):
+            return Ignored(f"a server takes no {kind}")
+        if kind != "request":
+            return Malformed(_wrong_kind(members), _usable(members.get("seq")))
+        seq = _usable(members.get("seq"))
+        if seq is None:
+            return _bad_seq()
+        command, arguments = members.get("command"), members.get("arguments")
+        if not isinstance(command, str):
+            return Malformed(InvalidRequest('"command" must be a string'), seq)
+        if arguments is not None and not isinstance(arguments, dict):
+            return Malformed(InvalidRequest('"arguments" must be an object'), seq)
+        return Request(seq, command, cast("dict[str, Any]", arguments or {}), tail, nbytes)
+
+    def request_id(self, members: Members) -> RequestId | None:
+        return _usable(members.get("seq"))
+
+    def result(self, request_id: RequestId, command: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+        template = self._templates.get(command) or self._template(command)
+        if tail is not None:
+            return frame(template % (next(self._seq), request_id, body), tail)
+        if len(body) > SMALL:
+            return large_frame((template % (next(self._seq), request_id, b""))[:-1], body)
+        json = template % (next(self._seq), request_id, body)
+        return [b"Content-Length: %d\r\n\r\n%b" % (len(json), json)]
+
+    def _template(self, command: str) -> bytes:
+        name = quote(command).replace(b"%", b"%%")
+        head = b'{"seq":%%d,"type":"response","request_seq":%%d,"command":%b,"success":true,"body":%%b}' % name
+        if len(self._templates) < _TEMPLATES:
+            self._templates[command] = head
+        return head
+
+    def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
+        parts = wire_error(error)
+        message: dict[str, Any] = {"seq": next(self._seq), "type": "response", "request_seq": request_id or 0}
+        message |= {"command": command, "success": False, "message": parts.message, "code": parts.code}
+        if parts.hint is not None:
+            message["hint"] = parts.hint
+        if parts.data:
+            message["data"] = parts.data
+        return frame(encode_own(message))
+
+    def event(self, name: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+        head = b'{"seq":%d,"type":"event","event":%b,"body":' % (next(self._seq), quote(name))
+        if tail is None and len(body) > SMALL:
+            return large_frame(head, body)
+        return frame(b"%b%b}" % (head, body), tail)
+
+    # a client's side
+
+    def read_answer(self, json: memoryview, tail: bytes | None, nbytes: int) -> ClientEvent:
+        try:
+            message = _decode_success(json)
+        except (ValueError, RecursionError):
+            return self._read_answer_carefully(json, tail)
+        if not message.success:
+            return self._read_answer_carefully(json, tail)
+        return Response(message.request_seq, message.command, _with_data(message.body, tail), None, tail)
+
+    def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
+        if not isinstance(value, dict):
+            return Malformed(InvalidRequest("a message must be one JSON object"))
+        members = cast("dict[str, Any]", value)
+        match members.get("type"):
+            case "response":
+                return _response(members, tail)
+            case "event":
+                return _event(members, tail)
+            case kind:
+                return Ignored(f"a client takes no message of type {str(kind)[:40]}")
+
+    def answer_id(self, members: Members) -> RequestId | None:
+        return _usable(members.get("request_seq"))
+
+    def request(self, command: str, arguments: bytes, tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
+        seq = next(self._seq)
+        head = b'{"seq":%d,"type":"request","command":%b,"arguments":' % (seq, quote(command))
+        if tail is None and len(arguments) > SMALL:
+            return seq, large_frame(head, arguments)
+        return seq, frame(b"%b%b}" % (head, arguments), tail)
+
+    def notify(self, command: str, arguments: bytes) -> list[bytes]:
+        """This dialect has no notifications: it is a request whose answer is not waited for."""
+        return self.request(command, arguments)[1]
+
+
+def _usable(seq: object) -> int | None:
+    return seq if type(seq) is int and 0 < seq <= MAX_ID else None
+
+
+def _bad_seq() -> Malformed:
+    return Malformed(InvalidRequest(f'"seq" must be a whole number from 1 to {MAX_ID}'))
+
+
+def _wrong_kind(members: dict[str, Any]) -> InvalidRequest:
+    if "jsonrpc" in members:
+        return InvalidRequest("this connection speaks DAP-style messages, and this is JSON-RPC")
+    return InvalidRequest('"type" must be "request"')
+
+
+def _with_data(body: Any, tail: bytes | None) -> dict[str, Any]:
+    whole = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    if tail is not None:
+        whole["data"] = tail
+    return whole
+
+
+def _response(members: dict[str, Any], tail: bytes | None) -> ClientEvent:
+    request_seq, command = members.get("request_seq"), members.get("command")
+    if type(request_seq) is not int:
+        return Malformed(InvalidRequest("an answer without request_seq"))
+    command = command if isinstance(command, str) else None
+    body = _with_data(members.get("body"), tail)
+    error = _failure(members) if members.get("success") is False else None
+    return Response(request_seq, command, body, error, tail)
+
+
+def _failure(members: dict[str, Any]) -> RrextError:
+    code, message, hint, data = (members.get(key) for key in ("code", "message", "hint", "data"))
+    return error_from_wire(
+        code if isinstance(code, str) else "tool_failed",
+        message if isinstance(message, str) else f"{members.get('command')} failed",
+        hint if isinstance(hint, str) else None,
+        cast("dict[str, Any]", data) if isinstance(data, dict) else None,
+    )
+
+
+def _event(members: dict[str, Any], tail: bytes | None) -> ClientEvent:
+    name = members.get("event")
+    if not isinstance(name, str):
+        return Malformed(InvalidRequest("an event without a name"))
+    return Event(name, _with_data(members.get("body"), tail), tail)

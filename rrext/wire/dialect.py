@@ -1,0 +1,103 @@
+"""What the two dialects have in common: what a connection asks of one, and the careful way to read a body."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from rrext.errors import ParseError, RrextError
+from rrext.limits import DEFAULTS, Limits
+from rrext.wire.codec import decode
+from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
+from rrext.wire.recovery import Members, recover_members
+
+__all__ = ["Dialect", "DialectName"]
+
+DialectName: TypeAlias = Literal["dap", "jsonrpc"]
+
+
+class Dialect(ABC):
+    """The messages of one connection, in one dialect. What writes may be called from any thread.
+
+    A message is first decoded into a record that has exactly the usual members, which is fast. If that fails, for whatever
+    reason, it is decoded as plain JSON, so that every part of it is checked, and judged member by member.
+    """
+
+    name: ClassVar[DialectName]
+
+    __slots__ = ("_limits",)
+
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
+        self._limits = limits
+
+    # a server's side
+
+    @abstractmethod
+    def read_request(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
+        """What a client sent."""
+
+    @abstractmethod
+    def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
+        """`read_request` of a body that is decoded already."""
+
+    @abstractmethod
+    def request_id(self, members: Members) -> RequestId | None:
+        """The id of a request of which only these members are known."""
+
+    @abstractmethod
+    def result(self, request_id: RequestId, command: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+        """A success; `body` is an encoded object."""
+
+    @abstractmethod
+    def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
+        """A failure; without id if the request had none that can be used."""
+
+    @abstractmethod
+    def event(self, name: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+        """An event; `body` is an encoded object."""
+
+    # a client's side
+
+    @abstractmethod
+    def read_answer(self, json: memoryview, tail: bytes | None, nbytes: int) -> ClientEvent:
+        """What a server sent."""
+
+    @abstractmethod
+    def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
+        """`read_answer` of a body that is decoded already."""
+
+    @abstractmethod
+    def answer_id(self, members: Members) -> RequestId | None:
+        """The id of the request that is answered by a message of which only these members are known."""
+
+    @abstractmethod
+    def request(self, command: str, arguments: bytes, tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
+        """A request under the next free id; `arguments` is an encoded object."""
+
+    @abstractmethod
+    def notify(self, command: str, arguments: bytes) -> list[bytes]:
+        """A request whose answer nobody waits for."""
+
+    # the careful way
+
+    def refused_request(self, error: RrextError, start: memoryview) -> ServerEvent:
+        """A request that cannot be read, given the first bytes of its body."""
+        return Malformed(error, self.request_id(recover_members(start)))
+
+    def refused_answer(self, error: RrextError, start: memoryview) -> ClientEvent:
+        """An answer that cannot be read, given the first bytes of its body."""
+        return Malformed(error, self.answer_id(recover_members(start)))
+
+    def _read_request_carefully(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
+        try:
+            value = decode(json)
+        except ParseError as error:
+            return self.refused_request(error, json[: self._limits.id_recovery])
+        return self.judge_request(value, tail, nbytes)
+
+    def _read_answer_carefully(self, json: memoryview, tail: bytes | None) -> ClientEvent:
+        try:
+            value = decode(json)
+        except ParseError as error:
+            return self.refused_answer(error, json[: self._limits.id_recovery])
+        return self.judge_answer(value, tail)

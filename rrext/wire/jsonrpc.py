@@ -1,0 +1,217 @@
+"""The JSON-RPC 2.0 dialect: `method` is the command, `params` its arguments, `result` the body; events are notifications."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any, cast
+
+import msgspec
+
+from rrext.errors import NUMBERS, InvalidRequest, RrextError, error_from_wire, number_of
+from rrext.limits import DEFAULTS, Limits
+from rrext.wire.codec import encode_own, quote
+from rrext.wire.dialect import Dialect
+from rrext.wire.frames import SMALL, frame, large_frame, wire_error
+from rrext.wire.messages import (
+    MAX_ID,
+    ClientEvent,
+    Event,
+    Ignored,
+    Malformed,
+    Request,
+    RequestId,
+    Response,
+    ServerEvent,
+)
+from rrext.wire.recovery import Members
+
+__all__ = ["CANCEL", "JsonRpc"]
+
+CANCEL = "$/cancelRequest"
+"""The Language Server Protocol's notification; it arrives as the command `cancel`."""
+
+
+class _Request(msgspec.Struct, tag_field="jsonrpc", tag="2.0", forbid_unknown_fields=True, gc=False):
+    """A request with the usual members and no others."""
+
+    method: str
+    id: int | str | msgspec.UnsetType = msgspec.UNSET
+    params: dict[str, Any] | None = None
+
+
+class _Result(msgspec.Struct, tag_field="jsonrpc", tag="2.0", forbid_unknown_fields=True, gc=False):
+    """An answer with the members that a success has."""
+
+    id: int | str
+    result: Any
+
+
+_decode_request = msgspec.json.Decoder(_Request).decode
+_decode_result = msgspec.json.Decoder(_Result).decode
+
+_CODES = {number: code for code, number in NUMBERS.items()}
+
+
+class JsonRpc(Dialect):
+    """JSON-RPC 2.0 messages."""
+
+    name = "jsonrpc"
+
+    __slots__ = ("_ids",)
+
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
+        super().__init__(limits)
+        self._ids = count(1)
+
+    # a server's side
+
+    def read_request(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
+        try:
+            message = _decode_request(json)
+        except (ValueError, RecursionError):
+            return self._read_request_carefully(json, tail, nbytes)
+        request_id = message.id
+        if type(request_id) is int:
+            if not -MAX_ID <= request_id <= MAX_ID:
+                return _bad_id()
+        elif request_id is msgspec.UNSET:
+            return _request(None, message.method, message.params, tail, nbytes)
+        return _request(cast("RequestId", request_id), message.method, message.params, tail, nbytes)
+
+    def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
+        if isinstance(value, list):
+            return Malformed(InvalidRequest("batches are not taken: send one message per frame"))
+        if not isinstance(value, dict):
+            return Malformed(InvalidRequest("a message must be one JSON object"))
+        members = cast("dict[str, Any]", value)
+        request_id = _usable(members.get("id"))
+        if members.get("jsonrpc") != "2.0":
+            return Malformed(_wrong_version(members), request_id)
+        if "method" not in members and ("result" in members or "error" in members):
+            return Ignored("a server takes no response")
+        if "id" in members and request_id is None:
+            return _bad_id()
+        method, params = members.get("method"), members.get("params")
+        if not isinstance(method, str):
+            return Malformed(InvalidRequest('"method" must be a string'), request_id)
+        if params is not None and not isinstance(params, dict):
+            return Malformed(InvalidRequest('"params" must be an object: arguments go by name'), request_id)
+        return _request(request_id, method, cast("dict[str, Any] | None", params), tail, nbytes)
+
+    def request_id(self, members: Members) -> RequestId | None:
+        return _usable(members.get("id"))
+
+    def result(self, request_id: RequestId, command: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+        written = b"%d" % request_id if type(request_id) is int else quote(cast("str", request_id))
+        if tail is None and len(body) > SMALL:
+            return large_frame(b'{"jsonrpc":"2.0","id":%b,"result":' % written, body)
+        json = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (written, body)
+        if tail is not None:
+            return frame(json, tail)
+        return [b"Content-Length: %d\r\n\r\n%b" % (len(json), json)]
+
+    def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
+        parts = wire_error(error)
+        data: dict[str, Any] = {**parts.data, "code": parts.code}
+        if parts.hint is not None:
+            data["hint"] = parts.hint
+        body = {"code": number_of(parts.code), "message": parts.message, "data": data}
+        return frame(encode_own({"jsonrpc": "2.0", "id": request_id, "error": body}))
+
+    def event(self, name: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+        head = b'{"jsonrpc":"2.0","method":%b,"params":' % quote(name)
+        if tail is None and len(body) > SMALL:
+            return large_frame(head, body)
+        return frame(b"%b%b}" % (head, body), tail)
+
+    # a client's side
+
+    def read_answer(self, json: memoryview, tail: bytes | None, nbytes: int) -> ClientEvent:
+        try:
+            message = _decode_result(json)
+        except (ValueError, RecursionError):
+            return self._read_answer_carefully(json, tail)
+        return Response(message.id, None, _with_data(message.result, tail), None, tail)
+
+    def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
+        if not isinstance(value, dict):
+            return Malformed(InvalidRequest("a message must be one JSON object"))
+        members = cast("dict[str, Any]", value)
+        if isinstance(name := members.get("method"), str):
+            if "id" in members:
+                return Ignored("a client takes no request")
+            return Event(name, _with_data(members.get("params") or {}, tail), tail)
+        return _response(members, tail)
+
+    def answer_id(self, members: Members) -> RequestId | None:
+        return _usable(members.get("id"))
+
+    def request(self, command: str, arguments: bytes, tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
+        number = next(self._ids)
+        return number, self._request(b'"id":%d,' % number, command, arguments, tail)
+
+    def notify(self, command: str, arguments: bytes) -> list[bytes]:
+        return self._request(b"", command, arguments, None)
+
+    def _request(self, member: bytes, command: str, arguments: bytes, tail: bytes | None) -> list[bytes]:
+        head = b'{"jsonrpc":"2.0",%b"method":%b,"params":' % (member, quote(command))
+        if tail is None and len(arguments) > SMALL:
+            return large_frame(head, arguments)
+        return frame(b"%b%b}" % (head, arguments), tail)
+
+
+def _request(
+    request_id: RequestId | None, method: str, params: dict[str, Any] | None, tail: bytes | None, nbytes: int
+) -> Request:
+    arguments = params or {}
+    if method == CANCEL:
+        method = "cancel"
+        if "id" in arguments:
+            arguments["requestId"] = arguments.pop("id")
+    return Request(request_id, method, arguments, tail, nbytes)
+
+
+def _usable(value: object) -> RequestId | None:
+    if type(value) is int:
+        return value if -MAX_ID <= value <= MAX_ID else None
+    return value if isinstance(value, str) else None
+
+
+def _bad_id() -> Malformed:
+    return Malformed(InvalidRequest(f'"id" must be a string, or a whole number up to {MAX_ID}'))
+
+
+def _wrong_version(members: dict[str, Any]) -> InvalidRequest:
+    if "jsonrpc" not in members and "type" in members:
+        return InvalidRequest("this connection speaks JSON-RPC 2.0, and this is a DAP-style message")
+    return InvalidRequest('"jsonrpc" must be "2.0"')
+
+
+def _with_data(body: Any, tail: bytes | None) -> Any:
+    if tail is None:
+        return body
+    whole = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
+    whole["data"] = tail
+    return whole
+
+
+def _response(members: dict[str, Any], tail: bytes | None) -> ClientEvent:
+    request_id = _usable(members.get("id"))
+    if members.get("jsonrpc") != "2.0" or ("result" in members) == ("error" in members):
+        return Malformed(InvalidRequest("neither an answer nor an event of JSON-RPC 2.0"), request_id)
+    error = _failure(members["error"]) if "error" in members else None
+    if request_id is None:
+        return Malformed(error or InvalidRequest("an answer without a usable id"))
+    return Response(request_id, None, _with_data(members.get("result", {}), tail), error, tail)
+
+
+def _failure(error: Any) -> RrextError:
+    members = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
+    number, message, data = members.get("code"), members.get("message"), members.get("data")
+    more: dict[str, Any] = dict(cast("dict[str, Any]", data)) if isinstance(data, dict) else {}
+    code, hint = more.pop("code", None), more.pop("hint", None)
+    if not isinstance(code, str):
+        code = _CODES.get(number, str(number)) if isinstance(number, int) else "tool_failed"
+    return error_from_wire(
+        code, message if isinstance(message, str) else "failed", hint if isinstance(hint, str) else None, more
+    )
