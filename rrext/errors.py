@@ -269,6 +269,15 @@ class ResultTooLarge(LimitExceeded):
     code = "result_too_large"
     number = -32021
 
+    @classmethod
+    def of(cls, size: int, maximum: int) -> ResultTooLarge:
+        """A result of `size` bytes where `max_result` allows `maximum`."""
+        return cls(
+            f"the result has {size} bytes; max_result is {maximum}",
+            hint="ask for less, or let the tool be a generator and call it with `stream: true`",
+            data={"limit": "max_result", "maximum": maximum, "size": size},
+        )
+
 
 class TooManyRequests(LimitExceeded):
     """More requests in flight than `max_inflight`."""

@@ -11,7 +11,10 @@ import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["OwnThread", "Workers"]
 
@@ -72,31 +75,49 @@ class _Worker:
 class OwnThread:
     """One thread that runs its jobs in order: for libraries that are bound to the thread which made them."""
 
-    __slots__ = ("_ident", "_jobs")
+    __slots__ = ("_jobs",)
 
     def __init__(self, name: str) -> None:
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._ident: int | None = None
         threading.Thread(target=self._main, name=name, daemon=True).start()
+
+    @staticmethod
+    def current() -> OwnThread | None:
+        """The object whose thread this is, if it is one's."""
+        return getattr(_here, "own", None)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller is on this thread."""
+        return self.current() is self
 
     def run(self, job: Job) -> None:
         """Run `job` on the thread, after those before it."""
         self._jobs.put(job)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller is on this thread."""
-        return self._ident == threading.get_ident()
+    def serve_until(self, future: Future[Any]) -> None:
+        """On this thread, inside a job: run further jobs until `future` is done."""
+        done = threading.Event()  # a job that does nothing but end the wait of this very call
+        future.add_done_callback(lambda _: self._jobs.put(done.set))
+        while not done.is_set():
+            job = self._jobs.get()
+            if job is None:
+                self._jobs.put(None)
+                return
+            _guarded(job)
 
     def stop(self) -> None:
         """End the thread after the jobs it has."""
         self._jobs.put(None)
 
     def _main(self) -> None:
-        self._ident = threading.get_ident()
+        _here.own = self
         while (job := self._jobs.get()) is not None:
             _guarded(job)
             del job
+
+
+_here = threading.local()  # which OwnThread this thread belongs to: a fact of the thread, not of the process
 
 
 def _guarded(job: Job) -> None:

@@ -10,7 +10,7 @@ from rrext.errors import ResultTooLarge
 from rrext.limits import Limits
 
 if TYPE_CHECKING:
-    from rrext.tools.callbacks import CallInfo, ToolCallbacks
+    from rrext.tools.callbacks import ReportedCall
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["Chunks"]
@@ -23,7 +23,7 @@ class Chunks:
     result is the list of chunks, or `{chunks, value}` if the generator returned a value.
     """
 
-    __slots__ = ("_callbacks", "_count", "_encoded", "_feed", "_info", "_limits", "_node", "_size", "_spec")
+    __slots__ = ("_count", "_encoded", "_feed", "_limits", "_node", "_size", "_spec", "_watched")
 
     def __init__(
         self,
@@ -32,15 +32,13 @@ class Chunks:
         limits: Limits,
         *,
         feed: Feed | None,
-        callbacks: tuple[ToolCallbacks, ...] = (),
-        info: CallInfo | None = None,
+        watched: ReportedCall,
     ) -> None:
         self._spec = spec
         self._node = node
         self._limits = limits
         self._feed = feed
-        self._callbacks = callbacks
-        self._info = info
+        self._watched = watched
         self._encoded: list[bytes] = []
         self._count = 0
         self._size = 0
@@ -91,8 +89,7 @@ class Chunks:
             self._feed.chunk(self._count, encoded, raw)
         else:
             self._encoded.append(encoded)
-        for listener in self._callbacks:
-            listener.tool_chunk(self._info, chunk)
+        self._watched.chunk(chunk)
         self._count += 1
 
     def _result(self, value: Any) -> bytes:

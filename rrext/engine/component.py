@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import Any, Final
 
 from rrext.engine.node import Node
@@ -19,21 +20,37 @@ class Component:
     """One component while its pipeline is loaded.
 
     `setup` is entered at first use and left at unload, both in one task of the component's own, as an async context
-    manager needs. A failing `setup` fails the calls that waited for it; the next call tries again.
+    manager needs. A failing `setup` fails the calls that waited for it; the next call tries again. `blocked` is why this
+    machine cannot run the node, once that was asked.
     """
 
-    __slots__ = ("_checked", "_keeper", "_leave", "_thread", "_waiting", "config", "id", "node_class", "ready", "shared")
+    __slots__ = (
+        "_checked",
+        "_keeper",
+        "_leave",
+        "_thread",
+        "_thread_lock",
+        "_waiting",
+        "blocked",
+        "config",
+        "id",
+        "node_class",
+        "ready",
+        "shared",
+    )
 
     def __init__(self, component_id: str, node_class: type[Node], config: Any) -> None:
         self.id = component_id
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
+        self.blocked: str | None = None
         self._checked = "unavailable" not in _overrides(node_class)
         self._waiting: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._leave: asyncio.Event | None = None
         self._thread: OwnThread | None = None
+        self._thread_lock = threading.Lock()
         self.ready = self._checked and not hasattr(node_class, "setup")
 
     def new_object(self) -> Node:
@@ -58,9 +75,10 @@ class Component:
     @property
     def own_thread(self) -> OwnThread:
         """The one thread of this component's `thread="same"` tools."""
-        if self._thread is None:
-            self._thread = OwnThread(f"rrext-{self.id}")
-        return self._thread
+        with self._thread_lock:  # nested calls ask from worker threads
+            if self._thread is None:
+                self._thread = OwnThread(f"rrext-{self.id}")
+            return self._thread
 
     async def close(self) -> None:
         """Leave `setup`; returns when it was left."""
@@ -118,6 +136,7 @@ class Component:
 
         workers.run(ask)
         reason = await answer
+        self.blocked = reason
         if reason is not None:
             raise Unavailable(f'Node "{self.id}" is not available here: {reason}', data={"nodeId": self.id})
         self._checked = True

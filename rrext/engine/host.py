@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
 
 from rrext.clock import Clock, LoopClock
 from rrext.engine.deadlines import Deadlines
@@ -14,12 +14,11 @@ from rrext.engine.lease import Lease
 from rrext.engine.places import Places
 from rrext.errors import ToolTimeout
 from rrext.limits import Limits
-from rrext.workers import Job, Workers
+from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.context import CancelToken
+from rrext.workers import Job, OwnThread, Workers
 
-if TYPE_CHECKING:
-    from rrext.tools.callbacks import ToolCallbacks
-
-__all__ = ["Host", "Ticket"]
+__all__ = ["Host", "Ticket", "claim"]
 
 T = TypeVar("T")
 
@@ -62,13 +61,13 @@ class Host:
         *,
         limits: Limits,
         clock: Clock | None = None,
-        callbacks: Sequence[ToolCallbacks] = (),
+        callbacks: ToolCallbacks = SILENT,
     ) -> None:
         self.loop = loop
         self.limits = limits
         self.clock: Clock = clock or LoopClock(loop)
         self.workers = Workers()
-        self.callbacks = tuple(callbacks)
+        self.callbacks = callbacks
         self.deadlines = Deadlines(self.clock, self._expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -130,7 +129,7 @@ class Host:
                 lease.drop()
 
         def job() -> None:
-            if not _claim(unclaimed):
+            if not claim(unclaimed):
                 return
             value: Any = None
             error: BaseException | None = None
@@ -145,11 +144,23 @@ class Host:
         try:
             return await outcome
         except asyncio.CancelledError:
-            if _claim(unclaimed):
+            if claim(unclaimed):
                 let_go()
             elif lease is not None:
                 lease.spoil()
             raise
+
+    def from_thread(self, work: Coroutine[Any, Any, T], token: CancelToken) -> T:
+        """From a worker thread: what a coroutine on the loop returns or raises; it is let go when `token` is cancelled.
+
+        A node's own thread goes on serving its queue meanwhile, for the coroutine may need a tool that runs only there.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        token.on_cancel(future.cancel)
+        own = OwnThread.current()
+        if own is not None:
+            own.serve_until(future)
+        return future.result()
 
     def _expire(self, call: Call) -> None:
         operation = call.operation
@@ -174,9 +185,10 @@ class Host:
         return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"
 
 
-def _claim(unclaimed: list[bool]) -> bool:
+def claim(unclaimed: list[bool]) -> bool:
+    """True for exactly one caller, in whatever threads: a job is run or withdrawn, never both, never neither."""
     try:
-        unclaimed.pop()  # atomic: a job is run or withdrawn, never both
+        unclaimed.pop()
     except IndexError:
         return False
     return True

@@ -23,6 +23,13 @@ class Place:
         self._granted = granted
         self._wake: Callable[[], None] | None = None
 
+    @classmethod
+    def free(cls) -> Place:
+        """A place that counts nowhere, for looking without running."""
+        place = cls(Places(0), True)
+        place._places = None
+        return place
+
     @property
     def granted(self) -> bool:
         """Whether the place is held now."""
@@ -88,14 +95,42 @@ class Places:
             if not place._granted:
                 self._line.remove(place)
                 return
-            if not self._line:
-                self._used -= 1
-                return
-            heir = self._line.popleft()
-            heir._granted = True
-            wake, heir._wake = heir._wake, None
+            wake = self._pass_on()
         if wake is not None:
             wake()
+
+    def lend(self) -> None:
+        """A holder waits and needs no place meanwhile: the next in line may run."""
+        with self.lock:
+            wake = self._pass_on()
+        if wake is not None:
+            wake()
+
+    def _pass_on(self) -> Callable[[], None] | None:
+        """Under the lock: a held place goes to the next in line, or is free."""
+        if not self._line:
+            self._used -= 1
+            return None
+        heir = self._line.popleft()
+        heir._granted = True
+        wake, heir._wake = heir._wake, None
+        return wake
+
+    def take_back(self) -> None:
+        """The holder goes on: block until there is a place again, before everybody in line.
+
+        It ends, because whoever runs ends or lends in turn.
+        """
+        back = Place(self, False)
+        with self.lock:
+            if self._used < self.limit:
+                self._used += 1
+                return
+            granted = threading.Lock()
+            granted.acquire()
+            back._wake = granted.release
+            self._line.appendleft(back)
+        granted.acquire()
 
     @property
     def used(self) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Route", "Task"]
 
+KEEP_ERRORS = 50  # as the reference server's status does
 KEEP_SPARE = 8  # pooled chains beyond this are cheaper to make again than to keep
 
 
@@ -196,6 +197,11 @@ class Task:
     def usable_by(self, route: Route, objects: NodeObjects, ctx: ToolContext) -> bool:
         """Whether this context may see and call the tool now."""
         return not route.spec.has_predicate or route.spec.is_available(objects.object(route.component.id), ctx)
+
+    def note_error(self, message: str) -> None:
+        """Keep the message for the task's status; the oldest goes when there are too many."""
+        self.errors.append(message)
+        del self.errors[:-KEEP_ERRORS]
 
     def __repr__(self) -> str:
         return f"<Task {self.token} {self.spec.source} pipes={self.places!r} sync={self.sync_places!r}>"

@@ -1,0 +1,373 @@
+"""Objects of clients: `open`, `write`, `close`, and what becomes of a pipe that nobody closes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from rrext.engine.failures import failure_of
+from rrext.engine.gate import Pass
+from rrext.engine.host import Host, claim
+from rrext.engine.intake import Intake
+from rrext.engine.interface import Call, Caller, Close, Open, Operation, Write
+from rrext.engine.lanes import choose_lane
+from rrext.engine.lease import Lease
+from rrext.engine.node import Entry
+from rrext.engine.objects import NodeObjects
+from rrext.engine.pipes import Pipe, Pipes
+from rrext.engine.places import Place
+from rrext.engine.task import Task
+from rrext.errors import Cancelled, InvalidArguments, PipeFailed, RrextError
+from rrext.tools.context import CancelToken, ToolContext
+from rrext.tools.results import encode_result
+
+if TYPE_CHECKING:
+    from rrext.engine.host import Ticket
+
+__all__ = ["ObjectCalls"]
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("rrext.objects")
+
+
+class ObjectCalls:
+    """Starts and runs `Open`, `Write` and `Close` operations, and reclaims pipes."""
+
+    __slots__ = ("_host", "_pipes")
+
+    def __init__(self, host: Host, pipes: Pipes) -> None:
+        self._host = host
+        self._pipes = pipes
+
+    def open(self, call: Call, task: Task, operation: Open) -> None:
+        """Begin an `open`: it stands in the task's line for a place before this returns."""
+        try:
+            entry, intake = self._entry(task, operation)
+        except RrextError as error:
+            call.fail(error)
+            return
+        place = task.places.take()
+        self._begin(call, operation, place, lambda token: self._open(call, task, entry, intake, place, token))
+
+    def write(self, call: Call, operation: Write) -> None:
+        """Begin a `write`: it stands in the pipe's line before this returns."""
+        try:
+            data = _data_of(operation, call.data)
+            pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        except RrextError as error:
+            call.fail(error)
+            return
+        turn = self._pipes.enter(pipe, exclusive=True, now=pipe.task.now())
+        self._begin(call, operation, turn, lambda token: self._write(call, pipe, turn, data, token), pipe)
+
+    def close(self, call: Call, operation: Close) -> None:
+        """Begin a `close`: it stands in the pipe's line before this returns."""
+        try:
+            pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        except RrextError as error:
+            call.fail(error)
+            return
+        turn = self._pipes.enter(pipe, exclusive=True, now=pipe.task.now())
+        self._begin(call, operation, turn, lambda token: self._close(call, pipe, turn, token), pipe)
+
+    def reclaim(self, pipe: Pipe, idle: float | None = None) -> None:
+        """Free a pipe that nobody will close: idle for `idle` seconds, or its owner or its task is gone."""
+        if idle is not None:
+            self._pipes.expire(pipe, idle)
+        else:
+            self._pipes.remove(pipe)
+        turn = pipe.gate.enter(exclusive=True)
+        self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
+
+    def _begin(
+        self,
+        call: Call,
+        operation: Operation,
+        ticket: Ticket,
+        work: Callable[[CancelToken], Coroutine[Any, Any, None]],
+        pipe: Pipe | None = None,
+    ) -> None:
+        """Run `work` as a task that answers the call; a call that is settled first stops it, or keeps it from beginning."""
+        token, unclaimed = CancelToken(), [True]
+        self._host.watch(call)
+
+        async def run() -> None:
+            if not claim(unclaimed):
+                return
+            try:
+                await work(token)
+            except asyncio.CancelledError:
+                if not call.fail(Cancelled("a node cancelled the operation from inside")):
+                    raise
+            except RrextError as error:
+                call.fail(error)
+            finally:
+                ticket.release() if pipe is not None else None
+
+        task = self._host.spawn(run(), f"{type(operation).__name__.lower()} {call.request_id}")
+
+        def stop(reason: Any) -> None:
+            token.cancel(reason)
+            if claim(unclaimed):
+                ticket.release()
+                if pipe is not None and isinstance(operation, Write):
+                    pipe.fail(PipeFailed("a write was cancelled before it began"))
+                elif pipe is not None:
+                    self.reclaim(pipe)
+            task.cancel()
+
+        call.stop = stop
+
+    def _entry(self, task: Task, operation: Open) -> tuple[Entry, Intake]:
+        source = task.source_class
+        given = operation.object or {}
+        mime_type = operation.mime_type or "application/octet-stream"
+        if operation.provider and operation.provider != source.provider:
+            raise InvalidArguments.at(
+                "/provider", f'You are looking for a "{operation.provider}", but this pipeline isn\'t it: it begins at a '
+                f'"{source.provider}"'
+            )  # fmt: skip
+        _check_method(task, mime_type)
+        lane = choose_lane(mime_type, lambda name: name in task.plan.source_lanes)
+        entry = Entry(
+            _text(given, "name"),
+            path=_text(given, "path") or "",
+            mime_type=mime_type,
+            size=given.get("size") if isinstance(given.get("size"), int) else None,
+            metadata=given.get("metadata") if isinstance(given.get("metadata"), dict) else None,
+        )
+        return entry, Intake(lane, mime_type)
+
+    async def _open(
+        self, call: Call, task: Task, entry: Entry, intake: Intake, place: Place, token: CancelToken
+    ) -> None:
+        host = self._host
+        pipe: Pipe | None = None
+        try:
+            await host.granted(place)
+            for component in task.components.values():
+                await component.ensure(host.workers)
+            objects = NodeObjects(task.plan, task.make_object)
+            pipe = Pipe(self._pipes.next_id(), task, call.caller, objects, entry, intake, place, task.now())
+            bridge = _Bridge(host, call, pipe, token)
+            await self._run(
+                pipe,
+                lambda: objects.open_blocking(entry, intake, bridge),
+                lambda: objects.open(entry, intake, bridge),
+            )
+            if call.settled:
+                raise asyncio.CancelledError
+        except BaseException as error:
+            if pipe is None:
+                place.release()
+            else:
+                self.reclaim(pipe)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            told = self._told(error, call, "The object could not be opened")
+            self._count_failure(task, told)
+            raise told from (None if told is error else error)
+        pipe.last_used = task.now()
+        self._pipes.add(pipe)
+        call.succeed(b'{"pipe_id":%d}' % pipe.id)
+
+    async def _write(self, call: Call, pipe: Pipe, turn: Pass, data: bytes | str, token: CancelToken) -> None:
+        await self._host.granted(turn)
+        self._pipes.find(pipe.id, call.caller.connection_id).check_writable()
+        bridge = _Bridge(self._host, call, pipe, token)
+        objects = pipe.objects
+        try:
+            await self._run(pipe, lambda: objects.write_blocking(data, bridge), lambda: objects.write(data, bridge), turn)
+        except asyncio.CancelledError:
+            pipe.fail(Cancelled("a write was cancelled"))
+            raise
+        except BaseException as error:
+            told = self._told(error, call, f"Pipe {pipe.id} failed")
+            pipe.fail(told)
+            raise told from (None if told is error else error)
+        finally:
+            pipe.last_used = pipe.task.now()
+        turn.release()
+        call.succeed(b"{}")
+
+    async def _close(self, call: Call, pipe: Pipe, turn: Pass, token: CancelToken) -> None:
+        await self._host.granted(turn)
+        self._pipes.find(pipe.id, call.caller.connection_id)
+        self._pipes.remove(pipe)
+        if pipe.leftovers:  # a thread still works on the node objects: they must not be touched
+            pipe.fail(PipeFailed("a tool that was cancelled or timed out still runs on this pipe"))
+        else:
+            try:
+                await self._finish(pipe, call, token, turn)
+            except asyncio.CancelledError:
+                pipe.free()
+                raise
+        body = self._result(pipe, call)
+        pipe.free()
+        pipe.task.finished_count += 1
+        call.succeed(body)
+
+    async def _finish(self, pipe: Pipe, call: Call, token: CancelToken, turn: Pass) -> None:
+        bridge = _Bridge(self._host, call, pipe, token)
+        objects = pipe.objects
+        try:
+            if pipe.failed is None:
+                await self._run(pipe, lambda: objects.finish_blocking(bridge), lambda: objects.finish(bridge), turn)
+            else:
+                await self._run(pipe, lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge), turn)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            pipe.fail(self._told(error, call, f"Pipe {pipe.id} failed while closing"))
+
+    def _result(self, pipe: Pipe, call: Call) -> bytes:
+        """The result body: what was collected, and `error` if the object failed."""
+        body = pipe.entry.body()
+        if pipe.failed is None:
+            try:
+                return encode_result(body, self._host.limits)
+            except RrextError as error:
+                pipe.fail(error)
+                body = {"name": pipe.entry.name, "path": pipe.entry.path, "objectId": pipe.entry.object_id}
+        assert pipe.failed is not None
+        self._count_failure(pipe.task, pipe.failed)
+        error = {"code": pipe.failed.code, "message": pipe.failed.message}
+        try:
+            return encode_result({**body, "error": error}, self._host.limits)
+        except RrextError:  # the partial result cannot travel either; the failure still must
+            plain = {"name": pipe.entry.name, "path": pipe.entry.path, "objectId": pipe.entry.object_id}
+            return encode_result({**plain, "error": error}, self._host.limits)
+
+    async def _abandon(self, pipe: Pipe, turn: Pass) -> None:
+        """Let the nodes close what they hold, without results; then the place is free."""
+        call = Call(Operation(), _Nobody(), caller=pipe.caller)
+        bridge = _Bridge(self._host, call, pipe, CancelToken())
+        objects = pipe.objects
+        try:
+            await self._host.granted(turn)
+            if not pipe.leftovers:
+                await self._run(pipe, lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge), turn)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log.warning("closing the nodes of reclaimed pipe %d failed", pipe.id, exc_info=error)
+        finally:
+            turn.release()
+            pipe.free()
+
+    async def _run(
+        self,
+        pipe: Pipe,
+        blocking: Callable[[], T],
+        on_loop: Callable[[], Coroutine[Any, Any, T]],
+        turn: Pass | None = None,
+    ) -> T:
+        """Run one step of the object: whole in a thread where every method is `def`, else on the loop."""
+        if pipe.task.plan.needs_loop:
+            return await on_loop()
+        lease = Lease(pipe.task, turn or Place.free(), pipe)
+        try:
+            return await self._host.in_thread(blocking, places=pipe.task.sync_places, lease=lease)
+        finally:
+            lease.drop()
+
+    def _told(self, error: BaseException, call: Call, what: str) -> RrextError:
+        return failure_of(
+            error,
+            what=what,
+            node_id="",
+            tool=None,
+            request_id=call.request_id,
+            trusted=call.caller.trusted,
+            limits=self._host.limits,
+        )
+
+    def _count_failure(self, task: Task, error: RrextError) -> None:
+        task.failed_count += 1
+        task.note_error(error.message)
+
+
+class _Bridge:
+    """How node methods reach threads, the loop and a context, while one operation on one pipe runs."""
+
+    __slots__ = ("_call", "_host", "_pipe", "_token")
+
+    def __init__(self, host: Host, call: Call, pipe: Pipe, token: CancelToken) -> None:
+        self._host = host
+        self._call = call
+        self._pipe = pipe
+        self._token = token
+
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        lease = Lease(self._pipe.task, Place.free(), self._pipe)
+        try:
+            return await self._host.in_thread(work, places=self._pipe.task.sync_places, lease=lease)
+        finally:
+            lease.drop()
+
+    def run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        places = self._pipe.task.sync_places
+        places.lend()
+        try:
+            return self._host.from_thread(work, self._token)
+        finally:
+            places.take_back()
+
+    def context(self, node_id: str) -> ToolContext:
+        caller: Caller = self._pipe.caller
+        return ToolContext(
+            node_id=node_id,
+            token=self._token,
+            user_id=caller.user_id,
+            space_id=caller.space_id,
+            request_id=self._call.request_id,
+            connection_id=caller.connection_id,
+            pipe_id=self._pipe.id,
+            meta=self._call.operation.meta,
+            clock=self._host.clock.now,
+        )
+
+
+class _Nobody:
+    """Takes the answer of a call that nobody made."""
+
+    def succeed(self, body: bytes, tail: bytes | None = None) -> None: ...
+
+    def fail(self, error: RrextError) -> None: ...
+
+
+def _text(given: dict[str, Any], key: str) -> str | None:
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArguments.at(f"/object/{key}", "expected a string")
+    return value
+
+
+def _check_method(task: Task, mime_type: str) -> None:
+    """Refuse the classic mix-up of `send` and `chat`, which would end in an empty result."""
+    accepts = task.source_class.accepts
+    asks = mime_type.startswith("application/rocketride-question") or mime_type == "lane/questions"
+    if asks and accepts and "chat" not in accepts and "questions" not in task.plan.source_lanes:
+        raise InvalidArguments.at("/mimeType", f'nobody takes questions here: "{task.spec.source}" is for send()')
+    if not asks and accepts == ("chat",):
+        raise InvalidArguments.at("/mimeType", f'"{task.spec.source}" takes questions only: use chat() instead of send()')
+
+
+def _data_of(operation: Write, raw: bytes | None) -> bytes | str:
+    given = [value is not None for value in (operation.data, operation.data_base64, raw)]
+    if sum(given) != 1:
+        what = "No data specified" if not any(given) else "data was given twice"
+        raise InvalidArguments.at("/data", f"{what}: a write takes exactly one of data (text), data_base64 and a raw tail")
+    if raw is not None:
+        return raw
+    if operation.data is not None:
+        return operation.data
+    try:
+        return base64.b64decode(operation.data_base64 or "", validate=True)
+    except binascii.Error:
+        raise InvalidArguments.at("/data_base64", "expected base64 (RFC 4648, with padding)") from None

@@ -1,0 +1,304 @@
+"""Tool calls of clients: from the operation to its one answer, on the shortest way that is safe for it.
+
+Three ways lead through the same steps. A quick sync tool may run on the very thread that read its request
+(`start_inline`). A sync tool of which nothing has to be waited for goes straight to a worker, which also answers.
+Everything else — async tools, generators, setup, predicates, a full line — is a task on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+from typing import Any
+
+from rrext.engine.failures import failure_of
+from rrext.engine.host import Host, claim
+from rrext.engine.interface import Call, Tool
+from rrext.engine.lease import Lease
+from rrext.engine.nested import Nesting
+from rrext.engine.pipes import Pipe, Pipes
+from rrext.engine.places import Place
+from rrext.engine.task import Route, Task
+from rrext.engine.tool_run import Encoded, ToolRun
+from rrext.engine.watch import is_watched
+from rrext.errors import Cancelled, RrextError, ToolError, ToolNotFound, Unavailable
+from rrext.tools.context import CancelToken
+
+__all__ = ["ToolCalls"]
+
+LEARN_BELOW = 0.25  # of `limits.quick`: a tool this far below it will not often be overtaken by the watch
+
+
+class ToolCalls:
+    """Starts and runs `Tool` operations of an engine."""
+
+    __slots__ = ("_host", "_pipes")
+
+    def __init__(self, host: Host, pipes: Pipes) -> None:
+        self._host = host
+        self._pipes = pipes
+
+    def start(self, call: Call, task: Task, operation: Tool) -> None:
+        """Begin the call on the loop's thread. Lines are joined before this returns, so arrival order is kept."""
+        try:
+            routes = self._routes(call, task, operation)
+            kwargs = self._early_input(routes, operation)
+            lease = self._lease(call, task, operation)
+        except RrextError as error:
+            call.fail(error)
+            return
+        task.calls += 1
+        route = routes[0]
+        deadline = self._host.watch(call, route.spec.timeout if len(routes) == 1 else None)
+        if kwargs is not None and route.component.ready and lease.ticket.granted and not self._watched():
+            place = task.sync_places.take()
+            job = _Job(self._host, call, lease, route, kwargs, place, deadline)
+            call.stop = job.stop
+            if not place.when_granted(job.launch):
+                job.launch()
+            return
+        token, unclaimed = CancelToken(), [True]
+        run = self._host.spawn(
+            self._run(call, task, operation, routes, lease, deadline, token, unclaimed), f"tool {call.request_id}"
+        )
+
+        def stop(reason: Any) -> None:
+            token.cancel(reason)
+            if claim(unclaimed):  # a task that is cancelled before its first step never runs its `finally`
+                lease.drop()
+            run.cancel()
+
+        call.stop = stop
+
+    def start_inline(self, call: Call, task: Task, operation: Tool) -> bool:
+        """Run a quick sync tool here, to its end; False if there is anything about the call that could wait."""
+        if operation.pipe_id is not None or operation.timeout is not None:
+            return False
+        try:
+            routes = task.route(operation.node_id, operation.tool)
+        except RrextError:
+            return False
+        route = routes[0]
+        if not route.quick or len(routes) > 1 or route.spec.timeout is not None or self._watched():
+            return False
+        place = task.places.take_now()
+        if place is None:
+            return False
+        sync_place = task.sync_places.take_now()
+        if sync_place is None:
+            place.release()
+            return False
+        task.calls += 1
+        task.last_used = task.now()
+        lease = Lease(task, place)
+        try:
+            kwargs = route.spec.structure(None, {} if operation.input is None else operation.input, self._host.limits)
+        except RrextError as error:
+            sync_place.release()
+            lease.drop()
+            call.fail(error)
+            return True
+        job = _Job(self._host, call, lease, route, kwargs, sync_place, None)
+        call.stop = job.stop
+        job()
+        return True
+
+    def _watched(self) -> bool:
+        return is_watched(self._host.callbacks)
+
+    def _routes(self, call: Call, task: Task, operation: Tool) -> list[Route]:
+        task.last_used = task.now()
+        try:
+            return task.route(operation.node_id, operation.tool)
+        except ToolNotFound as error:
+            raise task.explain(error, operation.tool, operation.node_id, self.visible(call, task)) from None
+
+    def _early_input(self, routes: list[Route], operation: Tool) -> dict[str, Any] | None:
+        """The arguments of a plain tool, checked before anything is waited for; None where that needs the node."""
+        route = routes[0]
+        if len(routes) > 1 or not route.plain:
+            return None
+        return route.spec.structure(None, {} if operation.input is None else operation.input, self._host.limits)
+
+    def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
+        if operation.pipe_id is None:
+            return Lease(task, task.places.take())
+        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        pipe.check_usable()
+        return Lease(task, self._pipes.enter(pipe, exclusive=False, now=task.now()), pipe)
+
+    def visible(self, call: Call, task: Task, node_id: str | None = None) -> list[tuple[str, str]]:
+        """The (node, tool) pairs that this caller may call now, in chain order. Raises `NodeNotFound`."""
+        lease = Lease(task, Place.free())
+        found: list[tuple[str, str]] = []
+        for route in task.tools_of(node_id):
+            if route.component.blocked is not None:
+                continue
+            run = ToolRun(self._host, call, lease, route, deadline=None)
+            if task.usable_by(route, lease.objects, run.context):
+                found.append((route.component.id, route.spec.name))
+        lease.drop()
+        return found
+
+    async def _run(
+        self,
+        call: Call,
+        task: Task,
+        operation: Tool,
+        routes: list[Route],
+        lease: Lease,
+        deadline: float | None,
+        token: CancelToken,
+        unclaimed: list[bool],
+    ) -> None:
+        if not claim(unclaimed):
+            return
+        route = routes[0]
+        try:
+            await self._host.granted(lease.ticket)
+            if lease.pipe is not None:
+                self._check_open(lease.pipe)
+            route, run, kwargs = await self._choose(call, task, operation, routes, lease, deadline, token)
+            encoded = await run.encoded(kwargs)
+        except asyncio.CancelledError:
+            lease.drop()
+            if call.fail(Cancelled(f'Tool "{operation.tool}" cancelled itself')):
+                return
+            raise
+        except BaseException as error:
+            lease.drop()
+            call.fail(_failure(self._host, call, route, error))
+            return
+        lease.drop()
+        _answer(call, encoded)
+
+    def _check_open(self, pipe: Pipe) -> None:
+        """After waiting at the gate: what came before may have closed or failed the pipe."""
+        self._pipes.find(pipe.id, pipe.caller.connection_id).check_usable()
+
+    async def _choose(
+        self,
+        call: Call,
+        task: Task,
+        operation: Tool,
+        routes: list[Route],
+        lease: Lease,
+        deadline: float | None,
+        token: CancelToken,
+    ) -> tuple[Route, ToolRun, dict[str, Any]]:
+        """The first owner in chain order that has the tool available; the only one's own reason if it has not."""
+        for route in routes:
+            run = ToolRun(self._host, call, lease, route, deadline=deadline, token=token)
+            run.nested = Nesting(run)
+            try:
+                await route.component.ensure(self._host.workers)
+            except RrextError as error:
+                if len(routes) == 1 or error.code != "unavailable":
+                    raise
+                continue
+            if len(routes) > 1 and not task.usable_by(route, lease.objects, run.context):
+                continue
+            if len(routes) > 1 and route.spec.timeout is not None:
+                run.deadline = self._host.watch(call, route.spec.timeout)
+            return route, run, run.prepare({} if operation.input is None else operation.input)
+        raise Unavailable(f'Tool "{operation.tool}" is not available in this context on any node')
+
+
+class _Job:
+    """A sync tool on its way to a worker, running there, or withdrawn; it gives back what it holds and answers."""
+
+    __slots__ = ("_deadline", "_host", "_kwargs", "_lease", "_place", "_route", "_token", "_unclaimed", "call")
+
+    def __init__(
+        self,
+        host: Host,
+        call: Call,
+        lease: Lease,
+        route: Route,
+        kwargs: dict[str, Any],
+        place: Place,
+        deadline: float | None,
+    ) -> None:
+        self._host = host
+        self.call = call
+        self._lease = lease
+        self._route = route
+        self._kwargs = kwargs
+        self._place = place
+        self._deadline = deadline
+        self._token: CancelToken | None = CancelToken() if route.spec.wants_context else None
+        self._unclaimed = [True]
+
+    def launch(self) -> None:
+        """A place is there: go to a thread."""
+        self._host.workers.run(self)
+
+    def stop(self, reason: Any) -> None:
+        """The call is answered: withdraw, or tell the tool and leave its thread behind."""
+        if claim(self._unclaimed):
+            self._give_back()
+            return
+        if self._token is not None:
+            self._token.cancel(reason)
+        self._lease.spoil()
+        self._route.quick = False
+
+    def __call__(self) -> None:
+        if not claim(self._unclaimed):
+            return
+        call, route = self.call, self._route
+        began = perf_counter()
+        try:
+            encoded = self._execute()
+        except BaseException as error:
+            self._give_back()
+            call.fail(_failure(self._host, call, route, error))
+            return
+        route.quick = route.plain and perf_counter() - began < LEARN_BELOW * self._host.limits.quick
+        self._give_back()
+        _answer(call, encoded)
+
+    def _execute(self) -> Encoded:
+        route, spec = self._route, self._route.spec
+        if self._token is None:
+            node = self._lease.objects.object(route.component.id)
+            value = spec.call(node, self._kwargs, None)
+            if type(value) is not bytes:
+                return spec.encode(node, value, self._host.limits), None
+            # bytes need the rules of ToolRun, but not a second run
+        run = ToolRun(self._host, self.call, self._lease, route, deadline=self._deadline, token=self._token)
+        run.node = self._lease.objects.object(route.component.id)
+        if self._token is None:
+            return run.encode(value)
+        run.nested = Nesting(run)
+        return run.encode(spec.call(run.node, self._kwargs, run.context))
+
+    def _give_back(self) -> None:
+        self._place.release()
+        self._lease.drop()
+
+    def __repr__(self) -> str:
+        return f"<Job {self._route!r} {self._place!r}>"
+
+
+def _answer(call: Call, encoded: Encoded) -> None:
+    body, raw = encoded
+    if raw is None:
+        call.succeed(b'{"result":' + body + b"}")
+    else:
+        call.succeed(b"{}", raw)
+
+
+def _failure(host: Host, call: Call, route: Route, error: BaseException) -> RrextError:
+    tool, node_id = route.spec.name, route.component.id
+    if isinstance(error, asyncio.CancelledError):
+        return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
+    return failure_of(
+        error,
+        what=f'Tool "{tool}" on node "{node_id}" failed',
+        node_id=node_id,
+        tool=tool,
+        request_id=call.request_id,
+        trusted=call.caller.trusted,
+        limits=host.limits,
+    )

@@ -1,0 +1,103 @@
+"""The arguments of commands: decoded into the engine's operations, with a JSON pointer for whatever does not fit.
+
+msgspec converts them, because it is strict, fast and loaded anyway: cattrs turns `true` into 1 and `"12"` into 12, and
+costs more to import than everything else a first answer needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from math import isfinite
+from typing import Any, TypeVar
+
+import msgspec
+
+from rrext.engine.interface import Caller, Operation
+from rrext.errors import InvalidArguments, fold
+from rrext.limits import Limits
+
+__all__ = ["caller_of", "decode"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def decode(arguments: dict[str, Any], shape: type[T], limits: Limits, *, also: frozenset[str] = frozenset()) -> T:
+    """The arguments as `shape`. Raises `InvalidArguments`.
+
+    Unknown arguments are ignored, so that newer clients work, except one that is a known one but for case, `_` or `-`.
+    `also` names arguments that the shape does not have and the command takes.
+    """
+    known = _known(shape)
+    if not arguments.keys() <= known:
+        _refuse_misspelt(arguments, known | also | _ENVELOPE)
+    try:
+        decoded = msgspec.convert(arguments, shape)
+    except msgspec.ValidationError as error:
+        raise _invalid(str(error), arguments) from None
+    if isinstance(decoded, Operation) and decoded.timeout is not None:
+        _check_timeout(decoded.timeout, limits)
+    return decoded
+
+
+_ENVELOPE = frozenset(("subcommand", "context", "_meta"))
+
+
+@cache
+def _known(shape: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(shape.__struct_encode_fields__) | {"subcommand"}
+
+
+def _refuse_misspelt(arguments: dict[str, Any], known: frozenset[str]) -> None:
+    folded = {fold(name): name for name in known}
+    wrong = [
+        (name, folded[fold(name)]) for name in arguments if name not in known and fold(name) in folded
+    ]
+    if wrong:
+        problems = [(f"/{_escaped(name)}", f'unknown argument; did you mean "{right}"?') for name, right in wrong]
+        raise InvalidArguments.of(problems, hint=f'use "{wrong[0][1]}"')
+
+
+def _invalid(text: str, arguments: dict[str, Any]) -> InvalidArguments:
+    """msgspec's message, with its path as a JSON pointer. The message names types and fields, never values."""
+    message, _, path = text.partition(" - at `")
+    pointer = _pointer(path.rstrip("`"))
+    if message.startswith("Object missing required field `"):
+        field = message.split("`")[1]
+        return InvalidArguments(f"{field} is required", data={"errors": [{"path": f"{pointer}/{field}", "message": "is required"}]})
+    message = message.replace("`", "").replace(" | null", "").replace("Expected", "expected")
+    return InvalidArguments.at(pointer, message)
+
+
+def _pointer(path: str) -> str:
+    """`$.object.name` → `/object/name`; msgspec writes `[...]` for a key that it does not name."""
+    parts = path.removeprefix("$").replace("[", ".").replace("]", "").split(".")
+    return "".join(f"/{_escaped(part)}" for part in parts if part)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _check_timeout(timeout: float, limits: Limits) -> None:
+    if not (isfinite(timeout) and 0 < timeout <= limits.max_timeout):
+        raise InvalidArguments.at("/timeout", f"expected seconds above 0 and at most {limits.max_timeout:g} (max_timeout)")
+
+
+class _Context(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    user_id: str | None = None
+    space_id: str | None = None
+
+
+def caller_of(caller: Caller, context: Any, limits: Limits, path: str = "/context") -> Caller:
+    """The caller as one request's `context` describes it, replaced as a whole. Raises `InvalidArguments`."""
+    if context is None:
+        return caller
+    if not isinstance(context, Mapping):
+        raise InvalidArguments.at(path, "expected an object")
+    try:
+        given = decode(dict(context), _Context, limits)
+    except InvalidArguments as error:
+        problems = [(path + e["path"], e["message"]) for e in error.data["errors"]]
+        raise InvalidArguments.of(problems, hint=error.hint) from None
+    return Caller(caller.connection_id, given.user_id, given.space_id, caller.trusted)

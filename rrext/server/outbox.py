@@ -1,0 +1,165 @@
+"""What waits to be written to one peer. Any thread may send; nobody ever blocks in a write.
+
+Pieces leave in the order in which they came, many in one `writev`. When the peer reads slowly the rest waits for the
+loop to say that there is room; `outbox_bytes` is where producers of chunks begin to wait and new calls to be held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+__all__ = ["Outbox", "Sink"]
+
+PIECES = 512  # in one writev: below every system's IOV_MAX
+
+
+class Sink(Protocol):
+    """Where bytes go."""
+
+    def write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """Write what fits now and return how many bytes did; 0 when there is no room. Never blocks.
+
+        Raises `OSError` when the peer is gone.
+        """
+        ...
+
+    def when_writable(self, action: Callable[[], None]) -> None:
+        """Call `action` on the loop's thread once there is room. From any thread."""
+        ...
+
+
+class Outbox:
+    """A queue of bytes with one lock around queue and write, so that frames never mix."""
+
+    __slots__ = ("_blocked", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters", "is_broken", "size")
+
+    def __init__(
+        self, sink: Sink, limit: int, loop: asyncio.AbstractEventLoop, on_room: Callable[[], None] = lambda: None
+    ) -> None:
+        self._sink = sink
+        self._limit = limit
+        self._loop = loop
+        self._on_room = on_room
+        self._lock = threading.Lock()
+        self._queue: deque[bytes | memoryview] = deque()
+        self._waiters = threading.Condition(self._lock)
+        self._rooms: list[asyncio.Future[None]] = []
+        self._blocked = False
+        self.size = 0
+        self.is_broken = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more waits than `outbox_bytes`."""
+        return self.size > self._limit
+
+    def append(self, pieces: Sequence[bytes]) -> None:
+        """Queue pieces of one frame; `flush` writes them."""
+        with self._lock:
+            self._queue.extend(pieces)
+            self.size += sum(map(len, pieces))
+
+    def send(self, pieces: Sequence[bytes]) -> None:
+        """Queue pieces of one frame and write what fits."""
+        with self._lock:
+            self._queue.extend(pieces)
+            self.size += sum(map(len, pieces))
+            self._write()
+
+    def flush(self) -> None:
+        """Write what fits."""
+        if self._queue:
+            with self._lock:
+                self._write()
+
+    def wait_for_room(self) -> None:
+        """Block this worker thread until the outbox is not full, or broken."""
+        if self.is_full:
+            with self._lock:
+                while self.is_full and not self.is_broken:
+                    self._waiters.wait()
+
+    async def room(self) -> None:
+        """Wait on the loop until the outbox is not full, or broken."""
+        while self.is_full and not self.is_broken:
+            ready: asyncio.Future[None] = self._loop.create_future()
+            self._rooms.append(ready)
+            await ready
+
+    async def drained(self) -> None:
+        """Wait on the loop until everything is written, or nothing can be."""
+        while self._queue and not self.is_broken:
+            ready: asyncio.Future[None] = self._loop.create_future()
+            self._rooms.append(ready)
+            await ready
+
+    def _write(self) -> None:
+        """Under the lock: write until the queue is empty or the sink is full."""
+        queue = self._queue
+        if self._blocked:
+            return
+        if self.is_broken:
+            self._forget()
+            return
+        try:
+            while queue:
+                pieces = list(queue) if len(queue) <= PIECES else [queue[i] for i in range(PIECES)]
+                written = self._sink.write(pieces)
+                if not self._consume(written, pieces):
+                    self._blocked = True
+                    self._sink.when_writable(self._resume)
+                    return
+        except OSError:
+            self.is_broken = True
+            self._forget()
+
+    def _consume(self, written: int, pieces: list[bytes | memoryview]) -> bool:
+        """Take `written` bytes off the queue; False if some of `pieces` is left."""
+        self.size -= written
+        queue = self._queue
+        for piece in pieces:
+            length = len(piece)
+            if written < length:
+                if written:
+                    queue[0] = memoryview(piece)[written:]
+                return False
+            queue.popleft()
+            written -= length
+        return True
+
+    def _resume(self) -> None:
+        """On the loop's thread: there is room."""
+        with self._lock:
+            self._blocked = False
+            self._write()
+            free = not self.is_full
+            if free:
+                self._waiters.notify_all()
+        if free:
+            self._wake_rooms()
+            self._on_room()
+
+    def _wake_rooms(self) -> None:
+        rooms, self._rooms = self._rooms, []
+        for ready in rooms:
+            if not ready.done():
+                ready.set_result(None)
+
+    def break_off(self) -> None:
+        """The peer is gone: nothing can be written any more, and nobody waits for it. On the loop's thread."""
+        with self._lock:
+            self.is_broken = True
+            self._forget()
+        self._wake_rooms()
+
+    def _forget(self) -> None:
+        self._queue.clear()
+        self.size = 0
+        self._waiters.notify_all()
+
+    def __repr__(self) -> str:
+        return f"<Outbox {self.size} bytes{' blocked' if self._blocked else ''}{' broken' if self.is_broken else ''}>"
