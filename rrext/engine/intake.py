@@ -1,0 +1,217 @@
+"""The client's end of a pipe: bytes or text in, payloads of one lane out."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from rrext.engine.lanes import MEDIA_LANES, QUESTION_TYPES, Media, Tag, empty_question, new_question
+from rrext.errors import InvalidArguments, near_matches
+
+__all__ = ["Intake"]
+
+DATA: Final = "/data"
+MOVED_TO_TOOLS: Final = ("execute", "dialect")
+
+
+class Intake:
+    """Turns the writes of one object into payloads: `begin()`, `feed(data)` for each write, `end()`.
+
+    All raise `InvalidArguments` with pointers below `/data`. After such an error the object cannot go on.
+    """
+
+    __slots__ = ("_begin", "_decoder", "_end", "_feed", "_offset", "lane", "mime_type")
+
+    def __init__(self, lane: str, mime_type: str) -> None:
+        self.lane = lane
+        self.mime_type = mime_type
+        self._begin: tuple[Any, ...] = ()
+        self._end: tuple[Any, ...] = ()
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._offset = 0
+        self._feed: Callable[[bytes | str], Any]
+        if lane == "tags":
+            self._begin, self._end = (Tag("begin"),), (Tag("end"),)
+            self._feed = _tag
+        elif lane in MEDIA_LANES:
+            # lane/image says where the bytes go, not what they are
+            kind = "application/octet-stream" if mime_type.lower().startswith("lane/") else mime_type
+            self._begin, self._end = (Media("begin", kind),), (Media("end", kind),)
+            self._feed = lambda data: Media("write", kind, _media_bytes(lane, data))
+        elif lane in ("text", "table"):
+            self._feed = self._text
+        else:
+            self._feed = _READERS[lane]
+
+    def begin(self) -> list[Any]:
+        """The marks before the first write."""
+        return list(self._begin)
+
+    def feed(self, data: bytes | str) -> Any:
+        """The payload of one write; None if the write only had the first bytes of a character."""
+        return self._feed(data)
+
+    def end(self) -> list[Any]:
+        """The marks after the last write. Raises if the text stopped in the middle of a character."""
+        if self._decoder is not None and self._decoder.getstate()[0]:
+            raise InvalidArguments.at(DATA, "the text ends in the middle of a UTF-8 character")
+        return list(self._end)
+
+    def _text(self, data: bytes | str) -> str | None:
+        if isinstance(data, str):
+            if self._decoder is not None and self._decoder.getstate()[0]:
+                raise InvalidArguments.at(DATA, "text follows bytes that end in the middle of a UTF-8 character")
+            return data
+        if self._decoder is None:
+            self._decoder = codecs.getincrementaldecoder("utf-8")()
+        held = len(self._decoder.getstate()[0])
+        try:
+            text = self._decoder.decode(data)
+        except UnicodeDecodeError as error:
+            at = self._offset - held + error.start
+            raise InvalidArguments.at(
+                DATA, f"byte {at} of the object is not UTF-8", hint="other bytes travel with a MIME type of their own"
+            ) from None
+        self._offset += len(data)
+        return None if data and not text else text
+
+    def __repr__(self) -> str:
+        return f"<Intake {self.lane} {self.mime_type}>"
+
+
+def _tag(data: bytes | str) -> Tag:
+    return Tag("data", data if isinstance(data, bytes) else _utf8(data))
+
+
+def _media_bytes(lane: str, data: bytes | str) -> bytes:
+    if isinstance(data, str):
+        raise InvalidArguments.at(
+            DATA, f"the {lane} lane takes bytes, not text", hint="send `data_base64`, or a raw tail (Json-Length)"
+        )
+    return data
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArguments.at(DATA, f"character {error.start} is half of a surrogate pair") from None
+
+
+def _json(data: bytes | str) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except UnicodeError:
+        problem = "expected JSON in UTF-8"
+    except RecursionError:
+        problem = "JSON nested too deep"
+    except msgspec.DecodeError as error:
+        problem = f"expected one whole JSON value in each write: {error}"
+    raise InvalidArguments.at(DATA, problem)
+
+
+def _object(value: Any, path: str = DATA) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidArguments.at(path, f"expected an object, not {_kind(value)}")
+    return value
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidArguments.at(path, f"expected a list, not {_kind(value)}")
+    return value
+
+
+def _string(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidArguments.at(path, f"expected a string, not {_kind(value)}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    """What JSON calls a value; the value itself is never echoed."""
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
+    return names.get(type(value), "null")
+
+
+def _read_object(data: bytes | str) -> dict[str, Any]:
+    return _object(_json(data))
+
+
+def _read_documents(data: bytes | str) -> list[dict[str, Any]]:
+    value = _json(data)
+    if isinstance(value, dict):
+        return [value]
+    if not isinstance(value, list):
+        raise InvalidArguments.at(DATA, f"expected a document or a list of them, not {_kind(value)}")
+    return [_object(document, f"{DATA}/{i}") for i, document in enumerate(value)]
+
+
+def _read_words(data: bytes | str) -> list[str]:
+    return [_string(word, f"{DATA}/{i}") for i, word in enumerate(_list(_json(data), DATA))]
+
+
+def _read_answer(data: bytes | str) -> dict[str, Any]:
+    value = _object(_json(data))
+    if "answer" not in value:
+        raise InvalidArguments.at(f"{DATA}/answer", "required")
+    expect_json = value.setdefault("expectJson", False)
+    if not isinstance(expect_json, bool):
+        raise InvalidArguments.at(f"{DATA}/expectJson", f"expected a boolean, not {_kind(expect_json)}")
+    return value
+
+
+def _read_question(data: bytes | str) -> dict[str, Any]:
+    """A question as JSON, its missing keys filled in; anything that does not begin like an object is plain text."""
+    if data.lstrip()[:1] not in ("{", b"{"):
+        text = data if isinstance(data, str) else _decoded(data)
+        if not text.strip():
+            raise InvalidArguments.at(DATA, "expected a question, as text or as JSON")
+        return new_question(text)
+    given = {key: value for key, value in _object(_json(data)).items() if value is not None}  # null is absence
+    _check_question_type(given.get("type", "question"))
+    question = empty_question()
+    for key, value in given.items():
+        if key in question and type(value) is not type(question[key]):
+            raise InvalidArguments.at(f"{DATA}/{key}", f"expected {_kind(question[key])}, not {_kind(value)}")
+    question["filter"].update(given.pop("filter", {}))
+    question.update(given)
+    for i, asked in enumerate(question["questions"]):
+        _string(_object(asked, f"{DATA}/questions/{i}").get("text"), f"{DATA}/questions/{i}/text")
+    return question
+
+
+def _check_question_type(kind: Any) -> None:
+    path = f"{DATA}/type"
+    if kind in QUESTION_TYPES:
+        return
+    if kind in MOVED_TO_TOOLS:
+        example = '{"sql": "SELECT 1"}' if kind == "execute" else "{}"
+        hint = f'send {{"subcommand": "tool", "tool": "{kind}", "nodeId": "<the node>", "input": {example}}}'
+        raise InvalidArguments.at(path, f'questions of type "{kind}" are gone: call the tool "{kind}" instead', hint=hint)
+    near = near_matches(_string(kind, path), QUESTION_TYPES)
+    hint = "Did you mean " + " or ".join(f'"{name}"' for name in near) + "?" if near else None
+    error = InvalidArguments.at(path, "expected one of " + ", ".join(QUESTION_TYPES), hint=hint)
+    error.data["near"] = near
+    raise error
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidArguments.at(DATA, f"byte {error.start} is not UTF-8") from None
+
+
+_READERS: Final[dict[str, Callable[[bytes | str], Any]]] = {
+    "words": _read_words,
+    "documents": _read_documents,
+    "questions": _read_question,
+    "answers": _read_answer,
+    "classifications": _read_object,
+    "classificationContext": _read_object,
+    "json": _read_object,
+}

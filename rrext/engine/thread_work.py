@@ -1,0 +1,62 @@
+"""Work that was sent to a thread, and what becomes of it when nobody waits for it any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["ThreadWork"]
+
+T = TypeVar("T")
+
+
+class ThreadWork(Generic[T]):
+    """A callable that runs at most once, and can be given up.
+
+    Given up before it began, it never runs. Given up later, `given_up` tells it to stop where it can, and `returned`
+    waits until it has.
+    """
+
+    __slots__ = ("_unclaimed", "_wakers", "_work", "finished", "given_up")
+
+    def __init__(self, work: Callable[[ThreadWork[T]], T]) -> None:
+        self._work = work
+        self._unclaimed = [True]
+        self._wakers: list[Callable[[], None]] = []
+        self.finished = False
+        self.given_up = False
+
+    def __call__(self) -> T | None:
+        """Run, in a thread."""
+        try:
+            self._unclaimed.pop()  # atomic: begun or withdrawn, never both
+        except IndexError:
+            return None
+        try:
+            return self._work(self)
+        finally:
+            self.finished = True
+            for wake in self._wakers:
+                wake()
+
+    def give_up(self) -> bool:
+        """Nobody waits any more; True if it still runs."""
+        self.given_up = True
+        try:
+            self._unclaimed.pop()
+        except IndexError:
+            return not self.finished
+        return False
+
+    async def returned(self) -> None:
+        """Wait until it no longer runs."""
+        loop = asyncio.get_running_loop()
+        back = asyncio.Event()
+        # Added first and asked then: whichever of the two the thread misses, the other one sees.
+        self._wakers.append(lambda: loop.call_soon_threadsafe(back.set) and None)
+        if not self.finished:
+            await back.wait()
+
+    def __repr__(self) -> str:
+        return f"<ThreadWork {'finished' if self.finished else 'given up' if self.given_up else 'wanted'}>"
