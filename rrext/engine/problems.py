@@ -1,0 +1,240 @@
+"""Problems of pipeline files: data with a stable code, a severity, a message and a place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from rrext.errors import fold, near_matches
+from rrext.limits import DEFAULTS
+
+__all__ = ["CODES", "NearNames", "Problem", "Problems", "Related", "Severity", "Span", "shown"]
+
+Severity = Literal["error", "warning", "information"]
+Span = tuple[int, int]
+"""Start and end in the text, in code points; the end is not included."""
+
+CODES: dict[str, tuple[Severity, str]] = {
+    # the text
+    "not_utf8": ("error", "The file is not UTF-8."),
+    "empty_file": ("error", "The file holds no value at all."),
+    "too_large": ("error", "The file is larger than `max_pipeline`."),
+    "too_deep": ("error", "Objects and lists are nested deeper than `max_depth`."),
+    "expected_value": ("error", "A value is missing, for example after a colon."),
+    "expected_key": ("error", "A key in double quotes is missing."),
+    "expected_colon": ("error", "The colon after a key is missing."),
+    "expected_comma": ("error", "The comma between two members or elements is missing."),
+    "extra_comma": ("error", "A comma with nothing before it; one comma after the last element is fine."),
+    "missing_brace": ("error", "A key where only a value can stand: braces around the members are missing."),
+    "unclosed": ("error", "A bracket is never closed."),
+    "unexpected_closer": ("error", "A closing bracket that closes nothing."),
+    "unexpected_text": ("error", "Text that is no JSON."),
+    "trailing_text": ("error", "Text after the end of the value."),
+    "unterminated_string": ("error", "A string without closing quote."),
+    "unterminated_comment": ("error", "A comment without `*/`."),
+    "unquoted_text": ("error", "A key or a text without double quotes."),
+    "single_quotes": ("error", "Single quotes where JSON has double quotes."),
+    "invalid_escape": ("error", "A backslash sequence that JSON does not have."),
+    "control_character": ("error", "A control character that must be escaped inside a string."),
+    "invalid_number": ("error", "A number that JSON does not have, such as `01` or `.5`, or that is too large."),
+    "not_finite": ("error", "NaN or Infinity."),
+    "duplicate_key": ("error", "A key that stands twice in one object."),
+    # the shape
+    "wrong_type": ("error", "A value of the wrong JSON type."),
+    "missing_key": ("error", "A key that must be there is missing."),
+    "unknown_key": ("warning", "A key that resembles one that has a meaning."),
+    "invalid_version": ("error", "A `version` that this program does not know."),
+    "too_many_components": ("error", "More components than `max_components`."),
+    "duplicate_id": ("error", "Two components with one id."),
+    "unknown_provider": ("error", "No installed node has that provider name."),
+    "provider_unavailable": ("error", "The node is known, but its code cannot be imported."),
+    # variables
+    "unresolved_variable": ("error", "A `${NAME}` that has no value. A warning where nothing is run."),
+    "variable_not_allowed": ("error", "A `${NAME}` that pipelines may not read. A warning where nothing is run."),
+    "variable_in_project_id": ("error", "`project_id` must be literal."),
+    # config
+    "profile_not_found": ("error", "`config.profile` names no profile of the node."),
+    "beside_profile": ("warning", "A config key beside its profile section: it is not used."),
+    "profile_not_selected": ("warning", "A profile section that `profile` does not select: it is not used."),
+    "unknown_config_key": ("warning", "A config key that the node does not know."),
+    "invalid_config": ("error", "A config value that the node does not accept."),
+    # edges
+    "from_not_found": ("error", "`from` names no component."),
+    "unknown_lane": ("error", "No node has a lane of that name."),
+    "lane_not_offered": ("error", "The producing node does not send on that lane."),
+    "lane_not_accepted": ("error", "The consuming node does not accept that lane."),
+    "duplicate_edge": ("warning", "The same edge twice: everything would arrive twice."),
+    "class_type_not_served": ("error", "The controlled node does not serve that class type."),
+    "control_on_invoker": ("error", "A control edge on the node that invokes; it belongs on the controlled node."),
+    "cycle": ("error", "Data edges that lead back to where they came from."),
+    "control_cycle": ("error", "Control edges that lead back to where they came from."),
+    "invoke_missing": ("warning", "A node needs more nodes bound to it by control than it has."),
+    "invoke_excess": ("warning", "A node has more nodes bound to it by control than it uses."),
+    # the whole
+    "no_source": ("error", "No component is a source."),
+    "multiple_sources": ("error", "Several sources, and `source` names none."),
+    "source_not_found": ("error", "`source` names no component."),
+    "not_a_source": ("error", "`source` names a node that is no source."),
+    "other_source": ("information", "A source that this run does not start from."),
+    "not_connected": ("warning", "A node that nothing reaches from the source."),
+    "no_response": ("warning", "Objects leave no result: no response node is reached."),
+    "output_unread": ("warning", "Nothing reads what a node sends."),
+    "source_unread": ("warning", "Nothing reads what the source sends: `send` or `chat` have no effect."),
+    "response_key_unread": ("warning", "A response key for a lane that does not arrive."),
+    "too_many_problems": ("information", "There are more problems than `max_problems`; only the first are listed."),
+}
+"""Code → (usual severity, meaning). Nothing else makes a problem."""
+
+
+class Related(msgspec.Struct, frozen=True):
+    """Another place that has to do with a problem."""
+
+    path: str
+    message: str
+    span: Span | None = None
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong.
+
+    `path` is a JSON pointer into the document as it was written; `on` says whether the key or the value there is
+    meant. `span` is given where no pointer is exact (broken text, the second of two equal keys). `near` are names that
+    could have been meant; they end the message too.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    path: str = ""
+    related: tuple[Related, ...] = ()
+    near: tuple[str, ...] = ()
+    on: Literal["key", "value"] = "value"
+    span: Span | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The problem as it travels."""
+        related = [{"path": other.path, "message": other.message} for other in self.related]
+        shown: dict[str, Any] = {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "path": self.path,
+            "related": related,
+        }
+        if self.near:
+            shown["near"] = list(self.near)
+        return shown
+
+    def rewritten(self, rewrite: Callable[[str], str]) -> Problem:
+        """The same problem with `rewrite` applied to every text that a person reads."""
+        return Problem(
+            self.code,
+            self.severity,
+            rewrite(self.message),
+            self.path,
+            tuple(Related(other.path, rewrite(other.message), other.span) for other in self.related),
+            tuple(rewrite(name) for name in self.near),
+            self.on,
+            self.span,
+        )
+
+
+class Problems:
+    """Collects problems, at most `limit`; `errors` counts them all, `cut` says that some are not kept."""
+
+    __slots__ = ("_found", "cut", "errors", "limit")
+
+    def __init__(self, limit: int = DEFAULTS.max_problems) -> None:
+        self._found: list[Problem] = []
+        self.limit = limit
+        self.errors = 0
+        self.cut = False
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        path: str = "",
+        *,
+        severity: Severity | None = None,
+        related: Iterable[Related] = (),
+        near: Iterable[str] = (),
+        on: Literal["key", "value"] = "value",
+        span: Span | None = None,
+    ) -> None:
+        """Add one problem; its usual severity holds unless another is given."""
+        near = tuple(near)
+        if near:
+            message += " Did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
+        self.append(Problem(code, severity or CODES[code][0], message, path, tuple(related), near, on, span))
+
+    def append(self, problem: Problem) -> None:
+        """Add a problem that is made already."""
+        self.errors += problem.severity == "error"
+        if len(self._found) < self.limit:
+            self._found.append(problem)
+        else:
+            self.cut = True
+
+    @property
+    def full(self) -> bool:
+        """Whether looking for more has no use."""
+        return len(self._found) >= self.limit
+
+    def listing(self) -> tuple[Problem, ...]:
+        """All problems, and one more if some were left out."""
+        if not self.cut:
+            return tuple(self._found)
+        text = f"There are more problems: only {self.limit} are listed (max_problems)."
+        return (*self._found, Problem("too_many_problems", CODES["too_many_problems"][0], text))
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"<Problems {len(self._found)}, {self.errors} errors>"
+
+
+class NearNames:
+    """Finds near matches, and stops comparing when that would cost too much.
+
+    A comparison costs microseconds, and a file may have thousands of names and thousands of wrong ones. After `budget`
+    comparisons only names that differ in case, `_` or `-` are found.
+    """
+
+    __slots__ = ("_budget", "_folded", "_kept", "_seen")
+
+    def __init__(self, budget: int = 4000) -> None:
+        self._budget = budget
+        self._kept: dict[int, tuple[str, ...]] = {}
+        self._seen: dict[tuple[str, int], tuple[str, ...]] = {}
+        self._folded: dict[int, dict[str, str]] = {}
+
+    def of(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        """The known names most like `name`. Pass the same tuple for the same names: it is remembered by identity."""
+        self._kept[id(known)] = known  # so that its id stays its own
+        key = (name, id(known))
+        found = self._seen.get(key)
+        if found is None:
+            found = self._seen[key] = self._find(name, known)
+        return found
+
+    def _find(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        if len(known) <= self._budget and len(name) <= 100:
+            self._budget -= len(known)
+            return tuple(near_matches(name, known))
+        index = self._folded.get(id(known))
+        if index is None:
+            index = self._folded[id(known)] = {fold(other): other for other in known}
+        same = index.get(fold(name))
+        return () if same is None or same == name else (same,)
+
+
+def shown(text: str) -> str:
+    """A piece of the user's text for a message: in quotes and not too long."""
+    return f'"{text}"' if len(text) <= 60 else f'"{text[:60]}…"'
