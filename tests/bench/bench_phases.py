@@ -1,0 +1,237 @@
+"""What is measured: each phase starts a server of its own, measures, and returns named figures."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench_client import Dap, JsonRpc, Server, write_all
+
+ADD, SUM = b'{"a":1,"b":2}', {"sum": 3}
+WINDOW = 64
+MIB = 1 << 20
+PIPES = 4
+CLIENT_CORE = {0}
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A server that is ready to be started."""
+
+    name: str
+    command: list[str]
+    dialect: Dap | JsonRpc
+
+    def start(self, *, seconds: float = 60, cpus: set[int] | None = None) -> Server:
+        return Server(self.command, self.dialect, seconds=seconds, cpus=cpus)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured; `--quick` divides it."""
+
+    calls: int = 3000
+    burst: int = 20_000
+    burst_seconds: float = 2.0
+    raw: int = 512 * MIB
+    base64: int = 128 * MIB
+    soak: int = 100_000
+    flood: int = 1024 * MIB
+
+
+QUICK = Size(calls=1000, burst=10_000, burst_seconds=1.0, raw=128 * MIB, base64=32 * MIB)
+"""Memory is measured in full also when the rest is quick: less of it would prove nothing."""
+
+
+def calls(subject: Subject, size: Size, tools: dict[str, str]) -> Figures:
+    """Latency of one call after another, and calls per second with 64 of them unanswered; one core for both ends."""
+    figures: Figures = {}
+    for tool, kind in tools.items():
+        with on_one_core(), subject.start(cpus=same_core()) as server:
+            warm = server.frames(300, tool, ADD)
+            for request in warm:
+                write_all(server.to, [request])
+                check(next(server.results(1)), SUM)
+            with no_collector():
+                taken = sorted(server.latencies(server.frames(size.calls, tool, ADD)))
+                server.burst(server.frames(2000, tool, ADD), WINDOW, 5)  # a compiler that learns has had its time
+                figures[f"{kind} calls/s"] = server.burst(server.frames(size.burst, tool, ADD), WINDOW, size.burst_seconds)
+            figures[f"{kind} p50 µs"] = taken[len(taken) // 2] * 1e6
+    return figures
+
+
+def start(subject: Subject, size: Size) -> Figures:
+    """From spawn to the first tool result, as a client sees it."""
+    with subject.start() as server:
+        check(server.call("add", ADD), SUM)
+        return {"start ms": (time.perf_counter() - server.spawned) * 1e3}
+
+
+def sleeps(subject: Subject, size: Size) -> Figures:
+    """200 calls at once of a tool that blocks its thread for 50 ms; wall time until all are answered."""
+    with subject.start() as server:
+        check(server.call("sleep", b'{"ms":1}'), {"slept": 1})
+        requests = server.frames(200, "sleep", b'{"ms":50}')
+        begun = time.perf_counter()
+        write_all(server.to, [b"".join(requests)])
+        for result in server.results(len(requests)):
+            check(result, {"slept": 50})
+        return {"sleep ms": (time.perf_counter() - begun) * 1e3}
+
+
+def raw_writes(subject: Subject, size: Size) -> Figures:
+    """1 MiB pieces as raw bytes, one in flight on each of four pipes; the client has a core of its own."""
+    with on_one_core(), subject.start(cpus=other_cores()) as server:
+        flood(server, 16 * MIB)
+        return {"write MB/s": flood(server, size.raw)}
+
+
+def base64_writes(subject: Subject, size: Size) -> Figures:
+    """1 MiB pieces as base64 in JSON, four in flight: what a server does that has no raw bytes."""
+    data = os.urandom(MIB)
+    with on_one_core(), subject.start(cpus=other_cores()) as server:
+        ready = [server.base64_write(i, data) for i in range(PIPES)]
+        begun = time.perf_counter()
+        count = size.base64 // MIB
+        for i in range(count):
+            write_all(server.to, ready[i % PIPES])
+            if i >= PIPES - 1:
+                check(server.dialect.answer(server.receive())[1], {"bytes": MIB})
+        for _ in range(PIPES - 1):
+            check(server.dialect.answer(server.receive())[1], {"bytes": MIB})
+        return {"write MB/s": count * MIB / (time.perf_counter() - begun) / 1e6}
+
+
+def soak(subject: Subject, size: Size) -> Figures:
+    """Growth of memory over many calls, after the first 2,000."""
+    with subject.start() as server:
+        requests = server.frames(1000, "add", ADD) + server.frames(1000, "add_async", ADD)
+        server.burst(requests, WINDOW, 30)
+        before = server.memory()
+        for _ in range(size.soak // len(requests)):
+            server.burst(requests, WINDOW, 30)
+        return {"soak MiB": server.memory() - before}
+
+
+def flood_memory(subject: Subject, size: Size) -> Figures:
+    """Growth of memory over a long write, between its first tenth and its end."""
+    with subject.start(seconds=120) as server:
+        flood(server, size.flood // 10)
+        before = server.memory()
+        flood(server, size.flood - size.flood // 10)
+        return {"flood MiB": server.memory() - before}
+
+
+def flood(server: Server, total: int) -> float:
+    """Write `total` bytes over four pipes and close them; MB per second. What arrived is counted, by rrext's own node."""
+    data, pipes = os.urandom(MIB), server.open_pipes(PIPES)
+    count, sent, done = total // MIB, 0, 0
+    owner: dict[int, int] = {}
+
+    def write(pipe: int) -> None:
+        nonlocal sent
+        owner[sent] = pipe
+        write_all(server.to, server.raw_write(sent + 1, pipe, data))
+        sent += 1
+
+    begun = time.perf_counter()
+    for pipe in pipes:
+        write(pipe)
+    while done < count:
+        number, _ = server.dialect.answer(server.receive())
+        assert number is not None
+        done += 1
+        if sent < count:
+            write(owner.pop(number - 1))
+    speed = done * MIB / (time.perf_counter() - begun) / 1e6
+    seen = close_pipes(server, pipes)
+    if seen and seen != done * MIB:
+        raise RuntimeError(f"{done * MIB} bytes were written, {seen} arrived")
+    return speed
+
+
+def close_pipes(server: Server, pipes: list[int]) -> int:
+    """Close the pipes; how many bytes arrived on them, or 0 of a server that does not count."""
+    seen = 0
+    for i, pipe in enumerate(pipes):
+        counted = server.process_request(
+            10_000_000 + 2 * i, subcommand="tool", nodeId="sink_1", tool="total_bytes", input={}, pipe_id=pipe
+        )
+        seen += counted["result"] if isinstance(counted["result"], int) else 0
+        server.process_request(10_000_001 + 2 * i, subcommand="close", pipe_id=pipe)
+    return seen
+
+
+def check(result: object, wanted: object) -> None:
+    if result != wanted:
+        raise RuntimeError(f"the server answered {result!r} instead of {wanted!r}")
+
+
+def same_core() -> set[int] | None:
+    """The client's core, where the system lets us choose; None leaves it to the system."""
+    return CLIENT_CORE if hasattr(os, "sched_setaffinity") else None
+
+
+def other_cores() -> set[int] | None:
+    """The cores that the client leaves free. Left to itself, a kernel moves both ends together or apart as it
+    likes, and one of both is four times as fast: such figures cannot be compared."""
+    return set(range(os.cpu_count() or 1)) - CLIENT_CORE or None if same_core() else None
+
+
+class on_one_core:
+    """Keep this process on one core for a while, where the system can."""
+
+    def __enter__(self) -> None:
+        self.before = os.sched_getaffinity(0) if same_core() else None
+        if self.before:
+            os.sched_setaffinity(0, CLIENT_CORE)
+
+    def __exit__(self, *_: object) -> None:
+        if self.before:
+            os.sched_setaffinity(0, self.before)
+
+
+class no_collector:
+    """No garbage collection of ours while the clock runs."""
+
+    def __enter__(self) -> None:
+        gc.collect()
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        gc.enable()
+
+
+def both_tools(subject: Subject, size: Size) -> Figures:
+    return calls(subject, size, {"add_async": "async", "add": "sync"})
+
+
+def one_tool(subject: Subject, size: Size) -> Figures:
+    return calls(subject, size, {"add": "any"})
+
+
+def memory(subject: Subject, size: Size) -> Figures:
+    return soak(subject, size) | flood_memory(subject, size)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One kind of measurement: how often, and what is done with each server that takes part."""
+
+    rounds: int
+    quick_rounds: int
+    subjects: dict[str, Callable[[Subject, Size], Figures]]
+
+
+PHASES: dict[str, Phase] = {
+    "calls": Phase(5, 3, {"rrext": both_tools, "floor": one_tool, "mcp": one_tool, "node": one_tool}),
+    "start": Phase(11, 5, {"rrext": start, "mcp": start, "mcp-ts": start}),
+    "sleep": Phase(3, 1, {"rrext": sleeps}),
+    "write": Phase(5, 3, {"rrext": raw_writes, "floor": raw_writes, "node": base64_writes}),
+    "memory": Phase(1, 1, {"rrext": memory}),
+}
