@@ -28,7 +28,7 @@ class Peer(JsonRPCClient):
     async def ask(self, method: str, **params: Any) -> Any:
         return await asyncio.wait_for(self.protocol.send_request_async(method, params), 30)
 
-    async def tool(self, name: str, input: dict[str, Any] | None = None, **more: Any) -> Any:  # noqa: A002 - the wire's name
+    async def tool(self, name: str, input: dict[str, Any] | None = None, **more: Any) -> Any:
         return await self.ask("rrext_process", subcommand="tool", nodeId="greeter_1", tool=name, input=input or {}, **more)
 
 
