@@ -95,6 +95,8 @@ DEFAULTS = Limits()
 class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one `rrext.Client`. Sizes are bytes, times are seconds."""
 
+    max_frame: int = 256 * MIB
+    """An answer; servers bound their results far lower, this is against one that has gone mad."""
     start: float = 30.0
     """How long a server may take to answer `initialize`; a pipeline's models may load meanwhile."""
     stop: float = 2.0

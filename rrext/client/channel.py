@@ -1,0 +1,82 @@
+"""What a link needs of a transport, and how any anyio byte stream gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import anyio
+from anyio.abc import ByteStream
+
+from rrext.transports.fds import Buffer, Receiver
+
+__all__ = ["Channel", "StreamChannel", "as_channel"]
+
+JOIN = 65536
+"""Pieces up to this size in all are joined before they are sent; joining costs less than another `send`."""
+
+
+class Channel(Protocol):
+    """Bytes both ways. `rrext.transports.fds.FdChannel` is one; `as_channel` makes one of a byte stream."""
+
+    async def pump(self, receiver: Receiver) -> None:
+        """Give all incoming bytes to `receiver`, until the end."""
+        ...
+
+    def write_now(self, pieces: Sequence[Buffer]) -> list[Buffer]:
+        """Write what can be written without waiting, and return the rest."""
+        ...
+
+    async def write(self, pieces: Sequence[Buffer]) -> None:
+        """Write all of it."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close both directions."""
+        ...
+
+
+class StreamChannel:
+    """A channel over an anyio `ByteStream`, which it owns."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    async def pump(self, receiver: Receiver) -> None:
+        while True:
+            try:
+                data = memoryview(await self._stream.receive(65536))
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                return
+            while data:
+                buffer = receiver.get_buffer(len(data))
+                n = min(len(data), len(buffer))
+                buffer[:n] = data[:n]
+                data = data[n:]
+                buffer.release()
+                pause = receiver.buffer_updated(n)
+                if pause is not None:
+                    await pause.wait()
+
+    def write_now(self, pieces: Sequence[Buffer]) -> list[Buffer]:
+        return list(pieces)
+
+    async def write(self, pieces: Sequence[Buffer]) -> None:
+        if sum(map(len, pieces)) <= JOIN:
+            await self._stream.send(b"".join(pieces))
+            return
+        for piece in pieces:
+            await self._stream.send(bytes(piece))
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __repr__(self) -> str:
+        return f"<StreamChannel {self._stream!r}>"
+
+
+def as_channel(stream: ByteStream | Channel) -> Channel:
+    """The stream itself if it is a channel, else a channel over it."""
+    return StreamChannel(stream) if isinstance(stream, ByteStream) else stream

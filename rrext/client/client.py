@@ -1,0 +1,399 @@
+"""`rrext.Client`: the SDK, on asyncio and on trio."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+import anyio
+from anyio.abc import ByteStream
+
+import rrext
+from rrext.client.call import Body, Deadline
+from rrext.client.channel import Channel, as_channel
+from rrext.client.events import EventStream
+from rrext.client.launch import Launch, serve_command, server_env
+from rrext.client.pipe import Data, Pipe
+from rrext.client.session import Dialect, Session, closed
+from rrext.client.toolcall import call_tool
+from rrext.client.updates import ChunkCallback, ProgressCallback
+from rrext.client.upload import FileResult, Upload, UploadCallback
+from rrext.errors import NotConnected, ParseError, UsageError
+from rrext.limits import CLIENT_DEFAULTS
+from rrext.wire.codec import decode, encode
+
+__all__ = ["Client", "Path"]
+
+Path = str | os.PathLike[str]
+
+QUESTION_TYPE = "application/rocketride-question"
+
+
+class Client:
+    """A connection to a server: `async with Client.spawn("weather.pipe") as client: await client.tool(tool="forecast")`.
+
+    `spawn` starts a server as a child process, `over` speaks over a given stream. In every method `token` may be left out
+    while one pipeline is loaded. Failures raise the class of their code (`rrext.ToolError`, `rrext.PipeNotOpen` …);
+    `ServerExited` has the exit code and the end of stderr. A call that is cancelled, or not answered in time, is cancelled
+    in the server too. Times are in seconds.
+    """
+
+    def __init__(
+        self, origin: Launch | ByteStream | Channel, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None
+    ) -> None:
+        """Use `spawn` or `over`."""
+        self._origin = origin
+        self._dialect: Dialect = dialect
+        self._context = context
+        self._session: Session | None = None
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._questions = count(1)
+
+    @classmethod
+    def spawn(
+        cls,
+        *files: Path,
+        nodes: Sequence[Path] = (),
+        root: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        env_names: Sequence[str] = (),
+        threads: int | None = None,
+        pipe_idle: float | None = None,
+        max_frame: int | None = None,
+        drain: float | None = None,
+        args: Sequence[str] = (),
+        command: Sequence[str] | None = None,
+        cwd: Path | None = None,
+        rlimits: Mapping[str, int] | None = None,
+        on_stderr: Callable[[bytes], object] | None = None,
+        dialect: Dialect = "dap",
+        context: Mapping[str, Any] | None = None,
+    ) -> Client:
+        """A client of a server of its own, which starts with the `async with` block and ends with it.
+
+        `files`, `nodes`, `root`, `env_names` (`--env`), `threads`, `pipe_idle`, `max_frame`, `drain` and `args` are those
+        of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of our environment
+        (see `rrext.client.launch.server_env`), `ROCKETRIDE_*`, and `env`. `rlimits` maps names like `"AS"` to limits of the
+        process (Linux). `on_stderr` is called with what the server writes to stderr, which is read in any case. `context`
+        is `{userId, spaceId}` for tools.
+        """
+        options = serve_command(
+            files,
+            command,
+            nodes=nodes,
+            root=root,
+            env_names=env_names,
+            threads=threads,
+            pipe_idle=pipe_idle,
+            max_frame=max_frame,
+            drain=drain,
+            args=args,
+        )
+        launch = Launch(
+            command=options,
+            env=server_env(env),
+            cwd=None if cwd is None else os.fspath(cwd),
+            rlimits=dict(rlimits or {}),
+            on_stderr=on_stderr,
+        )
+        return cls(launch, dialect=dialect, context=context)
+
+    @classmethod
+    def over(
+        cls, stream: ByteStream | Channel, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None
+    ) -> Client:
+        """A client over a byte stream, which it closes at the end of its `async with` block."""
+        return cls(stream, dialect=dialect, context=context)
+
+    # Life
+
+    async def __aenter__(self) -> Client:
+        if self._session is not None:
+            raise UsageError("A client is used once: make another.")
+        origin = self._origin
+        session = self._session = Session(origin.start() if isinstance(origin, Launch) else as_channel(origin), self._dialect)
+        tasks = self._tasks = anyio.create_task_group()
+        await tasks.__aenter__()
+        introduction: Body = {"clientName": "rrext.Client", "clientVersion": rrext.__version__, "rawTail": True}
+        if self._context is not None:
+            introduction["context"] = self._context
+        try:
+            await session.start(tasks, introduction)
+        except BaseException:
+            await self._finish(session.abort)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        session = self._session
+        assert session is not None
+        await self._finish(session.close)
+
+    async def _finish(self, end: Callable[[], Any]) -> None:
+        """End the session, then its tasks. The body's exception is not shown to the task group, which would wrap it."""
+        tasks, session = self._tasks, self._session
+        assert tasks is not None
+        assert session is not None
+        try:
+            await end()
+        finally:
+            tasks.cancel_scope.shield = True  # they end at once
+            tasks.cancel_scope.cancel()
+            await tasks.__aexit__(None, None, None)
+            session.release()
+
+    async def close(self) -> None:
+        """End the connection before the block ends: running calls get the server's drain time, then a spawned server is
+        stopped, by force if need be. Later calls raise `NotConnected`."""
+        await self._connected().close()
+
+    @property
+    def server(self) -> Body:
+        """What the server said of itself: `{server: {name, version}, protocol, capabilities, limits, commands}`."""
+        return self._connected().server
+
+    def _connected(self) -> Session:
+        session = self._session
+        if session is None:
+            raise NotConnected("The client is not connected yet: use it in an `async with` block.")
+        if session.closing:
+            raise closed()
+        return session
+
+    # Pipelines
+
+    async def use(
+        self,
+        *,
+        pipeline: Mapping[str, Any] | None = None,
+        filepath: Path | None = None,
+        token: str | None = None,
+        source: str | None = None,
+        threads: int | None = None,
+        ttl: float | None = None,
+        use_existing: bool = False,
+        env: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> Body:
+        """Load a pipeline, given as an object or a file, and return `{token, …}`.
+
+        `ttl` is the idle time in seconds after which the server unloads it. `use_existing` joins a pipeline that runs.
+        """
+        if name is None and filepath is not None:
+            name = os.path.basename(filepath)
+        arguments = {
+            **await _pipeline_arguments(pipeline, filepath, source),
+            "args": [],
+            "token": token,
+            "threads": threads,
+            "ttl": ttl,
+            "useExisting": use_existing or None,
+            "env": env,
+            "name": name,
+        }
+        return await self.request("execute", arguments)
+
+    async def terminate(self, token: str | None = None) -> None:
+        """Unload a pipeline: its calls are cancelled and its pipes are gone."""
+        await self.request("terminate", {"token": token})
+
+    async def validate(
+        self, *, pipeline: Mapping[str, Any] | None = None, filepath: Path | None = None, source: str | None = None
+    ) -> Body:
+        """All problems of a pipeline, which is not loaded: `{pipeline, errors, warnings, …}`."""
+        return await self.request("rrext_validate", await _pipeline_arguments(pipeline, filepath, source))
+
+    async def services(self, service: str | None = None) -> Body:
+        """The catalog of nodes, or the definition of one of them."""
+        return await self.request("rrext_services", {"service": service})
+
+    async def tasks(self) -> list[Body]:
+        """The pipelines that run."""
+        return (await self.request("rrext_get_tasks"))["tasks"]
+
+    async def status(self, token: str | None = None) -> Body:
+        """How a pipeline is doing."""
+        return await self.request("rrext_get_task_status", {"token": token})
+
+    # Data
+
+    def pipe(
+        self,
+        *,
+        token: str | None = None,
+        objinfo: Mapping[str, Any] | None = None,
+        mimetype: str | None = None,
+        provider: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        meta: Any = None,
+    ) -> Pipe:
+        """A pipe for one object, opened by `async with` or `open()`.
+
+        `objinfo` describes the object: `name`, `path`, `size`, `metadata`. `mimetype` chooses the lane; `lane/text` names it.
+        """
+        arguments: Body = {"object": dict(objinfo or {}), "mimeType": mimetype or "application/octet-stream"}
+        optional = {"token": token, "provider": provider, "context": context, "_meta": meta}
+        arguments.update((key, value) for key, value in optional.items() if value is not None)
+        return Pipe(self._connected, arguments)
+
+    async def send(
+        self, data: Data, *, token: str | None = None, objinfo: Mapping[str, Any] | None = None, mimetype: str | None = None
+    ) -> Body:
+        """Send one object through a pipeline and return its result. Text is sent as `text/plain` if not told otherwise.
+
+        Raises the object's failure, with what the pipeline had produced as `.result`.
+        """
+        content = data.encode() if isinstance(data, str) else data
+        about = {"size": memoryview(content).nbytes, **(objinfo or {})}
+        mimetype = mimetype or ("text/plain" if isinstance(data, str) else None)
+        async with self.pipe(token=token, objinfo=about, mimetype=mimetype) as pipe:
+            await pipe.write(content)
+        return pipe.result or {}
+
+    async def send_files(
+        self,
+        paths: Iterable[Path],
+        *,
+        token: str | None = None,
+        jobs: int = CLIENT_DEFAULTS.jobs,
+        progress: UploadCallback | None = None,
+        mimetype: str | None = None,
+    ) -> list[FileResult]:
+        """Send files, and all files in folders, through a pipeline: `jobs` at a time, in pieces of 1 MiB.
+
+        Returns one result for each file, failures among them: see `FileResult.ok`. The MIME type is told by each file's
+        name, if not given. `progress` is called after each piece and each file.
+        """
+        self._connected()
+        if isinstance(paths, str | os.PathLike):
+            raise UsageError("send_files takes a list of paths.")
+
+        def pipe(objinfo: Body, mime: str) -> Pipe:
+            return self.pipe(token=token, objinfo=objinfo, mimetype=mime)
+
+        return await Upload(pipe, jobs=jobs, mimetype=mimetype, progress=progress).run(paths)
+
+    async def chat(self, *, question: str | Mapping[str, Any], token: str | None = None) -> Body:
+        """Ask a pipeline with a `questions` lane and return its result, usually with `answers`.
+
+        A text becomes a question with that text; an object is sent as it is.
+        """
+        asked = {"type": "question", "questions": [{"text": question}]} if isinstance(question, str) else question
+        try:
+            content = encode(asked)
+        except ValueError as error:
+            raise UsageError(f"the question is not JSON: {error}") from error
+        about = {"name": f"Question {next(self._questions)}"}
+        async with self.pipe(token=token, objinfo=about, mimetype=QUESTION_TYPE) as pipe:
+            await pipe.write(content)
+        return pipe.result or {}
+
+    # Tools
+
+    async def tool(
+        self,
+        *,
+        tool: str,
+        node_id: str = "",
+        input: Mapping[str, Any] | None = None,
+        token: str | None = None,
+        timeout: float | None = None,
+        progress: ProgressCallback | None = None,
+        on_chunk: ChunkCallback | None = None,
+        pipe_id: int | None = None,
+        context: Mapping[str, Any] | None = None,
+        meta: Any = None,
+        reset_on_progress: bool = False,
+        max_total: float | None = None,
+    ) -> Any:
+        """Call a tool and return its result: a JSON value, or bytes.
+
+        Without `node_id` the first node that has the tool answers. `progress` is called with value, total and message;
+        `on_chunk` with each chunk of a generator tool; both may be `async`, and all calls of them come before the return.
+        `timeout` limits the whole call. With `reset_on_progress` it limits the time without progress instead, and
+        `max_total` the whole call. `context` stands in for the client's in this call; `meta` crosses as `_meta`.
+        """
+        return await call_tool(
+            self._connected(),
+            tool=tool,
+            node_id=node_id,
+            input=input,
+            token=token,
+            pipe_id=pipe_id,
+            timeout=timeout,
+            progress=progress,
+            on_chunk=on_chunk,
+            context=context,
+            meta=meta,
+            reset_on_progress=reset_on_progress,
+            max_total=max_total,
+        )
+
+    async def tools(
+        self, *, token: str | None = None, node_id: str | None = None, context: Mapping[str, Any] | None = None
+    ) -> list[Body]:
+        """The tools that may be called now: `{nodeId, name, description, inputSchema, …}` each."""
+        return (await self.request("tools", {"token": token, "nodeId": node_id, "context": context}))["tools"]
+
+    # The server
+
+    async def ping(self, token: str | None = None) -> Body:
+        """Ask for a sign of life."""
+        return await self.request("rrext_ping", {"token": token})
+
+    async def cancel(self, request_id: int | str) -> Body:
+        """Cancel a request by its id. Calls of this client are cancelled by cancelling their task."""
+        return await self.request("cancel", {"requestId": request_id})
+
+    async def shutdown(self) -> Body:
+        """Let the server finish what runs, within its drain limit, and end."""
+        return await self.request("shutdown")
+
+    def events(self, *, size: int = CLIENT_DEFAULTS.events) -> EventStream:
+        """The server's events from now on: `async for event in client.events()`. At most `size` wait for the reader."""
+        return self._connected().events(size)
+
+    async def request(
+        self,
+        command: str,
+        arguments: Mapping[str, Any] | None = None,
+        tail: bytes | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Body:
+        """Send any command and return the body of its answer. Arguments that are None are left out.
+
+        `tail` is sent as raw bytes after the JSON. After `timeout` seconds without an answer the request is cancelled.
+        """
+        given = {key: value for key, value in (arguments or {}).items() if value is not None}
+        deadline = None if timeout is None else Deadline(f'"{command}"', timeout)
+        return await self._connected().link.call(command, given, tail, deadline=deadline)
+
+    def __repr__(self) -> str:
+        return f"<Client {self._origin if self._session is None else self._session!r}>"
+
+
+async def _pipeline_arguments(pipeline: Mapping[str, Any] | None, filepath: Path | None, source: str | None) -> Body:
+    if (pipeline is None) == (filepath is None):
+        raise UsageError("Give a pipeline either as pipeline= or as filepath=.")
+    value: Any = pipeline
+    if filepath is not None:
+        value = _read_pipeline(await anyio.Path(filepath).read_bytes())
+    if isinstance(value, str):
+        return {"pipeline": value, "source": source}
+    inner = value.get("pipeline")
+    flat = inner if isinstance(inner, dict) else value
+    return {"pipeline": {**flat, "source": source} if source is not None else flat}
+
+
+def _read_pipeline(content: bytes) -> Any:
+    """The pipeline as an object, or as text when it has comments: reading those is the server's part."""
+    try:
+        return decode(content)
+    except ParseError:
+        return content.decode("utf-8", "replace")

@@ -1,0 +1,80 @@
+"""How a server is started: its command line and what it may see of our environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from rrext.errors import UsageError
+from rrext.transports.process import ChildProcess
+
+__all__ = ["Launch", "serve_command", "server_env"]
+
+PASSED_ON = frozenset(
+    {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
+)
+"""What a program needs to find its files and its language. `PYTHONPATH`, as the server is to find the modules we find."""
+PREFIXES = ("LC_", "ROCKETRIDE_")
+
+
+def server_env(extra: Mapping[str, str] | None = None, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a spawned server: an allow-list of ours, all `ROCKETRIDE_*`, and `extra`.
+
+    Passed on are HOME, LANG, LANGUAGE, LC_*, LOGNAME, PATH, PYTHONPATH, SHELL, TERM, TMPDIR, TZ, USER and VIRTUAL_ENV.
+    Keys and passwords that happen to be in our environment are not: name them in `extra`.
+    """
+    ours = os.environ if base is None else base
+    passed = {name: value for name, value in ours.items() if name in PASSED_ON or name.startswith(PREFIXES)}
+    return {**passed, **(extra or {})}
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that is still to be started."""
+
+    command: Sequence[str]
+    env: dict[str, str]
+    cwd: str | None = None
+    rlimits: dict[str, int] | None = None
+    on_stderr: Callable[[bytes], object] | None = None
+
+    def start(self) -> ChildProcess:
+        """Start it. Raises `UsageError` when there is no such program."""
+        try:
+            return ChildProcess(self.command, env=self.env, cwd=self.cwd, rlimits=self.rlimits, on_stderr=self.on_stderr)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"the server cannot be started: {error}") from error
+
+
+def serve_command(
+    files: Sequence[str | os.PathLike[str]],
+    command: Sequence[str] | None = None,
+    *,
+    nodes: Sequence[str | os.PathLike[str]] = (),
+    root: str | os.PathLike[str] | None = None,
+    env_names: Sequence[str] = (),
+    threads: int | None = None,
+    pipe_idle: float | None = None,
+    max_frame: int | None = None,
+    drain: float | None = None,
+    args: Sequence[str] = (),
+) -> list[str]:
+    """A command line of `rrext serve`, run by the Python that runs us if `command` does not say otherwise."""
+    flags = {"--root": root, "--threads": threads, "--pipe-idle": pipe_idle, "--max-frame": max_frame, "--drain": drain}
+    line = list(command or (sys.executable, "-m", "rrext", "serve"))
+    for name in nodes:
+        line += ["--nodes", os.fspath(name)]
+    for name in env_names:
+        line += ["--env", name]
+    for flag, value in flags.items():
+        if value is not None:
+            line += [flag, str(value)]
+    return [*line, *args, *map(_as_operand, files)]
+
+
+def _as_operand(file: str | os.PathLike[str]) -> str:
+    """A path that cannot be taken for a flag."""
+    path = os.fspath(file)
+    return os.path.join(os.curdir, path) if path.startswith("-") else path

@@ -1,0 +1,284 @@
+"""One connection of a client: requests out, each answer to the call that waits for it, events to where they belong."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias, cast
+
+import anyio
+
+from rrext.client.call import Body, Call, Deadline, Watch
+from rrext.client.channel import Channel
+from rrext.client.outbox import Outbox
+from rrext.client.slots import Slots
+from rrext.client.updates import ChunkCallback, ProgressCallback, Updates
+from rrext.errors import ClientError, LimitExceeded, NotConnected, RrextError, UsageError
+from rrext.limits import CLIENT_DEFAULTS
+from rrext.wire.codec import Bytes
+from rrext.wire.connection import ClientConnection
+from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
+
+__all__ = ["ErrorMaker", "Link"]
+
+logger = logging.getLogger("rrext.client")
+
+ErrorMaker: TypeAlias = Callable[[], RrextError]
+"""Makes the error of a lost connection; each caller gets one of its own."""
+
+
+class Link:
+    """Matches answers with calls. A call may be cancelled at any moment without harm to the next one.
+
+    `run` is a task and never raises. When the connection is lost, `explain` is awaited once for the reason, with which
+    every call then fails, now and later.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        connection: ClientConnection,
+        *,
+        explain: Callable[[RrextError | None], Awaitable[ErrorMaker]],
+        on_event: Callable[[str, Body], None],
+    ) -> None:
+        self._channel = channel
+        self._connection = connection
+        self._explain = explain
+        self._on_event = on_event
+        self._outbox = Outbox(channel, self.lose)
+        self._calls: dict[RequestId, Call] = {}
+        self._losing = anyio.Event()
+        self._received = anyio.Event()
+        self._defect: RrextError | None = None
+        """What made the peer's bytes unreadable."""
+        self._loss: ErrorMaker | None = None
+        """Set when every call fails from now on."""
+        self._paused: anyio.Event | None = None
+        self._bytes = 0
+        """Received and not yet charged to a message."""
+
+    # Calls
+
+    async def call(
+        self,
+        command: str,
+        arguments: Body,
+        tail: Bytes | None = None,
+        *,
+        slots: Slots | None = None,
+        deadline: Deadline | None = None,
+        updates: Updates | None = None,
+        on_late: Callable[[Body], None] | None = None,
+    ) -> Body:
+        """Send a request and return the body of its answer.
+
+        Raises the error of the answer, `ToolTimeout` when `deadline` passes first, or why the connection is lost. When
+        it times out or is cancelled, the request is taken back or cancelled, and a late answer is dropped.
+        """
+        call = Call(command, slots=slots, updates=updates, on_late=on_late)
+        try:
+            if deadline is None:
+                await self._exchange(call, arguments, tail)
+            else:
+                call.watch = Watch(deadline)
+                with call.watch.scope:
+                    await self._exchange(call, arguments, tail)
+        except BaseException:
+            call.lapse()
+            raise
+        answer = call.answer
+        if answer is None:
+            assert deadline is not None  # nothing but its scope ends an exchange without answer or exception
+            raise deadline.error()
+        if answer.error is not None:
+            raise answer.error
+        return answer.body
+
+    async def _exchange(self, call: Call, arguments: Body, tail: Bytes | None) -> None:
+        if call.slots is not None and not call.slots.take_now():
+            await self._queue(call, call.slots)
+        self._send(call, arguments, tail)
+        try:
+            await call.wait()
+        except BaseException:
+            if call.answer is None:
+                self._abandon(call)
+            raise
+
+    async def _queue(self, call: Call, slots: Slots) -> None:
+        call.slots = None  # there is nothing to give back before there is a place
+        await slots.take()
+        call.slots = slots
+
+    def _send(self, call: Call, arguments: Body, tail: Bytes | None, *, urgent: bool = False) -> None:
+        if self._loss is not None:
+            call.leave()
+            raise self._loss()
+        try:
+            call.id, pieces = self._connection.request(call.command, arguments, cast("bytes", tail))
+        except UsageError:
+            call.leave()
+            raise
+        self._calls[call.id] = call
+        call.frame = self._outbox.put(pieces, urgent=urgent)
+        if self._paused is not None:
+            self.resume()
+
+    def post(self, command: str, arguments: Body, *, urgent: bool = False) -> None:
+        """Send a request whose answer nobody waits for. Never waits, never fails."""
+        if self._loss is None:
+            call = Call(command)
+            call.abandoned = True
+            self._send(call, arguments, None, urgent=urgent)
+
+    def _abandon(self, call: Call) -> None:
+        """Take the request back, or tell the server that nobody waits for it; that is sent before all that waits."""
+        if call.updates is not None:
+            call.updates.discard()
+        if call.frame is not None and self._outbox.withdraw(call.frame):
+            del self._calls[call.id]
+            call.leave()
+            return
+        call.abandoned = True
+        self.post("cancel", {"requestId": call.id}, urgent=True)
+
+    def updates(self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None) -> Updates:
+        """A place for the progress and chunks of a call."""
+        return Updates(on_progress, on_chunk, self.resume)
+
+    # Receiving
+
+    def get_buffer(self, hint: int = 65536) -> memoryview:
+        """Where the channel reads to."""
+        return self._connection.get_buffer(hint)
+
+    def buffer_updated(self, n: int) -> anyio.Event | None:
+        """Handle what is complete. An event in return asks the channel to wait for it."""
+        self._bytes += n
+        messages = self._connection.buffer_updated(n)
+        if not messages:
+            return None
+        cost, self._bytes = self._bytes // len(messages), 0
+        for message in messages:
+            if type(message) is Response:
+                self._answered(message)
+            else:
+                self._take(message, cost)
+        return self._paused
+
+    def _answered(self, answer: Response) -> None:
+        call = self._calls.pop(answer.id, None)
+        if call is None:
+            logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
+            return
+        call.leave()
+        if call.abandoned:
+            logger.debug("late answer to %r (%s) dropped", answer.id, call.command)
+            call.answer = answer
+            call.lapse()
+            return
+        call.settle(answer)
+
+    def _take(self, message: ClientEvent, cost: int) -> None:
+        if isinstance(message, Event):
+            if message.name in ("rrext_progress", "rrext_chunk"):
+                self._update(message, cost)
+            else:
+                self._on_event(message.name, message.body)
+        elif isinstance(message, Malformed):
+            self._malformed(message)
+        elif isinstance(message, Fatal):
+            raise message.error
+        elif not isinstance(message, Response):
+            logger.debug("ignored: %s", message.reason)
+
+    def _malformed(self, message: Malformed) -> None:
+        if message.id in self._calls:
+            self._answered(Response(message.id, None, None, message.error))
+        else:
+            logger.warning("the server sent a malformed message: %s", message.error)
+
+    def _update(self, event: Event, cost: int) -> None:
+        request = event.body.get("request")
+        call = self._calls.get(request) if isinstance(request, int | str) else None
+        if call is None or call.abandoned or call.updates is None:
+            logger.debug("%s of request %r dropped: nobody waits for it", event.name, request)
+            return
+        if event.name == "rrext_progress":
+            call.updates.add_progress(event.body)
+        else:
+            call.updates.add_chunk(event.body, cost)
+            self._restrain(call, call.updates)
+        if call.watch is not None:
+            call.watch.refresh()
+        call.wake.set()
+
+    def _restrain(self, call: Call, updates: Updates) -> None:
+        """Keep chunks from filling memory: read no more while no other call waits, else end the call in the end."""
+        if updates.hopeless:
+            self._abandon(call)
+            limit = CLIENT_DEFAULTS.max_chunk_backlog
+            call.settle(Response(call.id, None, None, LimitExceeded(f"on_chunk is too slow: over {limit} bytes wait for it")))
+        elif updates.behind and all(other.updates is not None and other.updates.behind for other in self._calls.values()):
+            self._paused = self._paused or anyio.Event()
+
+    def resume(self) -> None:
+        """Read on, after a pause."""
+        if self._paused is not None:
+            self._paused.set()
+            self._paused = None
+
+    # Life
+
+    def lose(self) -> None:
+        """The connection is of no more use. What already arrived is still read for a moment."""
+        self._losing.set()
+
+    def loss(self) -> RrextError | None:
+        """Why every call fails from now on, if so."""
+        return None if self._loss is None else self._loss()
+
+    async def run(self) -> None:
+        """Receive and send until the connection is lost or this is cancelled."""
+        reason: ErrorMaker = _closed
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._receive)
+                tasks.start_soon(self._outbox.run)
+                await self._losing.wait()
+                with anyio.move_on_after(CLIENT_DEFAULTS.loss):
+                    await self._received.wait()
+                tasks.cancel_scope.cancel()
+            reason = await self._explain(self._defect)
+        finally:
+            self._fail(reason)
+
+    async def _receive(self) -> None:
+        try:
+            await self._channel.pump(self)
+            for message in self._connection.receive_eof():
+                logger.debug("at the end of input: %r", message)
+        except RrextError as error:
+            self._defect = error
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+            logger.debug("reading ended: %r", error)
+        except Exception as error:
+            logger.exception("a bug of rrext.Client ended the connection")
+            self._defect = ClientError(f"a bug of rrext.Client: {error!r}")
+        self._received.set()
+        self.lose()
+
+    def _fail(self, reason: ErrorMaker) -> None:
+        self._loss = reason
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.leave()
+            call.settle(Response(call.id, call.command, None, reason()))
+
+    def __repr__(self) -> str:
+        return f"<Link {len(self._calls)} calls, {self._outbox!r}{', lost' if self._loss else ''}>"
+
+
+def _closed() -> RrextError:
+    return NotConnected("The client is closed.")

@@ -1,0 +1,190 @@
+"""A pipe: one object on its way through a pipeline, written piece by piece."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, TypeAlias
+
+import anyio
+
+from rrext.client.call import Body
+from rrext.client.session import Session
+from rrext.client.toolcall import call_tool, deadline_of
+from rrext.client.updates import ChunkCallback, ProgressCallback
+from rrext.errors import PipeNotOpen, RrextError, UsageError, error_from_wire
+from rrext.limits import CLIENT_DEFAULTS
+
+__all__ = ["Data", "Pipe"]
+
+logger = logging.getLogger("rrext.client")
+
+Data: TypeAlias = bytes | bytearray | memoryview | str
+
+
+class Pipe:
+    """One open pipe of a client: `async with client.pipe() as pipe: await pipe.write(data)`, then `pipe.result`.
+
+    Leaving the block closes the pipe. If the block failed, its own error comes out; an rrext error then has what the
+    pipeline had produced as `.result`.
+    """
+
+    __slots__ = ("_arguments", "_closed", "_connect", "_session", "_turn", "pipe_id", "result")
+
+    def __init__(self, connect: Callable[[], Session], arguments: Body) -> None:
+        """Made by `Client.pipe`; `arguments` are those of `open`."""
+        self._connect = connect
+        self._arguments = arguments
+        self._session: Session | None = None
+        self._turn = anyio.Lock(fast_acquire=True)
+        self._closed = False
+        self.pipe_id: int | None = None
+        """The server's number of this pipe, once it is open."""
+        self.result: Body | None = None
+        """The pipeline's result, once the pipe is closed."""
+
+    async def open(self, *, timeout: float | None = None) -> Pipe:
+        """Open the pipe; waits while all pipes of the pipeline are in use. When it is cancelled or late, it is undone."""
+        if self._session is not None:
+            raise UsageError("A pipe is opened once: make another with client.pipe().")
+        session = self._session = self._connect()
+        arguments = {**self._arguments, "subcommand": "open"}
+        body = await self._process(session, arguments, timeout, opening=True)
+        self.pipe_id = body["pipe_id"]
+        return self
+
+    async def write(self, data: Data, *, timeout: float | None = None) -> None:
+        """Write bytes, or text as UTF-8, and return when every receiver in the pipeline has returned.
+
+        Concurrent writes happen one after the other, in the order in which they were made. More than one frame holds
+        (`max_frame`, 16 MiB) goes in several writes; `timeout` is for each of them.
+        """
+        content = memoryview(data.encode() if isinstance(data, str) else data).cast("B")
+        async with self._turn:
+            session, pipe_id = self._opened()
+            for piece in _pieces(content, session.max_write):
+                await self._process(session, {"subcommand": "write", "pipe_id": pipe_id}, timeout, piece)
+
+    async def tool(
+        self,
+        *,
+        tool: str,
+        node_id: str = "",
+        input: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        progress: ProgressCallback | None = None,
+        on_chunk: ChunkCallback | None = None,
+        meta: Any = None,
+        reset_on_progress: bool = False,
+        max_total: float | None = None,
+    ) -> Any:
+        """Call a tool on this pipe's own node objects, in the context of its `open`; else like `Client.tool`."""
+        session, pipe_id = self._opened()
+        return await call_tool(
+            session,
+            tool=tool,
+            node_id=node_id,
+            input=input,
+            token=self._arguments.get("token"),
+            pipe_id=pipe_id,
+            timeout=timeout,
+            progress=progress,
+            on_chunk=on_chunk,
+            context=None,
+            meta=meta,
+            reset_on_progress=reset_on_progress,
+            max_total=max_total,
+        )
+
+    async def close(self, *, timeout: float | None = None) -> Body:
+        """End the object and return the pipeline's result. Closing again, or unopened, sends nothing.
+
+        Raises the object's failure, if it failed, with the partial result as `.result`.
+        """
+        async with self._turn:
+            if self._closed or self.pipe_id is None:
+                return self.result or {}
+            session, pipe_id = self._opened()
+            self._closed = True
+            self.result = await self._process(session, {"subcommand": "close", "pipe_id": pipe_id}, timeout)
+        error = self.result.get("error")
+        if error:
+            raise _failure(error, self.result)
+        return self.result
+
+    async def __aenter__(self) -> Pipe:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+        elif isinstance(error, Exception):
+            await self._close_after(error)
+        else:
+            self._post_close(self.pipe_id)  # cancelled: nobody waits for the result
+
+    async def _close_after(self, error: Exception) -> None:
+        try:
+            await self.close()
+        except RrextError as failure:
+            logger.debug("closing %r after %r: %s", self, error, failure)
+        if isinstance(error, RrextError) and error.result is None:
+            error.result = self.result
+
+    def _post_close(self, pipe_id: int | None) -> None:
+        if self._session is None or self._closed or pipe_id is None:
+            return
+        self._closed = True
+        self._session.link.post("rrext_process", self._about({"subcommand": "close", "pipe_id": pipe_id}, None))
+
+    async def _process(
+        self, session: Session, arguments: Body, timeout: float | None, tail: memoryview | None = None, *, opening: bool = False
+    ) -> Body:
+        return await session.link.call(
+            "rrext_process",
+            self._about(arguments, timeout),
+            tail,
+            slots=session.slots if opening else None,
+            deadline=deadline_of(f'"{arguments["subcommand"]}"', timeout),
+            on_late=(lambda body: self._post_close(body.get("pipe_id"))) if opening else None,
+        )
+
+    def _about(self, arguments: Body, timeout: float | None) -> Body:
+        token = self._arguments.get("token")
+        if token is not None:
+            arguments["token"] = token
+        if timeout is not None:
+            arguments["timeout"] = timeout
+        return arguments
+
+    def _opened(self) -> tuple[Session, int]:
+        if self._session is None or self.pipe_id is None:
+            raise PipeNotOpen("Pipe is not open")
+        if self._closed:
+            raise PipeNotOpen(f"Pipe {self.pipe_id} is not open")
+        return self._session, self.pipe_id
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "new" if self.pipe_id is None else "open"
+        return f"<Pipe {self.pipe_id} {state}>"
+
+
+def _pieces(content: memoryview, most: int) -> list[memoryview]:
+    """The content whole if one frame holds it, else in pieces of 1 MiB; no content is one empty piece."""
+    if len(content) <= most:
+        return [content]
+    step = min(most, CLIENT_DEFAULTS.write_chunk)
+    return [content[start : start + step] for start in range(0, len(content), step)]
+
+
+def _failure(error: Any, result: Body) -> RrextError:
+    """The exception for the `error` of a `close` body."""
+    known: dict[str, Any] = error if isinstance(error, dict) else {"message": str(error)}
+    failure = error_from_wire(
+        known.get("code") or "pipe_failed", known.get("message") or "The object failed.", known.get("hint"), known.get("data")
+    )
+    failure.result = result
+    return failure

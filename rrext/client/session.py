@@ -1,0 +1,171 @@
+"""The life of a client's connection: start, `initialize`, loss, and an end that leaves no process behind."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from rrext.client.call import Body, Deadline
+from rrext.client.channel import Channel
+from rrext.client.events import EventStream
+from rrext.client.link import ErrorMaker, Link
+from rrext.client.slots import Slots
+from rrext.errors import NotConnected, RrextError, ServerExited, UnknownCommand
+from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+from rrext.transports.process import ChildProcess
+from rrext.wire.connection import ClientConnection
+
+__all__ = ["Dialect", "Session"]
+
+logger = logging.getLogger("rrext.client")
+
+Dialect: TypeAlias = Literal["dap", "jsonrpc"]
+
+RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
+"""The limits of what we receive."""
+RESERVED = 8
+"""One place in so many is kept for calls on open pipes, as others wait until those finish."""
+QUOTED_LINES = 20
+"""Lines of stderr in the message of `ServerExited`; `data["stderr"]` has all that is kept."""
+
+
+class Session:
+    """One connection to one server, from its first byte to its last. A child process is the session's own.
+
+    `server` is what `initialize` answered; it is empty if the server does not know the command.
+    """
+
+    def __init__(self, channel: Channel, dialect: Dialect = "dap") -> None:
+        self._channel = channel
+        self._process = channel if isinstance(channel, ChildProcess) else None
+        self._stderr_ended = anyio.Event()
+        self._closing = False
+        self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
+        self.link = Link(channel, ClientConnection(dialect, RECEIVED), explain=self._explain, on_event=self._on_event)
+        self.server: Body = {}
+        self._drain = DEFAULTS.drain
+        self._set_limits({})
+
+    async def start(self, tasks: TaskGroup, introduction: Body) -> None:
+        """Start the session's tasks and send `initialize`. Raises why there is no session, without an answer in time too."""
+        tasks.start_soon(self._live, name="rrext client link")
+        if self._process is not None:
+            tasks.start_soon(self._drain_stderr, self._process, name="rrext client stderr")
+            tasks.start_soon(self._watch, self._process, name="rrext client watch")
+        try:
+            patience = Deadline('"initialize"', CLIENT_DEFAULTS.start)
+            self.server = await self.link.call("initialize", introduction, deadline=patience)
+        except UnknownCommand:
+            logger.debug("the server does not know initialize")
+        limits = self.server.get("limits")
+        self._set_limits(limits if isinstance(limits, dict) else {})
+
+    def _set_limits(self, limits: dict[Any, Any]) -> None:
+        def number(name: str, default: float) -> float:
+            value = limits.get(name)
+            return value if isinstance(value, int | float) and value > 0 else default
+
+        inflight = int(number("maxInflight", DEFAULTS.max_inflight))
+        kept = inflight // RESERVED
+        self.slots = Slots(max(1, inflight - kept))
+        """Turns of `open` and of tool calls that borrow a pipe."""
+        self.pipe_slots = Slots(max(1, kept))
+        """Turns of tool calls on open pipes."""
+        self.max_write = max(1, int(number("maxFrame", DEFAULTS.max_frame)) - CLIENT_DEFAULTS.envelope)
+        """How many bytes one `write` may carry."""
+        self._drain = number("drain", DEFAULTS.drain)
+
+    @property
+    def closing(self) -> bool:
+        """Whether `close` was called."""
+        return self._closing
+
+    def events(self, size: int) -> EventStream:
+        """A stream of the events from now on."""
+        stream = EventStream(size)
+        self._streams.add(stream)
+        return stream
+
+    def _on_event(self, name: str, body: Body) -> None:
+        for stream in self._streams:
+            stream.put(name, body)
+
+    async def _live(self) -> None:
+        await self.link.run()
+        for stream in self._streams:
+            stream.end(self.link.loss())
+
+    async def _drain_stderr(self, process: ChildProcess) -> None:
+        await process.drain_stderr()
+        self._stderr_ended.set()
+
+    async def _watch(self, process: ChildProcess) -> None:
+        await process.wait()
+        self.link.lose()
+
+    async def _explain(self, defect: RrextError | None) -> ErrorMaker:
+        if self._closing:
+            return closed
+        process = self._process
+        if process is None:
+            return partial(_lost, defect)
+        with anyio.move_on_after(CLIENT_DEFAULTS.loss):
+            await process.wait()
+            await self._stderr_ended.wait()
+        return partial(_exited, process.returncode, process.stderr_tail, defect)
+
+    async def close(self) -> None:
+        """Let the server finish what runs, within its drain limit, and end. Bounded, also when it is cancelled."""
+        if self._closing:
+            return
+        self._closing = True
+        try:
+            patience = Deadline('"disconnect"', self._drain, margin=CLIENT_DEFAULTS.timeout_margin)
+            await self.link.call("disconnect", {}, deadline=patience)
+        except RrextError as error:
+            logger.debug("disconnect: %s", error)
+        finally:
+            await self.abort()
+
+    async def abort(self) -> None:
+        """End the connection, and the process, without asking. Bounded, and not interrupted by cancellation."""
+        self._closing = True
+        with anyio.CancelScope(shield=True):
+            if self._process is not None:
+                await self._process.stop()
+                return
+            with anyio.move_on_after(CLIENT_DEFAULTS.stop):
+                await self._channel.aclose()
+
+    def release(self) -> None:
+        """Close the descriptors, once the session's tasks have ended."""
+        if self._process is not None:
+            self._process.close()
+
+    def __repr__(self) -> str:
+        return f"<Session {self._channel!r} {self.link!r}>"
+
+
+def closed() -> RrextError:
+    """The error of calls after the end."""
+    return NotConnected("The client is closed.")
+
+
+def _lost(defect: RrextError | None) -> RrextError:
+    why = "closed the connection" if defect is None else f"sent what cannot be read: {defect.message}"
+    return ServerExited(f"The server {why}.", data={"exit_code": None, "stderr": ""})
+
+
+def _exited(code: int | None, stderr: str, defect: RrextError | None) -> RrextError:
+    how = "closed its output, but still runs" if code is None else f"exited with code {code}"
+    if defect is not None:
+        how = f"sent what cannot be read ({defect.message}) and {how}"
+    lines = stderr.rstrip().splitlines()[-QUOTED_LINES:]
+    text = "\n".join([f"The server {how}." if not lines else f"The server {how}. It wrote:", *lines])
+    return ServerExited(text, data={"exit_code": code, "stderr": stderr})

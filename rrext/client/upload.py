@@ -1,0 +1,138 @@
+"""Files and folders through a pipeline: a bounded number at a time, each in pieces, one result for each file."""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from inspect import isawaitable
+from typing import IO, TypeAlias
+
+import anyio
+import msgspec
+from anyio.to_thread import run_sync
+
+from rrext.client.call import Body
+from rrext.client.files import Source, find_files
+from rrext.client.pipe import Pipe
+from rrext.errors import UsageError
+from rrext.limits import CLIENT_DEFAULTS
+
+__all__ = ["FileResult", "PipeMaker", "Upload", "UploadCallback", "UploadProgress"]
+
+UNKNOWN_TYPE = "application/octet-stream"
+
+
+class FileResult(msgspec.Struct, frozen=True):
+    """What became of one file. `result` is the pipeline's result body; of a failed object, what there is of it."""
+
+    path: str
+    size: int
+    result: Body | None = None
+    error: Exception | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the whole file went through the pipeline without a failure."""
+        return self.error is None
+
+
+class UploadProgress(msgspec.Struct, frozen=True):
+    """How far an upload is. The totals are what was found before it began."""
+
+    files_done: int
+    files_total: int
+    bytes_done: int
+    bytes_total: int
+    path: str
+    """The file that moved on."""
+    finished: FileResult | None = None
+    """Its result, if it is done."""
+
+
+UploadCallback: TypeAlias = Callable[[UploadProgress], Awaitable[object] | object]
+PipeMaker: TypeAlias = Callable[[Body, str], Pipe]
+"""Makes a pipe from the description of an object and its MIME type."""
+
+
+class Upload:
+    """One run of `send_files`."""
+
+    def __init__(self, pipe: PipeMaker, *, jobs: int, mimetype: str | None, progress: UploadCallback | None) -> None:
+        if jobs < 1:
+            raise UsageError(f"jobs must be at least 1, not {jobs}")
+        self._pipe = pipe
+        self._jobs = jobs
+        self._mimetype = mimetype
+        self._progress = progress
+        self._types = mimetypes.MimeTypes()
+        self._files_total = self._bytes_total = self._files_done = self._bytes_done = 0
+        self._tasks = anyio.create_task_group()
+        self._failure: Exception | None = None
+        """What the progress callback raised."""
+
+    async def run(self, paths: Iterable[str | os.PathLike[str]]) -> list[FileResult]:
+        """Send all files; results are in the order in which they were found. Raises only what the callback raises."""
+        sources = await run_sync(find_files, [os.fspath(path) for path in paths])
+        self._files_total = len(sources)
+        self._bytes_total = sum(source.size for source in sources)
+        results: dict[int, FileResult] = {}
+        turns = iter(enumerate(sources))
+        async with self._tasks as tasks:
+            for _ in range(min(self._jobs, len(sources))):
+                tasks.start_soon(self._work, turns, results)
+        if self._failure is not None:
+            raise self._failure
+        return [results[index] for index in range(len(sources))]
+
+    async def _work(self, turns: Iterator[tuple[int, Source]], results: dict[int, FileResult]) -> None:
+        for index, source in turns:
+            results[index] = outcome = await self._send(source)
+            self._files_done += 1
+            await self._report(source, 0, outcome)
+
+    async def _send(self, source: Source) -> FileResult:
+        try:
+            if source.problem is not None:
+                raise UsageError(f"{source.path}: {source.problem}")
+            result = await self._stream(source)
+        except Exception as error:  # whatever it is, it is this file's, and the others go on
+            return FileResult(source.path, source.size, getattr(error, "result", None), error)
+        return FileResult(source.path, source.size, result)
+
+    async def _stream(self, source: Source) -> Body | None:
+        file, piece = await run_sync(_start_reading, source.path)
+        with file:
+            about = {"name": source.name, "path": source.path, "size": source.size}
+            mimetype = self._mimetype or self._types.guess_type(source.path)[0] or UNKNOWN_TYPE
+            async with self._pipe(about, mimetype) as pipe:
+                while piece:
+                    await pipe.write(piece)
+                    await self._report(source, len(piece))
+                    piece = await run_sync(file.read, CLIENT_DEFAULTS.write_chunk)
+        return pipe.result
+
+    async def _report(self, source: Source, nbytes: int, finished: FileResult | None = None) -> None:
+        self._bytes_done += nbytes
+        if self._progress is None:
+            return
+        progress = UploadProgress(
+            self._files_done, self._files_total, self._bytes_done, self._bytes_total, source.path, finished
+        )
+        try:
+            answer = self._progress(progress)
+            if isawaitable(answer):
+                await answer
+        except Exception as error:  # it ends the upload, and comes out of it as it is
+            self._failure = self._failure or error
+            self._tasks.cancel_scope.cancel()
+
+
+def _start_reading(path: str) -> tuple[IO[bytes], bytes]:
+    """The open file and its first piece: one visit to a worker thread is enough for a small file."""
+    file = open(path, "rb", buffering=0)  # noqa: SIM115 – the caller closes it
+    try:
+        return file, file.read(CLIENT_DEFAULTS.write_chunk)
+    except BaseException:
+        file.close()
+        raise

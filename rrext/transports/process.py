@@ -1,0 +1,233 @@
+"""A child process: its stdin and stdout are a byte channel, its stderr is drained, its end is certain."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import subprocess
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+
+import anyio
+
+from rrext.limits import CLIENT_DEFAULTS
+from rrext.transports.fds import FdChannel
+
+__all__ = ["ChildProcess"]
+
+logger = logging.getLogger("rrext.transports")
+
+PIPE_SIZE = 1024 * 1024
+"""Asked for on Linux: with 64 KiB, a write of 1 MiB needs sixteen turns between the two processes."""
+POLL = 0.02
+"""Seconds between two looks at a child where the system cannot announce its end (no pidfd)."""
+
+
+class ChildProcess(FdChannel):
+    """A child in a session of its own, so that a Ctrl-C in our terminal is ours alone.
+
+    `stderr_tail` holds the last bytes of its stderr. Should this object be lost without `stop`, or the interpreter end,
+    the child's process group is killed: no child outlives its owner.
+    """
+
+    __slots__ = ("__weakref__", "_finalizer", "_on_stderr", "_popen", "_stderr_fd", "_tail", "_tail_limit", "command")
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        rlimits: Mapping[str, int] | None = None,
+        on_stderr: Callable[[bytes], object] | None = None,
+        stderr_tail: int = CLIENT_DEFAULTS.stderr_tail,
+    ) -> None:
+        """Start `command`. `rlimits` maps names of `resource.RLIMIT_*` (`"AS"`, `"NOFILE"`) to a limit; Linux only.
+
+        `on_stderr` is called with each piece of stderr, on the event loop. Raises `OSError` when it cannot be started,
+        `ValueError` for an unknown limit.
+        """
+        numbers = {_rlimit(name): value for name, value in (rlimits or {}).items()}
+        self.command = list(command)
+        self._popen = subprocess.Popen(
+            self.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+        self._finalizer = weakref.finalize(self, _kill_forgotten, self._popen, os.getpid())
+        read_fd, write_fd, self._stderr_fd = _take_fds(self._popen)
+        super().__init__(read_fd, write_fd)
+        os.set_blocking(self._stderr_fd, False)
+        self._tail = bytearray()
+        self._tail_limit = stderr_tail
+        self._on_stderr = on_stderr
+        _enlarge(read_fd)
+        _enlarge(write_fd)
+        try:
+            _limit(self._popen.pid, numbers)
+        except BaseException:
+            self._finalizer()  # a child without its limits must not run
+            raise
+
+    @property
+    def pid(self) -> int:
+        """The child's process id, which is its process group's too."""
+        return self._popen.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, negative for a signal, or None while it runs."""
+        return self._popen.poll()
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the child wrote to stderr, as far as it is kept."""
+        return self._tail.decode("utf-8", "replace")
+
+    async def drain_stderr(self) -> None:
+        """Read stderr to its end, so that the child never blocks on it. Run it in a task of its own."""
+        while True:
+            try:
+                piece = os.read(self._stderr_fd, 65536)
+            except BlockingIOError:
+                await anyio.wait_readable(self._stderr_fd)
+                continue
+            if not piece:
+                return
+            self._tail += piece
+            del self._tail[: -self._tail_limit]
+            if self._on_stderr is not None:
+                self._on_stderr(piece)
+
+    async def wait(self) -> int:
+        """The exit code, once the child has ended."""
+        if (code := self.returncode) is not None:
+            return code
+        fd = _pidfd(self.pid)
+        try:
+            while (code := self.returncode) is None:
+                if fd < 0:
+                    await anyio.sleep(POLL)
+                else:
+                    await anyio.wait_readable(fd)
+            return code
+        finally:
+            if fd >= 0:
+                os.close(fd)
+
+    async def stop(self, patience: float = CLIENT_DEFAULTS.stop) -> int | None:
+        """End the child: close its stdin, then SIGTERM, then SIGKILL to its group, with `patience` seconds for each.
+
+        Not interrupted by cancellation. Returns the exit code; None if not even SIGKILL ended it in time.
+        """
+        with anyio.CancelScope(shield=True):
+            self.close_write()
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                if await self._ended(patience):
+                    return self.returncode
+                self.signal_group(number)
+            if not await self._ended(patience):
+                logger.error("process %d does not end, not even by SIGKILL", self.pid)
+            return self.returncode
+
+    async def _ended(self, patience: float) -> bool:
+        with anyio.move_on_after(patience):
+            await self.wait()
+        return self.returncode is not None
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to the child and its children, unless it has ended."""
+        _signal_group(self._popen, number)
+
+    def close(self) -> None:
+        """Close our ends of its pipes. It does not stop the child, nor forget that it must not be left running."""
+        super().close()
+        fd, self._stderr_fd = self._stderr_fd, -1
+        if fd >= 0:
+            anyio.notify_closing(fd)
+            os.close(fd)
+        if self.returncode is not None:
+            self._finalizer.detach()
+
+    def __repr__(self) -> str:
+        state = "running" if self.returncode is None else f"exited {self.returncode}"
+        return f"<ChildProcess {self.pid} {state}: {shlex.join(self.command)}>"
+
+
+def _take_fds(popen: subprocess.Popen[bytes]) -> tuple[int, int, int]:
+    """Our ends of stdout, stdin and stderr, as descriptors that the Popen object no longer owns."""
+    stdin, stdout, stderr = popen.stdin, popen.stdout, popen.stderr
+    assert stdin is not None  # they are pipes, as we asked
+    assert stdout is not None
+    assert stderr is not None
+    fds = os.dup(stdout.fileno()), os.dup(stdin.fileno()), os.dup(stderr.fileno())
+    for stream in (stdin, stdout, stderr):
+        stream.close()
+    popen.stdin = popen.stdout = popen.stderr = None
+    return fds
+
+
+def _enlarge(fd: int) -> None:
+    """Ask for a larger pipe; the default serves as well, so a refusal is not a failure."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+    except (ImportError, AttributeError, OSError):
+        logger.debug("pipe %d keeps its default size", fd)
+
+
+def _rlimit(name: str) -> int:
+    import resource
+
+    number = getattr(resource, f"RLIMIT_{name.upper().removeprefix('RLIMIT_')}", None)
+    if not isinstance(number, int):
+        raise ValueError(f'"{name}" is no resource limit of this system')
+    return number
+
+
+def _limit(pid: int, numbers: Mapping[int, int]) -> None:
+    """Set limits on a child that was just started: its interpreter is still loading, none of its own code ran."""
+    if not numbers:
+        return
+    import resource
+
+    if not hasattr(resource, "prlimit"):
+        raise ValueError("this system cannot limit another process (it has no prlimit)")
+    for number, value in numbers.items():
+        resource.prlimit(pid, number, (value, value))
+
+
+def _pidfd(pid: int) -> int:
+    """A descriptor that becomes readable when the process ends, or −1 where there is none."""
+    opener = getattr(os, "pidfd_open", None)
+    if opener is None:
+        return -1
+    try:
+        return int(opener(pid))
+    except OSError:
+        return -1
+
+
+def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
+    if popen.poll() is not None:
+        return  # reaped: its number may be another's by now
+    try:
+        os.killpg(popen.pid, number)
+    except ProcessLookupError:
+        logger.debug("process %d ended before signal %d reached it", popen.pid, number)
+
+
+def _kill_forgotten(popen: subprocess.Popen[bytes], owner: int) -> None:
+    """Last resort, when the owner vanished; a fork of the owner must not do it."""
+    if os.getpid() != owner or popen.poll() is not None:
+        return
+    _signal_group(popen, signal.SIGKILL)
+    popen.wait()
