@@ -49,6 +49,12 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert not vague
 
 
+def test_every_folder_with_modules_is_a_package() -> None:
+    """A folder without `__init__.py` is found by a search of the whole path, at every start."""
+    folders = {path.parent for path in sources()}
+    assert not [name(folder) for folder in sorted(folders) if not (folder / "__init__.py").exists()]
+
+
 def test_the_package_says_that_it_is_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
 
