@@ -15,6 +15,8 @@ from rrext.tools.decorator import tool_function
 __all__ = ["MemoryNode"]
 
 MIB = 1024 * 1024
+Key = Annotated[str, msgspec.Meta(pattern=r"\S")]
+"""A key: not blank; spaces around it do not count."""
 
 
 class MemoryNode(Node):
@@ -50,14 +52,14 @@ class MemoryNode(Node):
             self._in_object = False
 
     @tool_function(group="memory")
-    def put(self, key: str, value: Any, *, ctx: ToolContext) -> dict[str, Any]:
+    def put(self, key: Key, value: Any, *, ctx: ToolContext) -> dict[str, Any]:
         """Keep a value under a key, in place of the one that was there.
 
         Args:
-            key: Not empty; spaces around it do not count.
+            key: Not blank; spaces around it do not count.
             value: Any JSON value.
         """
-        key = _key(key)
+        key = key.strip()
         encoded = _json(value)
         with self._lock:
             self._enter(ctx)
@@ -69,13 +71,13 @@ class MemoryNode(Node):
         return {"ok": True, "key": key, "scope": "object" if self._in_object else "call"}
 
     @tool_function(group="memory", annotations={"readOnlyHint": True})
-    def get(self, key: str, *, ctx: ToolContext) -> dict[str, Any]:
+    def get(self, key: Key, *, ctx: ToolContext) -> dict[str, Any]:
         """The value under a key. `ok` is false, and the value null, if there is none.
 
         Args:
-            key: Not empty; spaces around it do not count.
+            key: Not blank; spaces around it do not count.
         """
-        key = _key(key)
+        key = key.strip()
         with self._lock:
             self._enter(ctx)
             encoded = self._values.get(key)
@@ -131,13 +133,6 @@ class MemoryNode(Node):
                 code="memory_full",
                 hint="Clear what is not needed any more.",
             )
-
-
-def _key(key: str) -> str:
-    key = key.strip()
-    if not key:
-        raise ToolError("A key is not empty", code="key_invalid")
-    return key
 
 
 def _json(value: Any) -> bytes:

@@ -27,4 +27,5 @@ def merge_questions(first: Mapping[str, Any], *others: Mapping[str, Any]) -> dic
 
 def question_text(question: Mapping[str, Any]) -> str:
     """What is asked, a line for each text; instructions, context and history are no part of it."""
-    return "\n".join(str(item.get("text") or "") for item in question.get("questions") or ())
+    asked = question.get("questions") or ()
+    return "\n".join(str(item.get("text") or "") for item in asked if isinstance(item, Mapping))

@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 
-from rrext.engine.lanes import new_question
+from rrext.engine.lanes import empty_question, new_question
 from rrext.engine.node import Node
-from rrext.errors import ToolError
+from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.answers import answer_value
 from rrext.nodes.questions import question_text
 from rrext.tools.decorator import tool_function
@@ -45,15 +45,19 @@ class ScriptedNode(Node):
         self.emit("answers", self._answer(question))
 
     @tool_function(group="llm")
-    def ask(self, question: str, expectJson: bool = False) -> dict[str, Any]:
+    def ask(self, question: str | dict[str, Any], expectJson: bool = False) -> dict[str, Any]:
         """Ask the model one question. Answers `{answer, expectJson}`.
 
         Args:
-            question: The text of the question.
+            question: The text of the question, or a question as it travels on the questions lane.
             expectJson: Whether the answer is to be a JSON value instead of a text.
         """
-        answer = self._answer(new_question(question, expectJson=expectJson))
-        return {"answer": answer_value(answer), "expectJson": expectJson}
+        asked = new_question(question) if isinstance(question, str) else {**empty_question(), **question}
+        asked["expectJson"] = expectJson or bool(asked["expectJson"])
+        if not question_text(asked).strip():
+            raise InvalidArguments.at("/input/question", 'asks nothing: expected a text, or "questions" with a "text" each')
+        answer = self._answer(asked)
+        return {**answer, "answer": answer_value(answer)}
 
     def _answer(self, question: Mapping[str, Any]) -> dict[str, Any]:
         text = question_text(question)
