@@ -12,6 +12,7 @@ from rrext.engine.plan import Method
 from rrext.errors import near_matches
 
 if TYPE_CHECKING:
+    from rrext.engine.conductor import Conductor
     from rrext.engine.node import Entry
     from rrext.engine.objects import NodeObjects
 
@@ -50,10 +51,11 @@ class Link:
     The data edges make no circle, so at most one lane method of a node runs at any time, and one state is enough.
     """
 
-    __slots__ = ("_fanouts", "_objects", "emissions", "node", "node_id", "opened", "state")
+    __slots__ = ("_conductor", "_fanouts", "_objects", "emissions", "node", "node_id", "opened", "state")
 
-    def __init__(self, objects: NodeObjects, node_id: str, node: Node) -> None:
+    def __init__(self, objects: NodeObjects, conductor: Conductor, node_id: str, node: Node) -> None:
         self._objects = objects
+        self._conductor = conductor
         self.node_id = node_id
         self.node = node
         self.opened = False
@@ -63,16 +65,16 @@ class Link:
 
     def emit(self, lane: str, value: Any) -> Awaitable[None] | None:
         """What `Node.emit` does; see there."""
-        objects = self._objects
-        if self.state == SENDING and objects.failure is None:
+        conductor = self._conductor
+        if self.state == SENDING and conductor.failure is None:
             targets = self._fanouts.get(lane)
             if targets is None:
                 targets = self._find(lane)
             self.state = WAITING
-            objects.deliver(targets, (value,))
+            conductor.deliver(targets, (value,))
             self.state = SENDING
             return None
-        if self.state == SENDING_ASYNC and objects.failure is None:
+        if self.state == SENDING_ASYNC and conductor.failure is None:
             targets = self._fanouts.get(lane)
             if targets is None:
                 targets = self._find(lane)
@@ -87,7 +89,7 @@ class Link:
         call = getattr(self.node, method.name)
         name = method.context
         if name is not None:
-            call = _with_context(call, name, lambda: self._objects.context(self.node_id))
+            call = _with_context(call, name, lambda: self._conductor.context(self.node_id))
         if method.name == "open":
             call = self._after_open_on_loop(call) if method.is_async else self._after_open(call)
         elif method.name == "close":
@@ -116,19 +118,14 @@ class Link:
 
         return closing
 
-    def targets(self, lane: str) -> tuple[Target, ...]:
-        """The methods that take what this node sends on a lane."""
-        found = self._fanouts.get(lane)
-        if found is None:
-            found = self._fanouts[lane] = self._objects.bind(self.node_id, lane)
-        return found
-
-    def begin(self, emission: Emission) -> NodeObjects:
-        """An emission is awaited: the object through which it goes."""
-        if self._objects.failure is not None or self.state != SENDING_ASYNC or emission not in self.emissions:
+    def begin(self, emission: Emission) -> Conductor:
+        """An emission is awaited: who delivers it."""
+        if emission.task is not None:
+            raise self._broken(RuntimeError(f"the emit at {emission.where} is awaited twice"))
+        if self.state != SENDING_ASYNC or self._conductor.failure is not None:
             raise self._refusal(emission.lane)
         self.state = WAITING
-        return self._objects
+        return self._conductor
 
     def strays(self) -> list[asyncio.Task[Any]]:
         """Tasks of the node's own that still emit, though its method has ended."""
@@ -144,20 +141,23 @@ class Link:
     def _find(self, lane: str) -> tuple[Target, ...]:
         declared = self._objects.plan.declared(self.node_id)
         if lane in declared:
-            return self.targets(lane)
-        names = ", ".join(declared) or "none"
+            found = self._fanouts[lane] = self._objects.bind(self.node_id, lane)
+            return found
         near = near_matches(lane, declared) if isinstance(lane, str) else []
         hint = f' Did you mean "{near[0]}"?' if near else ""
         raise self._broken(
-            ValueError(f'Node "{self.node_id}" emits on the lane "{lane}", but declares {names} as its lanes out.{hint}')
+            ValueError(
+                f'Node "{self.node_id}" emits on the lane "{lane}", but its class declares {", ".join(declared) or "none"} '
+                f"as lanes out.{hint}"
+            )
         )
 
     def _refusal(self, lane: str) -> BaseException:
         who = f'Node "{self.node_id}": emit("{lane}")'
         if self.state == QUIET:
             return RuntimeError(f"{who} outside of an object: it works in write_<lane> and closing, not in tools")
-        if self._objects.failure is not None:
-            return self._objects.failure  # who swallowed it meets it again
+        if self._conductor.failure is not None:
+            return self._conductor.failure  # who swallowed it meets it again
         if self.state == SILENT:
             return self._broken(RuntimeError(f"{who} in open or close: only in between its receivers listen"))
         return self._broken(
@@ -166,7 +166,7 @@ class Link:
 
     def _broken(self, error: Exception) -> Exception:
         """The same error, after the object was marked failed: an author may catch it, but not undo it."""
-        self._objects.fail_in(self.node_id, "emit", error)
+        self._conductor.fail_in(self.node_id, "emit", error)
         return error
 
     def __repr__(self) -> str:
@@ -191,9 +191,9 @@ class Emission:
         return self._send().__await__()
 
     async def _send(self) -> None:
-        objects = self._link.begin(self)
+        conductor = self._link.begin(self)
         self.task = asyncio.current_task()
-        await objects.deliver_on_loop(self._targets, (self._value,))
+        await conductor.deliver_on_loop(self._targets, (self._value,))
         self._link.done(self)
 
     def __repr__(self) -> str:
