@@ -1,0 +1,95 @@
+"""Docstrings as data: the text, and what it says of each parameter. Google, NumPy and reST styles are read."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+__all__ = ["Docstring", "parse_docstring"]
+
+_SECTION = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Attributes):\s*$")
+_NUMPY_SECTION = re.compile(r"(Parameters|Other Parameters|Attributes)\s*$")
+_NUMPY_RULE = re.compile(r"-{3,}\s*$")
+_GOOGLE_ITEM = re.compile(r"\*{0,2}([A-Za-z_]\w*)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+_NUMPY_ITEM = re.compile(r"\*{0,2}([A-Za-z_]\w*)\s*(?::.*)?$")
+_REST_ITEM = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*?\s)?\*{0,2}([A-Za-z_]\w*)\s*:\s*(.*)$")
+_REST_TYPE = re.compile(r":type\s+\w+\s*:")
+
+
+class Docstring(msgspec.Struct, frozen=True):
+    """`text` is the docstring without its parameters; `parameters` has one line of text for each."""
+
+    text: str
+    parameters: dict[str, str]
+
+
+def parse_docstring(doc: str | None) -> Docstring:
+    """Read a docstring. What is in no known style stays in the text; nothing is ever an error."""
+    if not doc:
+        return Docstring("", {})
+    from inspect import cleandoc
+
+    lines = cleandoc(doc).splitlines()
+    kept: list[str] = []
+    found: dict[str, list[str]] = {}
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if _SECTION.match(line):
+            taken, items = _google_items(lines, at + 1)
+        elif _NUMPY_SECTION.match(line) and at + 1 < len(lines) and _NUMPY_RULE.match(lines[at + 1]):
+            taken, items = _numpy_items(lines, at + 2)
+        elif match := _REST_ITEM.match(line):
+            end = _indented(lines, at + 1)
+            items, taken = {match[1]: [match[2], *lines[at + 1 : end]]}, end
+        elif _REST_TYPE.match(line):
+            items, taken = {}, at + 1
+        else:
+            kept.append(line)
+            at += 1
+            continue
+        if taken == at + 1 and not items and not _REST_TYPE.match(line):
+            kept.append(line)  # a heading with nothing below it is text
+        found.update(items)
+        at = taken
+    text = re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+    return Docstring(text, {name: " ".join(" ".join(part).split()) for name, part in found.items()})
+
+
+def _google_items(lines: list[str], start: int) -> tuple[int, dict[str, list[str]]]:
+    end = _indented(lines, start, blank=True)
+    items: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    base = _margin(lines[start]) if start < end else 0
+    for line in lines[start:end]:
+        match = _GOOGLE_ITEM.match(line.strip()) if _margin(line) == base else None
+        if match:
+            current = items.setdefault(match[1], [match[2]])
+        elif current is not None:
+            current.append(line)
+    return (end, items) if items else (start, {})
+
+
+def _numpy_items(lines: list[str], start: int) -> tuple[int, dict[str, list[str]]]:
+    items: dict[str, list[str]] = {}
+    at = start
+    while at < len(lines) and (match := _NUMPY_ITEM.match(lines[at])):
+        if at + 1 < len(lines) and _NUMPY_RULE.match(lines[at + 1]):
+            break  # the next section
+        end = _indented(lines, at + 1, blank=True)
+        items[match[1]] = lines[at + 1 : end]
+        at = end
+    return at, items
+
+
+def _indented(lines: list[str], start: int, *, blank: bool = False) -> int:
+    """Where the indented lines from `start` end; blank lines among them count if `blank`."""
+    at = start
+    while at < len(lines) and (lines[at].startswith((" ", "\t")) or (blank and not lines[at].strip())):
+        at += 1
+    return at
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -1,0 +1,107 @@
+"""A form: one type as callers see it (JSON Schema) and as its tool gets it (a conversion). One object holds both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__all__ = ["Convert", "Form", "Misfit", "UnsupportedType", "convert_items", "json_kind", "type_name"]
+
+Convert = Callable[[Any], Any]
+
+NUMBER = "number"
+KINDS = frozenset({"null", "boolean", NUMBER, "string", "array", "object"})
+_KIND_OF: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: NUMBER,
+    float: NUMBER,
+    str: "string",
+    list: "array",
+    tuple: "array",
+    dict: "object",
+}
+
+
+class UnsupportedType(TypeError):
+    """A type on which schema and conversion cannot agree, or that JSON has no form for."""
+
+
+class Misfit(Exception):
+    """A value that the schema let through and the conversion refuses: `(path, message)` for each problem."""
+
+    def __init__(self, problems: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
+        self.problems = list(problems)
+        super().__init__(self.problems)
+
+    @classmethod
+    def here(cls, message: str) -> Misfit:
+        """One problem, with the value itself."""
+        return cls([((), message)])
+
+    def below(self, step: str | int) -> list[tuple[tuple[str | int, ...], str]]:
+        """The problems as the owner of the value sees them: one step further down."""
+        return [((step, *path), message) for path, message in self.problems]
+
+
+class Form:
+    """One type. `schema` is what is published. `convert` makes the value that the tool gets from the JSON value that the
+    schema accepted; None says that they are the same. `kinds` are the JSON kinds that the schema can accept.
+
+    `exact` is a Python type whose values need no conversion. `plain` says that lengths and patterns mean the JSON value
+    itself. `tags` has the literal strings of an object's required properties, by which a union tells its members apart.
+    """
+
+    __slots__ = ("convert", "exact", "kinds", "plain", "schema", "tags")
+
+    def __init__(
+        self,
+        schema: dict[str, Any],
+        kinds: Iterable[str],
+        convert: Convert | None = None,
+        *,
+        exact: type | None = None,
+        plain: bool = True,
+        tags: dict[str, frozenset[str]] | None = None,
+    ) -> None:
+        self.schema = schema
+        self.kinds = frozenset(kinds)
+        self.convert = convert
+        self.exact = exact
+        self.plain = plain
+        self.tags = tags or {}
+
+    def extended(self, keywords: dict[str, Any]) -> Form:
+        """The same form with more schema keywords."""
+        if not keywords:
+            return self
+        return Form(
+            {**self.schema, **keywords}, self.kinds, self.convert, exact=self.exact, plain=self.plain, tags=self.tags
+        )
+
+    def __repr__(self) -> str:
+        return f"<Form {self.schema}>"
+
+
+def json_kind(value: Any) -> str:
+    """The JSON kind of a value: `null`, `boolean`, `number`, `string`, `array` or `object`."""
+    return _KIND_OF.get(type(value)) or type(value).__name__
+
+
+def convert_items(items: Iterable[tuple[str | int, Any, Convert | None]]) -> dict[Any, Any]:
+    """Convert values one by one, by their place. Raises one `Misfit` with the problems of all."""
+    done: dict[Any, Any] = {}
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    for place, value, convert in items:
+        try:
+            done[place] = value if convert is None else convert(value)
+        except Misfit as misfit:
+            problems += misfit.below(place)
+    if problems:
+        raise Misfit(problems)
+    return done
+
+
+def type_name(hint: Any) -> str:
+    """A type as its author wrote it, more or less."""
+    return hint.__qualname__ if isinstance(hint, type) and not getattr(hint, "__args__", None) else str(hint).replace("typing.", "")

@@ -1,0 +1,198 @@
+"""Results as strict JSON. What JSON cannot hold is an error with its place; nothing turns into `null`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from math import isfinite
+from typing import Any
+
+import msgspec
+
+from rrext.tools.validation import pointer
+
+__all__ = ["NotJson", "encode_json", "plain_json"]
+
+_encode = msgspec.json.Encoder().encode
+
+# bytes become base64 strings.
+_ATOMS = frozenset({str, int, bool, type(None), bytes, bytearray})
+_CONTAINERS = frozenset({dict, list, tuple})
+_PLAIN = _ATOMS | _CONTAINERS | {float}
+_STRINGS = frozenset({str})
+_SMALL = 16
+
+
+class NotJson(Exception):
+    """A value that JSON cannot hold: where (a JSON Pointer) and why."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path or '/'}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+def encode_json(value: Any) -> bytes:
+    """A value as JSON. Raises `NotJson` for NaN, Infinity, a lone surrogate, a cycle, a key that is no string, and any
+    object that is neither JSON nor a dataclass, attrs class, Struct, enum, set, tuple, bytes, date, time, UUID, Decimal."""
+    try:
+        raw = _encode(value)
+    except Exception as error:
+        raise _located(value, error) from None
+    # msgspec writes NaN as null and turns keys into strings, so what it wrote is checked against what it was given.
+    if type(value) is dict and len(value) <= _SMALL:
+        for key, entry in value.items():
+            if type(key) is not str or type(entry) not in _ATOMS:
+                break
+        else:
+            return raw
+    if not _plain(value, raw):
+        for path, reason in _problems(value):
+            raise NotJson(path, reason)
+    return raw
+
+
+def plain_json(value: Any) -> Any:
+    """A value as dicts, lists and scalars of its own. Raises `NotJson` as `encode_json` does."""
+    return msgspec.json.decode(encode_json(value))
+
+
+def _plain(value: Any, raw: bytes) -> bool:
+    """Whether a value that was encoded is nothing but finite JSON with string keys. Level by level, at the speed of C."""
+    level: list[Any] = [value]
+    hidden: bool | None = None
+    while level:
+        kinds = set(map(type, level))
+        if not kinds <= _PLAIN:
+            return False
+        if float in kinds:
+            # Only a value that was written as null can be NaN or infinite.
+            hidden = b"null" in raw if hidden is None else hidden
+            if hidden and not all(isfinite(entry) for entry in level if type(entry) is float):
+                return False
+        dicts = [entry for entry in level if type(entry) is dict] if dict in kinds else []
+        if not set(map(type, chain.from_iterable(dicts))) <= _STRINGS:
+            return False
+        lists = [entry for entry in level if type(entry) is list or type(entry) is tuple] if kinds & {list, tuple} else []
+        level = _next_level(dicts, lists, raw)
+    return True
+
+
+def _next_level(dicts: list[Any], lists: list[Any], raw: bytes) -> list[Any]:
+    def entries() -> Iterator[Any]:
+        return chain(chain.from_iterable(map(dict.values, dicts)), chain.from_iterable(lists))
+
+    kinds = set(map(type, entries()))
+    if kinds <= _ATOMS or (kinds <= _ATOMS | {float} and b"null" not in raw):
+        return []
+    return [entry for entry in entries() if type(entry) not in _ATOMS]
+
+
+def _located(value: Any, error: Exception) -> NotJson:
+    for path, reason in _problems(value):
+        return NotJson(path, reason)
+    return NotJson("", "nested too deeply" if isinstance(error, RecursionError) else str(error))
+
+
+class _Place:
+    """Where a value is: its step, below its owner's place."""
+
+    __slots__ = ("depth", "owner", "step", "value")
+
+    def __init__(self, value: Any, step: str | int, owner: _Place | None) -> None:
+        self.value = value
+        self.step = step
+        self.owner = owner
+        self.depth: int = owner.depth + 1 if owner is not None else 0
+
+    def pointer(self) -> str:
+        steps: list[str | int] = []
+        place = self
+        while place.owner is not None:
+            steps.append(place.step)
+            place = place.owner
+        return pointer("", reversed(steps))
+
+    def is_inside_itself(self) -> bool:
+        place = self.owner
+        while place is not None:
+            if place.value is self.value:
+                return True
+            place = place.owner
+        return False
+
+
+def _problems(value: Any) -> Iterator[tuple[str, str]]:
+    """Every place that JSON cannot hold, in order. Slow: asked when something is wrong, or for objects of a class."""
+    waiting = [_Place(value, "", None)]
+    while waiting:
+        place = waiting.pop()
+        if place.depth > sys.getrecursionlimit():
+            yield place.pointer(), "nested too deeply"
+            return
+        inner = _inside(place.value)
+        if inner is None:
+            reason = _leaf_problem(place.value)
+            if reason is not None:
+                yield place.pointer(), reason
+        elif place.is_inside_itself():
+            yield place.pointer(), "contains itself"
+        else:
+            if isinstance(inner, Mapping):
+                for key in inner:
+                    if not isinstance(key, str):
+                        yield place.pointer(), f"a key is no string but {type(key).__name__}"
+                    elif _has_surrogate(key):
+                        yield place.pointer(), "a key has a lone surrogate"
+                inner = inner.items()
+            waiting += reversed([_Place(entry, _step(step), place) for step, entry in inner])
+
+
+def _step(step: Any) -> str | int:
+    return step if isinstance(step, str | int) else type(step).__name__
+
+
+def _inside(value: Any) -> Any:
+    """The entries of a container, by name or number; None of anything else."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, list | tuple | set | frozenset):
+        return enumerate(value)
+    kind = type(value)
+    if issubclass(kind, msgspec.Struct):
+        pairs = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+        entries = [(key, getattr(value, name)) for key, name in pairs]
+        return enumerate(entry for _, entry in entries) if kind.__struct_config__.array_like else _set_only(entries)
+    if hasattr(kind, "__attrs_attrs__"):
+        return _set_only([(field.name, getattr(value, field.name)) for field in kind.__attrs_attrs__ if field.name[0] != "_"])
+    if hasattr(kind, "__dataclass_fields__"):
+        return _set_only([(name, getattr(value, name)) for name in kind.__dataclass_fields__ if hasattr(value, name)])
+    return None
+
+
+def _set_only(entries: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return [entry for entry in entries if entry[1] is not msgspec.UNSET]
+
+
+def _leaf_problem(value: Any) -> str | None:
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if value != value else "Infinity"
+    if isinstance(value, str) and _has_surrogate(value):
+        return "a lone surrogate"
+    if type(value) in _PLAIN:
+        return None
+    if isinstance(value, msgspec.Raw):
+        return "an object of type Raw"
+    inner = getattr(value, "value", None)
+    if isinstance(inner, float) and not isfinite(inner):
+        return "an enum of NaN or Infinity"
+    try:
+        text = _encode(value)
+    except Exception:
+        return f"an object of type {type(value).__qualname__}"
+    return "a decimal that is no number" if text in (b'"NaN"', b'"sNaN"', b'"Infinity"', b'"-Infinity"') else None
+
+
+def _has_surrogate(text: str) -> bool:
+    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,153 @@
+"""What a tool's function takes: its parameters with evaluated hints, and where the context goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import ToolDefinitionError
+
+__all__ = ["NO_DEFAULT", "Parameter", "Signature", "annotations_of", "read_signature", "strip_annotated"]
+
+NO_DEFAULT: Any = msgspec.NODEFAULT
+"""The default of a parameter that has none."""
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One argument that the caller gives. `hint` is evaluated; it is `Any` where nothing is annotated."""
+
+    name: str
+    hint: Any
+    default: Any = NO_DEFAULT
+
+    @property
+    def required(self) -> bool:
+        """Whether a call without it is refused."""
+        return self.default is NO_DEFAULT
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """The caller's parameters, and the name of the one that takes the context."""
+
+    parameters: tuple[Parameter, ...]
+    context: str | None = None
+    optional_context: bool = False
+    """Whether the context parameter has a default, so that it may be left out."""
+
+
+def read_signature(function: Callable[..., Any], owner: type | None, *, bound: bool) -> Signature:
+    """Look into a function. Raises `ToolDefinitionError` for a parameter that no caller can give by name."""
+    import inspect
+
+    taken: list[Parameter] = []
+    context: inspect.Parameter | None = None
+    declared = list(inspect.signature(function).parameters.values())
+    if bound:
+        if not declared or declared[0].kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            raise ToolDefinitionError(f"{function.__qualname__} takes no self: make it a method, or put @staticmethod above it")
+        declared = declared[1:]
+    scope = _Scope(function, owner)
+    for parameter in declared:
+        if parameter.kind not in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY):
+            raise ToolDefinitionError(
+                f'Parameter "{parameter.name}" of {function.__qualname__} is {_kind_text(parameter.kind.name)}: '
+                "a tool takes its arguments by name"
+            )
+        hint = Any if parameter.annotation is parameter.empty else scope.evaluate(parameter.name, parameter.annotation)
+        if is_context(hint):
+            if context is not None:
+                raise ToolDefinitionError(f"{function.__qualname__} asks for its context twice: {context.name}, {parameter.name}")
+            context = parameter
+        else:
+            default = NO_DEFAULT if parameter.default is parameter.empty else parameter.default
+            taken.append(Parameter(parameter.name, hint, default))
+    if context is None:
+        return Signature(tuple(taken))
+    return Signature(tuple(taken), context.name, context.default is not context.empty)
+
+
+def _kind_text(kind: str) -> str:
+    return {"VAR_POSITIONAL": "*variable", "VAR_KEYWORD": "**variable", "POSITIONAL_ONLY": "positional-only"}[kind]
+
+
+def is_context(hint: Any) -> bool:
+    """Whether a hint asks for the context: `ToolContext`, also optional or annotated."""
+    from typing import get_args
+
+    hint = strip_annotated(hint)
+    if hint is ToolContext:
+        return True
+    return ToolContext in [strip_annotated(part) for part in get_args(hint) if part is not type(None)] and _is_union(hint)
+
+
+def strip_annotated(hint: Any) -> Any:
+    """`Annotated[T, …]` → `T`."""
+    return hint.__origin__ if hasattr(hint, "__metadata__") else hint
+
+
+def _is_union(hint: Any) -> bool:
+    from types import UnionType
+    from typing import Union, get_origin
+
+    return get_origin(hint) in (Union, UnionType)
+
+
+def annotations_of(cls: type) -> dict[str, Any]:
+    """The evaluated annotations of a class and its bases, `Annotated` kept, in the order of their definition."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        scope = _Scope(base, base)
+        for name, hint in vars(base).get("__annotations__", {}).items():
+            found[name] = scope.evaluate(name, hint)
+    return found
+
+
+class _Scope:
+    """Where the names in one definition's annotations are looked for."""
+
+    __slots__ = ("_globals", "_local", "_owner", "_what")
+
+    def __init__(self, defined: Any, owner: type | None) -> None:
+        import inspect
+
+        self._what: str = defined.__qualname__
+        self._owner = owner
+        bare = inspect.unwrap(defined)
+        self._globals: dict[str, Any] = getattr(bare, "__globals__", None) or vars(sys.modules[bare.__module__])
+        self._local: dict[str, Any] = {}
+
+    def evaluate(self, name: str, annotation: Any) -> Any:
+        """The meaning of an annotation, strings inside it included. Raises `ToolDefinitionError` for an unknown name."""
+        from types import SimpleNamespace
+        from typing import get_type_hints
+
+        holder = SimpleNamespace(__annotations__={name: annotation})
+        while True:
+            try:
+                hints = get_type_hints(holder, globalns=self._globals, localns=self._local or None, include_extras=True)
+                return hints[name]
+            except NameError as error:
+                # Names that only a type checker imports are not there at run time. The ones of rrext are known
+                # all the same, and so are classes nested in the owner. They come last: a module's own name wins.
+                found = next(self._elsewhere(error.name), None)
+                if found is None or error.name in self._local:
+                    raise ToolDefinitionError(
+                        f'The annotation of "{name}" of {self._what} names "{error.name}", which is not defined there',
+                        hint="Import it at run time, not under TYPE_CHECKING, and outside of functions.",
+                    ) from None
+                self._local[error.name] = found
+            except (TypeError, SyntaxError, AttributeError) as error:
+                raise ToolDefinitionError(f'The annotation of "{name}" of {self._what} is no type: {error}') from None
+
+    def _elsewhere(self, name: str | None) -> Iterator[Any]:
+        if name == "ToolContext":
+            yield ToolContext
+        if name == "rrext":
+            yield sys.modules["rrext"]
+        for base in self._owner.__mro__ if self._owner is not None else ():
+            if name in vars(base):
+                yield vars(base)[name]

@@ -1,0 +1,243 @@
+"""Values against JSON Schemas: whether they fit, and if not, each problem with its place and without the value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from rrext.errors import near_matches
+
+__all__ = ["InvalidSchema", "Problem", "SchemaValidator", "pointer"]
+
+Problem = tuple[tuple[str | int, ...], str]
+"""The place in the value, step by step, and a sentence."""
+
+_MANY = 20
+"""Names or values listed in one sentence."""
+_LONG = 80
+"""Characters of a name that a caller sent, before it is cut."""
+_NOT_IN_POINTER = re.compile("[\ud800-\udfff]")
+
+
+class InvalidSchema(ValueError):
+    """A JSON Schema that cannot be used; the message says why."""
+
+
+class SchemaValidator:
+    """One schema, compiled when it is first needed. Nothing is ever fetched; formats and base64 are asserted.
+
+    With `content=False`, `fits` leaves base64 to whoever decodes it; `problems` never does.
+    """
+
+    __slots__ = ("_content", "_schema", "fits")
+
+    def __init__(self, schema: Mapping[str, Any], *, content: bool = True) -> None:
+        self._schema = schema
+        self._content = content
+        self.fits: Callable[[Any], bool] = self._first_fits
+        """Whether a value fits the schema. Raises `ValueError` or `TypeError` if it is no JSON value."""
+
+    def compile(self) -> None:
+        """Make it ready; a schema that cannot be used raises `InvalidSchema`."""
+        self.fits = self._compiled(content=self._content).is_valid
+
+    def problems(self, value: Any, limit: int) -> list[Problem]:
+        """What is wrong with a value that does not fit, at most `limit` problems."""
+        found: list[Problem] = []
+        for error in self._compiled(content=True).iter_errors(value):
+            found += islice(self._explained(error), limit - len(found))
+            if len(found) >= limit:
+                break
+        return found
+
+    def _first_fits(self, value: Any) -> bool:
+        self.compile()
+        return self.fits(value)
+
+    def _compiled(self, *, content: bool) -> Any:
+        import jsonschema_rs
+
+        words = set(_keywords(self._schema))
+        formats = keywords = None
+        if "format" in words:
+            from rrext.tools.formats import FORMATS as formats
+        if content and "contentEncoding" in words:
+            keywords = {"contentEncoding": _Content}
+        try:
+            return jsonschema_rs.validator_for(
+                dict(self._schema), formats=formats, keywords=keywords, validate_formats=True, offline=True, mask="value"
+            )
+        except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
+            raise InvalidSchema(str(error).partition("\n")[0]) from None
+
+    def _explained(self, error: Any) -> Iterable[Problem]:
+        """One error of the validator, in our words; a few of them are several problems."""
+        path, kind = tuple(error.instance_path), error.kind
+        match kind.name:
+            case "required":
+                yield (*path, kind.property), f"required property missing: {_cut(kind.property)}"
+            case "additionalProperties" | "unevaluatedProperties":
+                known = list(self._at(error.schema_path[:-1]).get("properties", ()))
+                for name in kind.unexpected:
+                    yield (*path, name), f'unexpected property "{_cut(name)}"{_did_you_mean(name, known)}'
+            case "anyOf" | "oneOf" if not any(not branch for branch in kind.context):
+                yield from self._no_branch(error)
+            case "propertyNames":
+                yield path, f"a property has a name that is not allowed: {_sentence(kind.error)}"
+            case _:
+                yield path, _sentence(error)
+
+    def _no_branch(self, error: Any) -> Iterable[Problem]:
+        """A value that fits no alternative: the problems of the only one that it can have meant, or what is expected."""
+        path, branches = list(error.instance_path), error.kind.context
+        meant = [branch for branch in branches if not any(e.kind.name == "type" and list(e.instance_path) == path for e in branch)]
+        if not meant:
+            types = dict.fromkeys(name for branch in branches for e in branch if e.kind.name == "type" for name in e.kind.types)
+            yield tuple(path), f"expected {_either(list(types))}, got {_kind(error.instance)}"
+            return
+        if len(meant) > 1:
+            # Alternatives that a tag tells apart: the one whose tag is right was meant.
+            right = [branch for branch in meant if not any(e.kind.name in ("const", "enum") for e in branch)]
+            meant = right if len(right) == 1 else meant
+        if len(meant) == 1:
+            for inner in meant[0]:
+                yield from self._explained(inner)
+        else:
+            yield tuple(path), f"fits none of the {len(branches)} alternatives"
+
+    def _at(self, path: Iterable[str | int]) -> Mapping[str, Any]:
+        place: Any = self._schema
+        for step in path:
+            try:
+                place = place[step]
+            except (KeyError, IndexError, TypeError):
+                return {}
+        return place if isinstance(place, Mapping) else {}
+
+
+class _Content:
+    """The keyword `contentEncoding`, which JSON Schema leaves as a note and we assert."""
+
+    def __init__(self, parent: Any, value: Any, path: Any) -> None:
+        self._base64 = value == "base64"
+
+    def validate(self, instance: Any) -> None:
+        from rrext.tools.scalars import is_base64
+
+        if self._base64 and isinstance(instance, str) and not is_base64(instance):
+            raise ValueError("expected base64 (RFC 4648, with padding)")
+
+
+def pointer(root: str, path: Iterable[str | int]) -> str:
+    """A JSON Pointer below `root`. Steps are cut where they are longer than any name that anybody means."""
+    steps = (_cut(str(step)).replace("~", "~0").replace("/", "~1") for step in path)
+    return "".join([root, *(f"/{step}" for step in steps)])
+
+
+_FIXED = {
+    "uniqueItems": "has equal items",
+    "contains": "holds no item of the kind that is needed",
+    "falseSchema": "nothing is allowed here",
+    "not": "is what is not allowed here",
+    "oneOf": "fits several alternatives, and only one is allowed",
+    "additionalItems": "has too many items",
+    "items": "has too many items",
+    "unevaluatedItems": "has too many items",
+}
+_LIMITED = {
+    "minimum": "expected at least {}",
+    "maximum": "expected at most {}",
+    "exclusiveMinimum": "expected more than {}",
+    "exclusiveMaximum": "expected less than {}",
+    "minLength": "expected at least {} characters",
+    "maxLength": "expected at most {} characters",
+    "minItems": "expected at least {} items",
+    "maxItems": "expected at most {} items",
+    "minProperties": "expected at least {} properties",
+    "maxProperties": "expected at most {} properties",
+}
+_EXAMPLES = {
+    "date-time": "date-time, like 2026-11-21T09:30:00Z",
+    "date": "date, like 2026-11-21",
+    "time": "time with offset, like 09:30:00Z",
+}
+
+
+def _sentence(error: Any) -> str:
+    """What a keyword asks for, from the keyword and its schema alone: the value is never repeated."""
+    kind = error.kind
+    name: str = kind.name
+    if name in _FIXED:
+        return _FIXED[name]
+    if name in _LIMITED:
+        return _LIMITED[name].format(kind.limit)
+    match name:
+        case "type":
+            return f"expected {_either(kind.types)}, got {_kind(error.instance)}"
+        case "enum":
+            return f"expected {_either([_literal(option) for option in kind.options])}"
+        case "const":
+            return f"expected {_literal(kind.expected_value)}"
+        case "multipleOf":
+            return f"expected a multiple of {kind.multiple_of}"
+        case "pattern":
+            return f"does not match the pattern {kind.pattern}"
+        case "format":
+            return f"expected {_EXAMPLES.get(kind.format, kind.format)}"
+        case "contentEncoding":
+            return "expected base64 (RFC 4648, with padding)"
+        case _:
+            return f'breaks the rule "{name}" of its schema'
+
+
+def _either(names: list[str]) -> str:
+    if len(names) > _MANY:
+        return f"one of {', '.join(names[:_MANY])} or {len(names) - _MANY} more"
+    return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
+
+
+def _literal(value: Any) -> str:
+    import msgspec
+
+    return _cut(msgspec.json.encode(value).decode())
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case float():
+            return "number"
+        case str():
+            return "string"
+        case list() | tuple():
+            return "array"
+        case _:
+            return "object"
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    near = near_matches(name, known, limit=1) if len(name) <= _LONG else []
+    return f': did you mean "{near[0]}"?' if near else ""
+
+
+def _cut(name: str) -> str:
+    clean = _NOT_IN_POINTER.sub("�", name)
+    return clean if len(clean) <= _LONG else clean[:_LONG] + "…"
+
+
+def _keywords(schema: Any) -> Iterable[str]:
+    """Every key of a schema; names of properties are among them, which does no harm."""
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            yield key
+            yield from _keywords(value)
+    elif isinstance(schema, list | tuple):
+        for value in schema:
+            yield from _keywords(value)
