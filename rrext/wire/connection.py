@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from binascii import b2a_base64
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from rrext.errors import ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
@@ -20,42 +20,26 @@ __all__ = ["ClientConnection", "Connection", "ServerConnection"]
 E = TypeVar("E")
 
 
-class Connection(Generic[E]):
+class Connection(Framer[E]):
     """The reading half of a connection, whatever its role.
 
     Read bytes into `get_buffer()` and tell `buffer_updated` how many; or hand them to `receive_data`, which copies them.
     One thread at a time may read. What is returned stays good; the buffer does not.
     """
 
-    __slots__ = ("_framer", "limits")
-
-    def __init__(self, framer: Framer[E], limits: Limits) -> None:
-        self._framer = framer
-        self.limits = limits
-
-    def get_buffer(self, hint: int = 65536) -> memoryview:
-        """Where the next bytes go. Never empty, of whatever size is best here; good until `buffer_updated`."""
-        return self._framer.get_buffer()
-
-    def buffer_updated(self, nbytes: int) -> list[E | Fatal]:
-        """The events that are complete, now that `nbytes` more are in the buffer."""
-        return self._framer.buffer_updated(nbytes)
+    __slots__ = ()
 
     def receive_data(self, data: Bytes) -> list[E | Fatal]:
         """The events that are complete with these bytes."""
         events: list[E | Fatal] = []
         rest = memoryview(data)
         while rest:
-            room = self._framer.get_buffer()
+            room = self.get_buffer()
             size = min(len(room), len(rest))
             room[:size] = rest[:size]
             rest = rest[size:]
-            events += self._framer.buffer_updated(size)
+            events += self.buffer_updated(size)
         return events
-
-    def receive_eof(self) -> list[E | Fatal]:
-        """The peer sends no more: `Fatal` if that cuts a frame in two."""
-        return self._framer.receive_eof()
 
 
 class ServerConnection(Connection[ServerEvent]):
@@ -68,14 +52,14 @@ class ServerConnection(Connection[ServerEvent]):
     __slots__ = ("_dialect", "_speaks", "dialect", "raw_tail")
 
     def __init__(self, limits: Limits = DEFAULTS) -> None:
-        super().__init__(Framer(self._read_first, self._refuse_first, limits), limits)
+        super().__init__(self._read_first, self._refuse_first, limits)
         self.dialect: DialectName | None = None
         self.raw_tail = False
         self._speaks: tuple[Dap, JsonRpc] = (Dap(limits), JsonRpc(limits))
         self._dialect: Dialect = self._speaks[0]
 
     def __repr__(self) -> str:
-        return f"<ServerConnection {self.dialect or 'undecided'} {self._framer!r}>"
+        return f"<ServerConnection {self.dialect or 'undecided'} {self.state()}>"
 
     def _read_first(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
         try:
@@ -99,16 +83,14 @@ class ServerConnection(Connection[ServerEvent]):
 
     def _decide(self) -> None:
         self.dialect = self._dialect.name
-        self._framer.on_body = self._dialect.read_request
-        self._framer.on_refused = self._dialect.refused_request
+        self._on_body = self._dialect.read_request
+        self._on_refused = self._dialect.refused_request
 
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is an encoded JSON object."""
         return self._dialect.result(request_id, command, body)
 
-    def result_tail(
-        self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result"
-    ) -> list[bytes]:
+    def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that carries bytes: as a raw tail, or as base64 in `member` of `body` if the client takes no tails."""
         if self.raw_tail:
             return self._dialect.result(request_id, command, body, tail)
@@ -133,14 +115,12 @@ class ClientConnection(Connection[ClientEvent]):
     def __init__(self, dialect: DialectName = "dap", limits: Limits = DEFAULTS) -> None:
         self.dialect: DialectName = dialect
         self._dialect: Dialect = Dap(limits) if dialect == "dap" else JsonRpc(limits)
-        super().__init__(Framer(self._dialect.read_answer, self._dialect.refused_answer, limits), limits)
+        super().__init__(self._dialect.read_answer, self._dialect.refused_answer, limits)
 
     def __repr__(self) -> str:
-        return f"<ClientConnection {self.dialect} {self._framer!r}>"
+        return f"<ClientConnection {self.dialect} {self.state()}>"
 
-    def request(
-        self, command: str, arguments: dict[str, Any], tail: bytes | None = None
-    ) -> tuple[RequestId, list[bytes]]:
+    def request(self, command: str, arguments: dict[str, Any], tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
         """The id of a new request, and its frame. Raises `UsageError` for arguments that JSON cannot hold."""
         return self._dialect.request(command, _encode(arguments), tail)
 

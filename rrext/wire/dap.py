@@ -117,7 +117,7 @@ class Dap(Dialect):
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         parts = wire_error(error)
-        message: dict[str, Any] = {"seq": next(self._seq), "type": "response", "request_seq": request_id or 0}
+        message: dict[str, Any] = {"seq": next(self._seq), "type": "response", "request_seq": _usable(request_id) or 0}
         message |= {"command": command, "success": False, "message": parts.message, "code": parts.code}
         if parts.hint is not None:
             message["hint"] = parts.hint
@@ -140,7 +140,7 @@ class Dap(Dialect):
             return self._read_answer_carefully(json, tail)
         if not message.success:
             return self._read_answer_carefully(json, tail)
-        return Response(message.request_seq, message.command, _with_data(message.body, tail), None, tail)
+        return Response(message.request_seq or None, message.command, _with_data(message.body, tail), None, tail)
 
     def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
         if not isinstance(value, dict):
@@ -197,7 +197,7 @@ def _response(members: dict[str, Any], tail: bytes | None) -> ClientEvent:
     command = command if isinstance(command, str) else None
     body = _with_data(members.get("body"), tail)
     error = _failure(members) if members.get("success") is False else None
-    return Response(request_seq, command, body, error, tail)
+    return Response(request_seq or None, command, body, error, tail)
 
 
 def _failure(members: dict[str, Any]) -> RrextError:

@@ -76,7 +76,7 @@ class JsonRpc(Dialect):
                 return _bad_id()
         elif request_id is msgspec.UNSET:
             return _request(None, message.method, message.params, tail, nbytes)
-        return _request(cast("RequestId", request_id), message.method, message.params, tail, nbytes)
+        return _request(request_id, message.method, message.params, tail, nbytes)
 
     def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
         if isinstance(value, list):
@@ -196,12 +196,12 @@ def _with_data(body: Any, tail: bytes | None) -> Any:
 
 
 def _response(members: dict[str, Any], tail: bytes | None) -> ClientEvent:
-    request_id = _usable(members.get("id"))
-    if members.get("jsonrpc") != "2.0" or ("result" in members) == ("error" in members):
+    request_id, failure = _usable(members.get("id")), members.get("error")
+    if members.get("jsonrpc") != "2.0" or (failure is None and "result" not in members):
         return Malformed(InvalidRequest("neither an answer nor an event of JSON-RPC 2.0"), request_id)
-    error = _failure(members["error"]) if "error" in members else None
-    if request_id is None:
-        return Malformed(error or InvalidRequest("an answer without a usable id"))
+    error = None if failure is None else _failure(failure)
+    if request_id is None and error is None:
+        return Malformed(InvalidRequest("an answer without a usable id"))
     return Response(request_id, None, _with_data(members.get("result", {}), tail), error, tail)
 
 

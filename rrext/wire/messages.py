@@ -43,9 +43,12 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """The answer to a request: a body, or an error. `tail`, if there is one, is also `body["data"]`."""
+    """The answer to a request: a body, or an error. `tail`, if there is one, is also `body["data"]`.
 
-    id: RequestId
+    `id` is None if the server could not tell which request it answers: then `error` says what it could not read.
+    """
+
+    id: RequestId | None
     command: str | None
     body: Any
     error: RrextError | None = None
