@@ -33,14 +33,20 @@ class Component:
         "_waiting",
         "blocked",
         "config",
+        "confined",
+        "directory",
         "id",
         "node_class",
         "ready",
         "shared",
     )
 
-    def __init__(self, component_id: str, node_class: type[Node], config: Any) -> None:
+    def __init__(
+        self, component_id: str, node_class: type[Node], config: Any, *, directory: str = "", confined: bool = False
+    ) -> None:
         self.id = component_id
+        self.directory = directory
+        self.confined = confined
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
@@ -57,6 +63,8 @@ class Component:
         """A node object of this component, with its settings in place before `__init__` runs."""
         node = self.node_class.__new__(self.node_class)
         node.node_id = self.id
+        node.directory = self.directory
+        node.confined = self.confined
         node.config = self.config
         node.shared = self.shared
         node.__init__()

@@ -168,10 +168,22 @@ class Call:
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
     `data` is a write's raw bytes. `stop` is set by the engine while there is something to stop, `seconds` when there is
-    a deadline.
+    a deadline, `was_quick` when `Engine.start_inline` would have taken the call.
     """
 
-    __slots__ = ("_unsettled", "answer", "caller", "data", "feed", "operation", "received", "request_id", "seconds", "stop")
+    __slots__ = (
+        "_unsettled",
+        "answer",
+        "caller",
+        "data",
+        "feed",
+        "operation",
+        "received",
+        "request_id",
+        "seconds",
+        "stop",
+        "was_quick",
+    )
 
     def __init__(
         self,
@@ -192,6 +204,7 @@ class Call:
         self.feed = feed
         self.received = received
         self.seconds = 0.0
+        self.was_quick = False
         self.stop: Callable[[str], None] | None = None
         self._unsettled = [True]
 
@@ -249,6 +262,9 @@ class Engine:
         Called on a thread that may block, at most one at a time.
         """
         return False
+
+    def overstayed(self, call: Call) -> None:
+        """A call that `start_inline` took keeps its thread for too long: take no more of its kind."""
 
     def disconnect(self, connection_id: str) -> None:
         """A connection is gone: its pipes are freed. The face has cancelled its calls before."""

@@ -52,7 +52,7 @@ class ObjectCalls:
             call.fail(error)
             return
         place = task.places.take()
-        self._begin(call, operation, place, lambda token: self._open(call, task, entry, intake, place, token))
+        self._begin(call, task, operation, place, lambda token: self._open(call, task, entry, intake, place, token))
 
     def write(self, call: Call, operation: Write) -> None:
         """Begin a `write`: it stands in the pipe's line before this returns."""
@@ -63,7 +63,7 @@ class ObjectCalls:
             call.fail(error)
             return
         turn = self._pipes.enter(pipe, exclusive=True, now=pipe.task.now())
-        self._begin(call, operation, turn, lambda token: self._write(call, pipe, turn, data, token), pipe)
+        self._begin(call, pipe.task, operation, turn, lambda token: self._write(call, pipe, turn, data, token), pipe)
 
     def close(self, call: Call, operation: Close) -> None:
         """Begin a `close`: it stands in the pipe's line before this returns."""
@@ -73,7 +73,7 @@ class ObjectCalls:
             call.fail(error)
             return
         turn = self._pipes.enter(pipe, exclusive=True, now=pipe.task.now())
-        self._begin(call, operation, turn, lambda token: self._close(call, pipe, turn, token), pipe)
+        self._begin(call, pipe.task, operation, turn, lambda token: self._close(call, pipe, turn, token), pipe)
 
     def reclaim(self, pipe: Pipe, idle: float | None = None) -> None:
         """Free a pipe that nobody will close: idle for `idle` seconds, or its owner or its task is gone."""
@@ -87,6 +87,7 @@ class ObjectCalls:
     def _begin(
         self,
         call: Call,
+        task_of_call: Task,
         operation: Operation,
         ticket: Ticket,
         work: Callable[[CancelToken], Coroutine[Any, Any, None]],
@@ -95,6 +96,7 @@ class ObjectCalls:
         """Run `work` as a task that answers the call; a call that is settled first stops it, or keeps it from beginning."""
         token, unclaimed = CancelToken(), [True]
         self._host.watch(call)
+        task_of_call.active.add(call)
 
         async def run() -> None:
             if not claim(unclaimed):
@@ -107,13 +109,16 @@ class ObjectCalls:
             except RrextError as error:
                 call.fail(error)
             finally:
-                ticket.release() if pipe is not None else None
+                task_of_call.active.discard(call)
+                if pipe is not None:
+                    ticket.release()
 
         task = self._host.spawn(run(), f"{type(operation).__name__.lower()} {call.request_id}")
 
         def stop(reason: Any) -> None:
             token.cancel(reason)
             if claim(unclaimed):
+                task_of_call.active.discard(call)
                 ticket.release()
                 if pipe is not None and isinstance(operation, Write):
                     pipe.fail(PipeFailed("a write was cancelled before it began"))
@@ -133,7 +138,7 @@ class ObjectCalls:
                 f'"{source.provider}"'
             )  # fmt: skip
         _check_method(task, mime_type)
-        lane = choose_lane(mime_type, lambda name: name in task.plan.source_lanes)
+        lane = choose_lane(mime_type, task.plan.listens)
         entry = Entry(
             _text(given, "name"),
             path=_text(given, "path") or "",
@@ -216,10 +221,9 @@ class ObjectCalls:
         bridge = _Bridge(self._host, call, pipe, token)
         objects = pipe.objects
         try:
-            if pipe.failed is None:
-                await self._run(pipe, lambda: objects.finish_blocking(bridge), lambda: objects.finish(bridge), turn)
-            else:
-                await self._run(pipe, lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge), turn)
+            failure = await self._run(pipe, lambda: objects.finish_blocking(bridge), lambda: objects.finish(bridge), turn)
+            if failure is not None:
+                pipe.fail(failure)
         except asyncio.CancelledError:
             raise
         except BaseException as error:

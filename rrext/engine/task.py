@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.component import Component
+from rrext.engine.interface import Call
 from rrext.engine.node import Node
 from rrext.engine.objects import NodeObjects
 from rrext.engine.places import Places
@@ -52,6 +53,7 @@ class Task:
         "_clock",
         "_routes",
         "_spare",
+        "active",
         "calls",
         "components",
         "errors",
@@ -71,6 +73,7 @@ class Task:
         "sync_places",
         "token",
         "ttl",
+        "warnings",
     )
 
     def __init__(
@@ -88,6 +91,7 @@ class Task:
         owner: str | None = None,
         name: str | None = None,
         ttl: float | None = None,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.token = token
         self.public_token = public_token
@@ -108,6 +112,8 @@ class Task:
         self.finished_count = 0
         self.failed_count = 0
         self.errors: list[str] = []
+        self.warnings = tuple(warnings)
+        self.active: set[Call] = set()
         self._clock = clock
         self._spare: list[NodeObjects] = []
         self._routes = {
@@ -197,6 +203,16 @@ class Task:
     def usable_by(self, route: Route, objects: NodeObjects, ctx: ToolContext) -> bool:
         """Whether this context may see and call the tool now."""
         return not route.spec.has_predicate or route.spec.is_available(objects.object(route.component.id), ctx)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call runs or waits."""
+        return bool(self.active) or self.places.used > 0
+
+    def cancel_calls(self, reason: str, error: Callable[[], RrextError]) -> None:
+        """Answer every call of the task with a failure, and stop it."""
+        for call in list(self.active):
+            call.cancel(reason, error())
 
     def note_error(self, message: str) -> None:
         """Keep the message for the task's status; the oldest goes when there are too many."""

@@ -21,7 +21,7 @@ from rrext.engine.places import Place
 from rrext.engine.task import Route, Task
 from rrext.engine.tool_run import Encoded, ToolRun
 from rrext.engine.watch import is_watched
-from rrext.errors import Cancelled, RrextError, ToolError, ToolNotFound, Unavailable
+from rrext.errors import RrextError, ToolError, ToolNotFound, Unavailable
 from rrext.tools.context import CancelToken
 
 __all__ = ["ToolCalls"]
@@ -48,12 +48,14 @@ class ToolCalls:
             call.fail(error)
             return
         task.calls += 1
+        task.active.add(call)
         route = routes[0]
         deadline = self._host.watch(call, route.spec.timeout if len(routes) == 1 else None)
         if kwargs is not None and route.component.ready and lease.ticket.granted and not self._watched():
             place = task.sync_places.take()
             job = _Job(self._host, call, lease, route, kwargs, place, deadline)
             call.stop = job.stop
+            call.was_quick = route.quick
             if not place.when_granted(job.launch):
                 job.launch()
             return
@@ -65,6 +67,7 @@ class ToolCalls:
         def stop(reason: Any) -> None:
             token.cancel(reason)
             if claim(unclaimed):  # a task that is cancelled before its first step never runs its `finally`
+                task.active.discard(call)
                 lease.drop()
             run.cancel()
 
@@ -103,6 +106,11 @@ class ToolCalls:
         job()
         return True
 
+    def overstayed(self, task: Task, operation: Tool) -> None:
+        """A tool that was taken for quick is not."""
+        for route in task.route(operation.node_id, operation.tool):
+            route.quick = False
+
     def _watched(self) -> bool:
         return is_watched(self._host.callbacks)
 
@@ -140,6 +148,27 @@ class ToolCalls:
         lease.drop()
         return found
 
+    async def listing(self, call: Call, task: Task, node_id: str | None) -> list[dict[str, Any]]:
+        """The descriptors of the tools that this caller may call now, in chain order. Raises `NodeNotFound`.
+
+        A component that cannot be set up lists nothing, as none of its tools could be called.
+        """
+        lease = Lease(task, Place.free())
+        found: list[dict[str, Any]] = []
+        try:
+            for route in task.tools_of(node_id):
+                try:
+                    await route.component.ensure(self._host.workers)
+                except RrextError:
+                    continue
+                run = ToolRun(self._host, call, lease, route, deadline=None)
+                if task.usable_by(route, lease.objects, run.context):
+                    described = route.spec.describe(lease.objects.object(route.component.id))
+                    found.append({"nodeId": route.component.id, **described})
+        finally:
+            lease.drop()
+        return found
+
     async def _run(
         self,
         call: Call,
@@ -160,17 +189,18 @@ class ToolCalls:
                 self._check_open(lease.pipe)
             route, run, kwargs = await self._choose(call, task, operation, routes, lease, deadline, token)
             encoded = await run.encoded(kwargs)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             lease.drop()
-            if call.fail(Cancelled(f'Tool "{operation.tool}" cancelled itself')):
-                return
-            raise
+            if not call.fail(_failure(self._host, call, route, error)):
+                raise
         except BaseException as error:
             lease.drop()
             call.fail(_failure(self._host, call, route, error))
-            return
-        lease.drop()
-        _answer(call, encoded)
+        else:
+            lease.drop()
+            _answer(call, encoded)
+        finally:
+            task.active.discard(call)
 
     def _check_open(self, pipe: Pipe) -> None:
         """After waiting at the gate: what came before may have closed or failed the pipe."""
@@ -274,6 +304,7 @@ class _Job:
         return run.encode(spec.call(run.node, self._kwargs, run.context))
 
     def _give_back(self) -> None:
+        self._lease.task.active.discard(self.call)
         self._place.release()
         self._lease.drop()
 

@@ -1,0 +1,60 @@
+"""The command line: which commands there are, and what they print where.
+
+stdout carries results only; people read stderr. Exit codes: 0 done, 1 a tool or a file failed, 2 usage or an invalid
+pipeline. A command's module is imported when it is asked for, because `serve` must start fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from rrext import __version__
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS = {
+    "serve": "answer framed requests on stdin until it ends",
+    "tools": "list the tools of a pipeline",
+    "tool": "call one tool of a pipeline",
+    "send": "send files and folders through a pipeline",
+    "check": "list every problem of pipeline files",
+    "nodes": "list the nodes that pipelines may use",
+}
+
+EXAMPLES = """examples:
+  rrext tools pipeline.pipe
+  rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
+  rrext serve pipeline.pipe
+"""
+
+EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="rrext",
+        description="Tools of RocketRide pipelines, called directly.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"rrext {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in [words[0]] if words and words[0] in COMMANDS else COMMANDS:
+        import_module(f"rrext.cli.{name}").add_parser(commands)
+    try:
+        args = parser.parse_args(words)
+    except SystemExit as end:  # argparse has printed what there is to say
+        return end.code if isinstance(end.code, int) else EXIT_USAGE
+    try:
+        return args.run(args)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # whoever read our stdout has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

@@ -1,0 +1,50 @@
+"""Options of every command that reads a pipeline."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rrext.engine.catalog import Catalog
+    from rrext.engine.environment import Environment
+
+__all__ = ["add_pipeline_options", "catalog_from", "environment_from", "root_from"]
+
+
+def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--nodes`, `--env` and `--root`."""
+    parser.add_argument(
+        "--nodes", action="append", default=[], metavar="FILE.py|MODULE", help="load nodes of your own from there (repeatable)"
+    )
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME", help="let ${NAME} be read, beside ROCKETRIDE_* (repeatable)"
+    )
+    parser.add_argument("--root", metavar="DIR", help="the folder that no node's paths may leave")
+
+
+def catalog_from(args: argparse.Namespace) -> Catalog:
+    """The built-in nodes and those of `--nodes`. Raises `RrextError` when they cannot be loaded."""
+    from rrext.engine.catalog import Catalog
+
+    catalog = Catalog()
+    if args.nodes:
+        from rrext.engine.plugins import load_nodes
+
+        for name in args.nodes:
+            for node_class in load_nodes(name):
+                catalog.add(node_class)
+    return catalog
+
+
+def environment_from(args: argparse.Namespace) -> Environment:
+    """What `${NAME}` may mean: this process's variables, as far as they may be read."""
+    from rrext.engine.environment import Environment
+
+    return Environment.of_process(args.env)
+
+
+def root_from(args: argparse.Namespace) -> str | None:
+    """`--root` as an absolute path, if it was given."""
+    return os.path.abspath(args.root) if args.root is not None else None

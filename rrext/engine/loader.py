@@ -1,0 +1,60 @@
+"""From a pipeline's text to a task that can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rrext.clock import Clock
+from rrext.engine.catalog import Catalog
+from rrext.engine.component import Component
+from rrext.engine.environment import Environment
+from rrext.engine.loading import load_pipeline
+from rrext.engine.plan import LanePlan
+from rrext.engine.task import Task
+from rrext.limits import Limits
+
+__all__ = ["load_task"]
+
+
+def load_task(
+    text: str | bytes | Mapping[str, Any],
+    *,
+    token: str,
+    public_token: str,
+    catalog: Catalog,
+    environment: Environment,
+    limits: Limits,
+    clock: Clock,
+    threads: int,
+    directory: str,
+    confined: bool,
+    name: str | None,
+    source: str | None,
+    ttl: float | None,
+    owner: str | None,
+) -> Task:
+    """A task for a pipeline. Raises `InvalidPipeline` with all its problems."""
+    loaded = load_pipeline(text, catalog, environment, source=source, limits=limits)
+    spec = loaded.require()
+    classes = {component.id: component.node_class for component in spec.components}
+    settings = {component.id: component.settings for component in spec.components}
+    components = {
+        node_id: Component(node_id, classes[node_id], settings[node_id], directory=directory, confined=confined)
+        for node_id in spec.chain
+    }
+    return Task(
+        token,
+        spec,
+        components,
+        LanePlan.of(spec, classes, limits),
+        classes[spec.source],
+        clock=clock,
+        threads=threads,
+        pipeline=loaded.unresolved,
+        public_token=public_token,
+        owner=owner,
+        name=name,
+        ttl=ttl,
+        warnings=[problem.message for problem in loaded.problems if problem.severity == "warning"],
+    )

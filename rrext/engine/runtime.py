@@ -1,0 +1,283 @@
+"""The engine in this process: loaded pipelines, open pipes, calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rrext.clock import Clock, Timer
+from rrext.engine.catalog import Catalog
+from rrext.engine.environment import Environment
+from rrext.engine.host import Host
+from rrext.engine.interface import (
+    Call,
+    Close,
+    Engine,
+    Execute,
+    ListTasks,
+    ListTools,
+    Open,
+    Services,
+    TaskStatus,
+    Terminate,
+    Tool,
+    Validate,
+    Write,
+)
+from rrext.engine.loader import load_task
+from rrext.engine.object_calls import ObjectCalls
+from rrext.engine.pipes import Pipes
+from rrext.engine.status import status_of, summary_of
+from rrext.engine.task import Task
+from rrext.engine.tasks import Tasks, new_token
+from rrext.engine.tool_calls import ToolCalls
+from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, TaskAlreadyRunning
+from rrext.limits import DEFAULTS, Limits
+from rrext.tools.callbacks import SILENT, ToolCallbacks
+
+__all__ = ["LocalEngine"]
+
+
+class LocalEngine(Engine):
+    """Runs every operation on one asyncio loop and its worker threads.
+
+    Made on the loop's thread. `catalog` says which nodes there are, `environment` what `${NAME}` may mean. `root` is the
+    folder that no node setting may leave; without one, relative paths begin at the pipeline's own folder.
+    """
+
+    __slots__ = ("_host", "_objects", "_pipes", "_reaper", "_tasks", "_tools", "catalog", "environment", "limits", "root")
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog | None = None,
+        environment: Environment | None = None,
+        limits: Limits = DEFAULTS,
+        clock: Clock | None = None,
+        callbacks: ToolCallbacks = SILENT,
+        root: str | None = None,
+    ) -> None:
+        self.catalog = catalog or Catalog()
+        self.environment = environment or Environment()
+        self.limits = limits
+        self.root = root
+        self._host = Host(asyncio.get_running_loop(), limits=limits, clock=clock, callbacks=callbacks)
+        self._pipes = Pipes(limits.expired_pipes)
+        self._tasks = Tasks()
+        self._tools = ToolCalls(self._host, self._pipes)
+        self._objects = ObjectCalls(self._host, self._pipes)
+        self._reaper: Timer | None = None
+
+    @property
+    def host(self) -> Host:
+        """The loop, clock, threads and limits that calls run with."""
+        return self._host
+
+    # -- operations
+
+    def start(self, call: Call) -> None:
+        operation = call.operation
+        try:
+            kind = type(operation)
+            if kind is Tool:
+                self._tools.start(call, self._tasks.get(operation.token), operation)  # pyright: ignore[reportArgumentType]
+            elif kind is Write:
+                self._objects.write(call, operation)  # pyright: ignore[reportArgumentType]
+            elif kind is Open:
+                self._objects.open(call, self._live(operation.token), operation)  # pyright: ignore[reportArgumentType]
+                self._watch_idle()
+            elif kind is Close:
+                self._objects.close(call, operation)  # pyright: ignore[reportArgumentType]
+            else:
+                self._host.spawn(self._answer(call), f"{kind.__name__} {call.request_id}")
+        except RrextError as error:
+            call.fail(error)
+
+    def start_inline(self, call: Call) -> bool:
+        operation = call.operation
+        if type(operation) is not Tool:
+            return False
+        try:
+            task = self._tasks.get(operation.token)
+        except RrextError:
+            return False
+        return self._tools.start_inline(call, task, operation)
+
+    def overstayed(self, call: Call) -> None:
+        if isinstance(call.operation, Tool):
+            self._tools.overstayed(self._tasks.get(call.operation.token), call.operation)
+
+    def load(
+        self,
+        text: str | bytes | dict[str, Any],
+        *,
+        token: str | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        threads: int | None = None,
+        ttl: float | None = None,
+        owner: str | None = None,
+        env: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> Task:
+        """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
+
+        Raises `InvalidPipeline` with all problems, `TaskAlreadyRunning`.
+        """
+        task = load_task(
+            text,
+            token=token or new_token("tk"),
+            public_token=new_token("pk"),
+            catalog=self.catalog,
+            environment=self.environment.with_values(env) if env else self.environment,
+            limits=self.limits,
+            clock=self._host.clock,
+            threads=threads or self.limits.threads,
+            directory=self.root or folder or "",
+            confined=bool(self.root),
+            name=name,
+            source=source,
+            ttl=ttl,
+            owner=owner,
+        )
+        self._tasks.add(task)
+        if ttl:
+            self._host.clock.call_later(ttl, lambda: self._end_idle(task))
+        return task
+
+    async def _answer(self, call: Call) -> None:
+        """An operation that may take its time, or load modules: as a task, with its one answer."""
+        operation = call.operation
+        call.stop = _canceller(asyncio.current_task())
+        self._host.watch(call)
+        try:
+            match operation:
+                case ListTools():
+                    body: Any = {"tools": await self._list_tools(call, operation)}
+                case Execute():
+                    body = self._execute(call, operation)
+                case Terminate():
+                    await self.unload(self._tasks.get(operation.token))
+                    body = {}
+                case Validate():
+                    body = validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
+                case Services():
+                    body = self.catalog.services(operation.service)
+                case ListTasks():
+                    body = {"tasks": [summary_of(task) for task in self._tasks]}
+                case TaskStatus():
+                    task = self._tasks.get(operation.token)
+                    body = status_of(task, self._pipes.of_task(task))
+                case _:
+                    raise InternalError(f"no engine runs a {type(operation).__name__}")
+        except asyncio.CancelledError:
+            call.fail(Cancelled())
+            raise
+        except RrextError as error:
+            call.fail(error)
+        except BaseException as error:
+            call.fail(InternalError("internal error; the server's log has it under this request"))
+            raise error
+        else:
+            call.succeed(msgspec.json.encode(body))
+
+    async def _list_tools(self, call: Call, operation: ListTools) -> list[dict[str, Any]]:
+        task = self._tasks.get(operation.token)
+        return await self._tools.listing(call, task, operation.node_id)
+
+    def _execute(self, call: Call, operation: Execute) -> dict[str, Any]:
+        if operation.threads is not None and not 1 <= operation.threads <= self.limits.threads:
+            raise InvalidArguments.at("/threads", f"expected 1 to {self.limits.threads} (threads)")
+        if operation.ttl is not None and operation.ttl < 0:
+            raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
+        if operation.token is not None and not operation.token.strip():
+            raise InvalidArguments.at("/token", "expected a name that is not empty")
+        try:
+            task = self.load(
+                operation.pipeline,
+                token=operation.token,
+                name=operation.name,
+                source=operation.source,
+                threads=operation.threads,
+                ttl=operation.ttl or None,
+                owner=call.caller.user_id,
+                env=operation.env,
+            )
+        except TaskAlreadyRunning as error:
+            same = error.data.pop("task", None)
+            if not operation.use_existing or same is None:
+                raise
+            task = same
+        return {
+            "id": f"{task.token.removeprefix('tk_')[:8]}.{task.spec.source}",
+            "token": task.token,
+            "publicToken": task.public_token,
+            "projectId": task.spec.project_id,
+            "source": task.spec.source,
+            "provider": task.source_class.provider,
+        }
+
+    def _live(self, token: str | None) -> Task:
+        task = self._tasks.get(token)
+        task.last_used = task.now()
+        return task
+
+    # -- life
+
+    async def unload(self, task: Task) -> None:
+        """Cancel the task's calls, free its pipes, close what its components share."""
+        self._tasks.remove(task)
+        task.stopping = True
+        task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
+        for pipe in self._pipes.of_task(task):
+            self._objects.reclaim(pipe)
+        for component in reversed(list(task.components.values())):
+            await component.close()
+
+    def disconnect(self, connection_id: str) -> None:
+        for pipe in self._pipes.of_connection(connection_id):
+            self._objects.reclaim(pipe)
+        self._pipes.forget_connection(connection_id)
+
+    async def aclose(self) -> None:
+        """Unload every pipeline and stop what runs on the loop. Threads that are stuck are left behind."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+        for task in self._tasks:
+            await self.unload(task)
+        await self._host.aclose()
+
+    def _end_idle(self, task: Task) -> None:
+        if task.stopping or not task.ttl:
+            return
+        idle = task.now() - task.last_used
+        if idle >= task.ttl and not task.is_busy and not self._pipes.of_task(task):
+            self._host.spawn(self.unload(task), f"ttl of {task.name}")
+        else:
+            self._host.clock.call_later(max(task.ttl - idle, task.ttl / 4), lambda: self._end_idle(task))
+
+    def _watch_idle(self) -> None:
+        if self._reaper is None:
+            self._reaper = self._host.clock.call_later(self.limits.pipe_idle / 4, self._reap)
+
+    def _reap(self) -> None:
+        self._reaper = None
+        now = self._host.clock.now()
+        for pipe in self._pipes.idle_since(now - self.limits.pipe_idle):
+            self._objects.reclaim(pipe, now - pipe.last_used)
+        if len(self._pipes) or any(task.places.used or task.places.waiting for task in self._tasks):
+            self._watch_idle()
+
+    def __repr__(self) -> str:
+        return f"<LocalEngine {self._tasks!r} {self._pipes!r} {self._host!r}>"
+
+
+def _canceller(task: asyncio.Task[Any] | None) -> Any:
+    def stop(reason: str) -> None:
+        if task is not None:
+            task.cancel()
+
+    return stop

@@ -1,0 +1,61 @@
+"""How a task is doing, in the fields that RocketRide clients read."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from rrext.engine.pipes import Pipe
+from rrext.engine.task import Task
+
+__all__ = ["status_of", "summary_of"]
+
+RUNNING: Final = 3  # NONE 0, STARTING 1, INITIALIZING 2, RUNNING 3, STOPPING 4, COMPLETED 5, CANCELLED 6
+STOPPING: Final = 4
+
+
+def summary_of(task: Task) -> dict[str, Any]:
+    """One row of `rrext_get_tasks`; the pipeline is the unresolved one, so it holds no secrets."""
+    return {
+        "name": task.name,
+        "description": task.spec.description or "",
+        "source": task.spec.source,
+        "token": task.token,
+        "status": "Stopping" if task.stopping else "Running",
+        "pipeline": task.pipeline,
+    }
+
+
+def status_of(task: Task, pipes: list[Pipe]) -> dict[str, Any]:
+    """The whole status object; every field is there from the start, with its type."""
+    counters = {
+        f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")
+    }
+    counters["completedCount"] = task.finished_count
+    counters["failedCount"] = task.failed_count
+    counters["totalCount"] = task.finished_count + len(pipes)
+    return {
+        "name": f"{task.name}.{task.spec.source}",
+        "project_id": task.spec.project_id,
+        "source": task.spec.source,
+        "state": STOPPING if task.stopping else RUNNING,
+        "completed": False,
+        "startTime": task.started,
+        "endTime": 0,
+        "serviceUp": not task.stopping,
+        "debuggerAttached": False,
+        "exitCode": 0,
+        "exitMessage": "",
+        "status": "Stopping" if task.stopping else "Running",
+        "warnings": list(task.warnings),
+        "errors": list(task.errors),
+        "notes": [],
+        "currentObject": pipes[-1].entry.name if pipes else "",
+        "currentSize": pipes[-1].entry.size or 0 if pipes else 0,
+        **counters,
+        "pipeflow": {"totalPipes": len(pipes), "byPipe": {str(pipe.id): [] for pipe in pipes}},
+        "metrics": {},
+        "tokens": {},
+        "calls": task.calls,
+        "threads": {"limit": task.places.limit, "used": task.places.used, "waiting": task.places.waiting},
+        "syncCalls": {"limit": task.sync_places.limit, "used": task.sync_places.used, "waiting": task.sync_places.waiting},
+    }

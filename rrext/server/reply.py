@@ -1,0 +1,118 @@
+"""Where one request's answer, progress and chunks go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rrext.errors import RrextError
+
+if TYPE_CHECKING:
+    from rrext.server.session import Session
+
+__all__ = ["Feed", "Reply"]
+
+
+class Reply:
+    """The answer of one request: encoded in the thread that has it, and handed to the session's outbox.
+
+    Progress that waits behind a slow reader leaves before the answer, or not at all; none leaves after it.
+    """
+
+    __slots__ = ("_command", "_id", "_session", "feed")
+
+    def __init__(self, session: Session, request_id: int | str | None, command: str) -> None:
+        self._session = session
+        self._id = request_id
+        self._command = command
+        self.feed: Feed | None = None
+
+    def succeed(self, body: bytes, tail: bytes | None = None) -> None:
+        """Answer with a body; raw bytes as a tail, or as the result in base64 for a peer that takes no tails."""
+        session = self._session
+        if self._id is None:
+            session.finished(None, ())
+            return
+        connection = session.connection
+        if tail is None:
+            pieces = connection.result(self._id, self._command, body)
+        elif connection.raw_tail:
+            pieces = connection.result_tail(self._id, self._command, body, tail)
+        else:
+            pieces = connection.result(self._id, self._command, b'{"result":' + msgspec.json.encode(tail) + b"}")
+        session.finished(self._id, self._last_progress(pieces))
+
+    def fail(self, error: RrextError) -> None:
+        """Answer with a failure."""
+        if self._id is None:
+            self._session.finished(None, ())
+            return
+        pieces = self._session.connection.error(self._id, self._command, error)
+        self._session.finished(self._id, self._last_progress(pieces))
+
+    def _last_progress(self, pieces: list[bytes]) -> list[bytes]:
+        return pieces if self.feed is None else [*self.feed.end(), *pieces]
+
+
+class Feed:
+    """Progress and chunks of one call, as events that name its request."""
+
+    __slots__ = ("_ended", "_id", "_latest", "_session")
+
+    def __init__(self, session: Session, request_id: int | str | None) -> None:
+        self._session = session
+        self._id = request_id
+        self._latest: list[bytes] | None = None
+        self._ended = False
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None:
+        """Send it, or keep it as the latest while the outbox is full."""
+        if self._ended:
+            return
+        body: dict[str, object] = {"request": self._id, "progress": value}
+        if total is not None:
+            body["total"] = total
+        if message is not None:
+            body["message"] = message.encode("utf-8", "replace").decode()
+        pieces = self._session.connection.event("rrext_progress", msgspec.json.encode(body))
+        if self._session.outbox.is_full:
+            self._latest = pieces
+            self._session.late_progress(self)
+        else:
+            self._latest = None
+            self._session.send(pieces)
+
+    def catch_up(self) -> None:
+        """There is room again: send the latest progress."""
+        latest, self._latest = self._latest, None
+        if latest is not None and not self._ended:
+            self._session.send(latest)
+
+    def end(self) -> list[bytes]:
+        """No more events: what is left to send before the answer."""
+        self._ended = True
+        latest, self._latest = self._latest, None
+        return latest or []
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        """Send a chunk; never dropped, so its producer waits for room."""
+        if self._ended:
+            return
+        connection = self._session.connection
+        head = msgspec.json.encode({"request": self._id, "index": index})
+        if tail is None:
+            pieces = connection.event("rrext_chunk", head[:-1] + b',"chunk":' + chunk + b"}")
+        elif connection.raw_tail:
+            pieces = connection.event("rrext_chunk", head, tail)
+        else:
+            pieces = connection.event("rrext_chunk", head[:-1] + b',"chunk":' + msgspec.json.encode(tail) + b"}")
+        self._session.send(pieces)
+
+    def wait_for_room(self) -> None:
+        """Block this worker thread while the outbox is full."""
+        self._session.outbox.wait_for_room()
+
+    async def room(self) -> None:
+        """Wait on the loop while the outbox is full."""
+        await self._session.outbox.room()

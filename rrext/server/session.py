@@ -1,0 +1,381 @@
+"""One connection: requests in, exactly one answer each out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import get_ident
+from typing import Any, Final
+
+import msgspec
+
+from rrext.engine.interface import Call, Caller, Engine, Open, Operation, Tool, Write
+from rrext.errors import Cancelled, InternalError, InvalidArguments, InvalidRequest, RrextError, ShuttingDown, TooManyRequests
+from rrext.limits import Limits
+from rrext.server.arguments import caller_of, decode
+from rrext.server.commands import COMMANDS, Cancel, Initialize, operation_for
+from rrext.server.outbox import Outbox, Sink
+from rrext.server.reply import Feed, Reply
+from rrext.wire.connection import ServerConnection
+from rrext.wire.messages import Fatal, Ignored, Malformed, Request
+
+__all__ = ["PROTOCOL_VERSION", "Session"]
+
+PROTOCOL_VERSION = 1
+
+log: Final = logging.getLogger("rrext.session")
+
+
+class Session:
+    """Decides what each event of a connection means, and keeps the table of calls that are not answered yet.
+
+    `handle_all` and the answers of coroutines run on the loop's thread; `handle_inline` runs on a thread that took over
+    reading; answers come from any thread. A call is in the table until it is answered, so whoever takes it out answers.
+    `on_shutdown(why)` is asked to drain and to end this connection or the process; `on_answer` is told of each answer
+    while `reports_answers` is set.
+    """
+
+    __slots__ = (
+        "_batch_thread",
+        "_calls",
+        "_engine",
+        "_flush_is_due",
+        "_held",
+        "_initialized",
+        "_inline",
+        "_last_request",
+        "_late",
+        "_loop",
+        "_loop_thread",
+        "_on_answer",
+        "_on_shutdown",
+        "_others",
+        "caller",
+        "connection",
+        "is_closed",
+        "is_draining",
+        "last_was_quick",
+        "limits",
+        "now",
+        "outbox",
+        "reports_answers",
+    )
+
+    def __init__(
+        self,
+        engine: Engine,
+        sink: Sink,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        limits: Limits,
+        caller: Caller,
+        now: Callable[[], float],
+        on_shutdown: Callable[[str], None],
+        on_answer: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.connection = ServerConnection(limits)
+        self.outbox = Outbox(sink, limits.outbox_bytes, loop, self._room)
+        self.limits = limits
+        self.caller = caller
+        self.now = now
+        self.is_draining = False
+        self.is_closed = False
+        self._engine = engine
+        self._loop = loop
+        self._loop_thread = get_ident()
+        self._on_shutdown = on_shutdown
+        self._on_answer = on_answer
+        self.reports_answers = False
+        self._calls: dict[int | str, Call] = {}
+        self._others: dict[int | str, Call] = {}
+        self._held: deque[Request] = deque()
+        self._late: set[Feed] = set()
+        self._last_request: Request | None = None
+        self._initialized = False
+        self._batch_thread = 0
+        self._flush_is_due = False
+        self._inline: Call | None = None
+        self.last_was_quick = False
+
+    # -- in
+
+    def handle_all(self, events: Sequence[Any]) -> None:
+        """Handle a batch on the loop's thread; what it answers at once leaves in one write."""
+        self._batch_thread = get_ident()
+        self.last_was_quick = True
+        try:
+            for event in events:
+                self.handle(event)
+        finally:
+            self._batch_thread = 0
+            self.outbox.flush()
+
+    def handle(self, event: Any) -> None:
+        """Handle one event of the connection. Nothing a peer sends raises here."""
+        kind = type(event)
+        quick = False
+        try:
+            if kind is Request:
+                quick = self._request(event)
+            elif kind is Malformed:
+                self._answer(self.connection.error(event.id, "", event.error))
+            elif kind is Fatal:
+                self._answer(self.connection.error(None, "", event.error))
+                self._on_shutdown("fatal")
+            elif kind is Ignored:
+                log.debug("ignored: %s", event.reason)
+        except RrextError as error:
+            self._refuse(event, error)
+        except Exception:
+            log.exception("request=%s a bug of rrext", getattr(event, "id", None))
+            self._refuse(event, InternalError("internal error; the server's log has it under this request"))
+        if not quick:
+            self.last_was_quick = False
+
+    def handle_inline(self, event: Any) -> bool:
+        """On a thread that may block: run a quick tool call to its end; False if the loop must handle the event."""
+        if type(event) is not Request or event.command != "rrext_process" or event.id is None or event.tail is not None:
+            return False
+        arguments = event.arguments
+        if arguments.get("subcommand") != "tool" or self.is_draining or self.is_closed or self._held or self.outbox.is_full:
+            return False
+        request_id = event.id
+        calls = self._calls
+        if request_id in calls or request_id in self._others or len(calls) >= self.limits.max_inflight:
+            return False
+        try:
+            operation = decode(arguments, Tool, self.limits)
+        except RrextError:
+            return False
+        if operation.progress or operation.stream or "context" in arguments:
+            return False
+        self._batch_thread = get_ident()
+        call = Call(operation, Reply(self, request_id, event.command), caller=self.caller, request_id=request_id)
+        calls[request_id] = self._inline = call
+        if self._engine.start_inline(call):
+            return True
+        del calls[request_id]
+        return False
+
+    def end_inline(self) -> None:
+        """The thread that ran tools goes on to read: what was answered leaves now."""
+        self._batch_thread = 0
+        self.outbox.flush()
+
+    def overstayed(self) -> None:
+        """The tool that runs inline keeps its thread: what it answered before leaves now, and its like go to workers."""
+        if self._inline is not None:
+            self._engine.overstayed(self._inline)
+        self.end_inline()
+
+    def _request(self, request: Request) -> bool:
+        """Start what is asked for; True if it was a tool call that a reading thread may run itself."""
+        own = _OWN.get(request.command)
+        if own is not None:
+            self._refuse_tail(request, Operation)
+            own(self, request)
+            return False
+        shape = operation_for(request.command, request.arguments)
+        if self.is_draining:
+            raise ShuttingDown("the server ends and takes no new requests")
+        self._check_id(request.id)
+        if shape is Tool or shape is Open:
+            if len(self._calls) + len(self._held) >= self.limits.max_inflight:
+                raise TooManyRequests(
+                    f"{self.limits.max_inflight} open and tool requests of this connection are in flight (max_inflight)",
+                    hint="wait for answers before sending more",
+                    data={"limit": "max_inflight", "maximum": self.limits.max_inflight},
+                )
+            if self.outbox.is_full or self._held:
+                self._held.append(request)
+                return False
+        return self._start(request, shape)
+
+    def _start(self, request: Request, shape: type[Operation]) -> bool:
+        arguments = request.arguments
+        self._refuse_tail(request, shape)
+        operation = decode(arguments, shape, self.limits)
+        caller = self.caller
+        context = arguments.get("context")
+        if context is not None and (shape is Tool or shape is Open or "tools" in (request.command, arguments.get("subcommand"))):
+            caller = caller_of(caller, context, self.limits)
+        reply = Reply(self, request.id, request.command)
+        call = Call(
+            operation, reply, caller=caller, request_id=request.id, data=request.tail, received=self.now()
+        )
+        if isinstance(operation, Tool) and (operation.progress or operation.stream):
+            call.feed = reply.feed = Feed(self, request.id)
+        if request.id is not None:
+            table = self._calls if shape is Tool or shape is Open else self._others
+            table[request.id] = call
+        self._engine.start(call)
+        return call.was_quick
+
+    def _refuse_tail(self, request: Request, shape: type[Operation]) -> None:
+        if request.tail is not None and shape is not Write:
+            raise InvalidArguments.at("/data", "this command takes no raw tail (Json-Length)")
+
+    def _check_id(self, request_id: int | str | None) -> None:
+        if request_id is None:
+            return
+        if request_id in self._calls or request_id in self._others or any(r.id == request_id for r in self._held):
+            raise _Duplicate(f"request {request_id} is in flight already", data={"id": request_id})
+
+    def _refuse(self, event: Any, error: RrextError) -> None:
+        """Answer an event that started no call, without touching a call that may have the same id."""
+        request_id = getattr(event, "id", None)
+        if isinstance(error, _Duplicate):
+            self._answer(self.connection.error(None, event.command, error))
+        elif type(event) is not Request or request_id is not None:
+            self._calls.pop(request_id, None) if isinstance(error, InternalError) else None
+            self._answer(self.connection.error(request_id, getattr(event, "command", ""), error))
+
+    # -- commands of the session itself
+
+    def _initialize(self, request: Request) -> None:
+        if self._initialized:
+            raise InvalidRequest("initialize was received already")
+        given = decode(request.arguments, Initialize, self.limits)
+        self.caller = caller_of(self.caller, given.context, self.limits)
+        self._initialized = True
+        from rrext import __version__
+
+        body = {
+            "server": {"name": "rrext", "version": __version__},
+            "protocol": PROTOCOL_VERSION,
+            "capabilities": {"rawTail": True, "progress": True, "stream": True, "cancel": True, "tools": True},
+            "limits": self.limits.as_json(),
+            "commands": list(COMMANDS),
+        }
+        self._succeed(request, body)
+        self.connection.raw_tail = bool(given.raw_tail)
+
+    def _ping(self, request: Request) -> None:
+        self._succeed(request, {"pong": True})
+
+    def _cancel(self, request: Request) -> None:
+        """Cancel a call. An unknown or finished id is no error: the answer may have crossed the cancel."""
+        given = decode(request.arguments, Cancel, self.limits)
+        held = next((r for r in self._held if r.id == given.request_id), None)
+        if held is not None:
+            self._held.remove(held)
+            self._answer(self.connection.error(held.id, held.command, Cancelled()))
+        call = self._calls.get(given.request_id) or self._others.get(given.request_id)
+        was_running = held is not None or (call is not None and call.cancel("cancelled", Cancelled()))
+        if not was_running:
+            log.debug("cancel of request %s, which is not in flight", given.request_id)
+        self._succeed(request, {"cancelled": was_running})
+
+    def _shutdown(self, request: Request) -> None:
+        """Answered by `end_with` when the drain is over."""
+        if self.is_draining:
+            raise ShuttingDown("the server ends already")
+        self._last_request = request
+        self._on_shutdown(request.command)
+
+    def _succeed(self, request: Request, body: Any) -> None:
+        if request.id is not None:
+            self._answer(self.connection.result(request.id, request.command, msgspec.json.encode(body)))
+
+    # -- out
+
+    def send(self, pieces: Sequence[bytes]) -> None:
+        """Write pieces of one frame; from any thread."""
+        self.outbox.send(pieces)
+
+    def finished(self, request_id: int | str | None, pieces: Sequence[bytes]) -> None:
+        """A call is answered: out of the table, and its answer on its way. From any thread."""
+        if request_id is not None and self._calls.pop(request_id, None) is None:
+            self._others.pop(request_id, None)
+        self._answer(pieces)
+        if self.reports_answers:
+            self._loop.call_soon_threadsafe(self._on_answer)
+
+    def _answer(self, pieces: Sequence[bytes]) -> None:
+        """Let a batch's answers, and those of one turn of the loop, leave together."""
+        thread = get_ident()
+        outbox = self.outbox
+        if thread == self._batch_thread:
+            outbox.append(pieces)
+        elif thread != self._loop_thread or not (self._calls or self._flush_is_due):
+            outbox.send(pieces)
+        else:
+            outbox.append(pieces)
+            if not self._flush_is_due:
+                self._flush_is_due = True
+                self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        self.outbox.flush()
+
+    def late_progress(self, feed: Feed) -> None:
+        """Remember a feed whose latest progress waits for room."""
+        self._late.add(feed)
+
+    def _room(self) -> None:
+        """The peer reads again: late progress leaves, and calls that were held begin."""
+        late, self._late = self._late, set()
+        for feed in late:
+            feed.catch_up()
+        while self._held and not self.outbox.is_full:
+            request = self._held.popleft()
+            try:
+                self._start(request, operation_for(request.command, request.arguments))
+            except RrextError as error:
+                self._refuse(request, error)
+
+    # -- life
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is not answered yet."""
+        return bool(self._calls or self._others or self._held)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Request bytes that wait for their turn."""
+        return sum(r.nbytes for r in self._held) + sum(len(c.data or b"") for c in list(self._others.values()))
+
+    def fail_all(self, reason: str, error: Callable[[], RrextError]) -> None:
+        """Answer everything that is in flight with a failure, and stop it."""
+        while self._held:
+            request = self._held.popleft()
+            self._answer(self.connection.error(request.id, request.command, error()))
+        for call in [*self._calls.values(), *self._others.values()]:
+            call.cancel(reason, error())
+
+    def end_with(self) -> None:
+        """Answer the `shutdown` or `disconnect` that ended this connection."""
+        request = self._last_request
+        if request is not None:
+            self._last_request = None
+            self._succeed(request, {})
+        self.outbox.flush()
+
+    def close(self) -> None:
+        """The connection is gone: cancel its calls, then free its pipes."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.fail_all("disconnected", lambda: Cancelled("cancelled: the connection is gone"))
+        self.outbox.break_off()
+        self._engine.disconnect(self.caller.connection_id)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.caller.connection_id} calls={len(self._calls)} others={len(self._others)} {self.outbox!r}>"
+
+
+class _Duplicate(InvalidRequest):
+    """An id that is in flight: answered without usable id, so that the first call's answer stays its own."""
+
+
+_OWN: dict[str, Callable[[Session, Request], None]] = {
+    "initialize": Session._initialize,
+    "rrext_ping": Session._ping,
+    "cancel": Session._cancel,
+    "shutdown": Session._shutdown,
+    "disconnect": Session._shutdown,
+}

@@ -1,0 +1,51 @@
+"""Bytes through file descriptors: writes that never block, and a reader that a loop or a thread can drive."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+
+__all__ = ["DescriptorSink", "read_into"]
+
+
+class DescriptorSink:
+    """Writes to a non-blocking descriptor.
+
+    A descriptor that the loop cannot watch (a regular file) is always writable, so it is never waited for.
+    """
+
+    __slots__ = ("_fd", "_loop")
+
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._fd = fd
+        self._loop = loop
+
+    def write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        """What fits now, in one system call; 0 when there is no room. Raises `OSError` when the peer is gone."""
+        try:
+            return os.writev(self._fd, pieces)
+        except BlockingIOError:
+            return 0
+
+    def when_writable(self, action: Callable[[], None]) -> None:
+        """Call `action` once, on the loop's thread, when there is room. From any thread."""
+        self._loop.call_soon_threadsafe(self._watch, action)
+
+    def _watch(self, action: Callable[[], None]) -> None:
+        def ready() -> None:
+            self._loop.remove_writer(self._fd)
+            action()
+
+        self._loop.add_writer(self._fd, ready)
+
+    def __repr__(self) -> str:
+        return f"<DescriptorSink fd={self._fd}>"
+
+
+def read_into(fd: int, buffer: memoryview) -> int:
+    """Read what is there, at most the buffer's size, waiting for the first byte; 0 at the end. Lost peers are an end."""
+    try:
+        return os.readv(fd, [buffer])
+    except (ConnectionError, BrokenPipeError):
+        return 0
