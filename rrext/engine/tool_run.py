@@ -69,6 +69,7 @@ class ToolRun:
         if spec.has_predicate and not spec.is_available(self.node, self.context):
             raise Unavailable(
                 f'Tool "{spec.name}" on node "{component.id}" is not available in this context',
+                hint=getattr(spec.options.available, "missing", None),  # a predicate may say what it misses
                 data={"nodeId": component.id, "tool": spec.name},
             )
         return spec.structure(self.node, value, self.host.limits)
