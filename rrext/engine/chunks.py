@@ -76,8 +76,10 @@ class Chunks:
         return self._result(None)
 
     def _take(self, chunk: Any) -> None:
+        spec = self._spec
         raw = chunk if type(chunk) is bytes and self._feed is not None else None
-        encoded = b"" if raw is not None else self._spec.encode_chunk(self._node, chunk, self._limits)
+        checked = spec.chunks_described
+        encoded = b"" if raw is not None else spec.encode_chunk(self._node, chunk, self._limits, checked=checked)
         self._size += len(encoded) + (0 if raw is None else len(raw))
         if self._size > self._limits.max_result and self._feed is None:
             raise ResultTooLarge(

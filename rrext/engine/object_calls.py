@@ -21,9 +21,9 @@ from rrext.engine.objects import NodeObjects
 from rrext.engine.pipes import Pipe, Pipes
 from rrext.engine.places import Place
 from rrext.engine.task import Task
-from rrext.errors import Cancelled, InvalidArguments, PipeFailed, RrextError
+from rrext.errors import Cancelled, InvalidArguments, PipeFailed, ResultTooLarge, RrextError, ToolError
 from rrext.tools.context import CancelToken, ToolContext
-from rrext.tools.results import encode_result
+from rrext.tools.results import NotJson, encode_json
 
 if TYPE_CHECKING:
     from rrext.engine.host import Ticket
@@ -212,7 +212,7 @@ class ObjectCalls:
             except asyncio.CancelledError:
                 pipe.free()
                 raise
-        body = self._result(pipe, call)
+        body = self._result(pipe)
         pipe.free()
         pipe.task.finished_count += 1
         call.succeed(body)
@@ -229,23 +229,29 @@ class ObjectCalls:
         except BaseException as error:
             pipe.fail(self._told(error, call, f"Pipe {pipe.id} failed while closing"))
 
-    def _result(self, pipe: Pipe, call: Call) -> bytes:
+    def _result(self, pipe: Pipe) -> bytes:
         """The result body: what was collected, and `error` if the object failed."""
-        body = pipe.entry.body()
-        if pipe.failed is None:
-            try:
-                return encode_result(body, self._host.limits)
-            except RrextError as error:
-                pipe.fail(error)
-                body = {"name": pipe.entry.name, "path": pipe.entry.path, "objectId": pipe.entry.object_id}
-        assert pipe.failed is not None
-        self._count_failure(pipe.task, pipe.failed)
-        error = {"code": pipe.failed.code, "message": pipe.failed.message}
+        entry = pipe.entry
         try:
-            return encode_result({**body, "error": error}, self._host.limits)
-        except RrextError:  # the partial result cannot travel either; the failure still must
-            plain = {"name": pipe.entry.name, "path": pipe.entry.path, "objectId": pipe.entry.object_id}
-            return encode_result({**plain, "error": error}, self._host.limits)
+            encoded = self._encoded(entry.body())
+        except RrextError as error:  # what was collected cannot travel; that it failed still must
+            pipe.fail(error)
+            encoded = self._encoded({"name": entry.name, "path": entry.path, "objectId": entry.object_id})
+        if pipe.failed is None:
+            return encoded
+        self._count_failure(pipe.task, pipe.failed)
+        error = encode_json({"code": pipe.failed.code, "message": pipe.failed.message})
+        return encoded[:-1] + b',"error":' + error + b"}"
+
+    def _encoded(self, body: dict[str, Any]) -> bytes:
+        limits = self._host.limits
+        try:
+            encoded = encode_json(body)
+        except NotJson as error:
+            raise ToolError(f"The object's result is no JSON at {error}", data={"path": error.path}) from None
+        if len(encoded) > limits.max_result:
+            raise ResultTooLarge.of(len(encoded), limits.max_result)
+        return encoded
 
     async def _abandon(self, pipe: Pipe, turn: Pass) -> None:
         """Let the nodes close what they hold, without results; then the place is free."""
