@@ -27,7 +27,7 @@ _SPREAD = (dict, Mapping, Any)
 class InputPlan:
     """How the input of a tool becomes its arguments: check it against the schema, then convert what needs it."""
 
-    __slots__ = ("_bind", "_conversions", "_validator", "schema")
+    __slots__ = ("_bind", "_conversions", "_fits", "_ready", "_validator", "schema")
 
     def __init__(
         self,
@@ -41,17 +41,24 @@ class InputPlan:
         self._conversions = conversions
         self._bind = bind
         self._validator = SchemaValidator(schema, content=content)
+        self._fits = self._validator.fits
+        self._ready = False
+
+    def compile(self) -> None:
+        """Make it ready to check inputs, once. Raises `InvalidSchema` for a schema that cannot be used."""
+        if not self._ready:
+            self._validator.compile()
+            self._fits = self._validator.fits
+            self._ready = True
 
     def arguments(self, input: Any, limits: Limits) -> dict[str, Any]:
         """The keyword arguments, in a dict of their own. Raises `InvalidArguments` with pointers below `/input`."""
         if input is None:
             input = {}
         try:
-            fits = type(input) is dict and self._validator.fits(input)
-        except InvalidSchema:
-            raise
+            fits = type(input) is dict and self._fits(input)
         except (ValueError, TypeError, RecursionError):
-            fits = False
+            fits = False  # no JSON; from the wire nothing else comes
         if not fits:
             raise self._refusal(input, limits)
         kwargs: dict[str, Any] = input.copy() if self._bind is None else self._bind(input)
@@ -61,6 +68,8 @@ class InputPlan:
                     kwargs[name] = convert(kwargs[name])
         except Misfit:
             raise self._misfits(input, limits) from None
+        except RecursionError:
+            raise InvalidArguments.at(ROOT, "nested too deeply") from None
         return kwargs
 
     def _misfits(self, input: dict[str, Any], limits: Limits) -> InvalidArguments:

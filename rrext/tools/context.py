@@ -33,11 +33,11 @@ class NestedCalls(Protocol):
 class CancelToken:
     """Tells a call, once and for good, that nobody waits for it any more. All methods are thread-safe."""
 
-    __slots__ = ("_lock", "_listeners", "_reason")
+    __slots__ = ("_listeners", "_lock", "_reason")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listeners: list[Callable[[], object]] = []
+        self._listeners: list[Callable[[], object]] | None = None  # few calls have any
         self._reason: CancelReason | None = None
 
     @property
@@ -56,8 +56,8 @@ class CancelToken:
             if self._reason is not None:
                 return False
             self._reason = reason
-            listeners, self._listeners = self._listeners, []
-        for listener in listeners:
+            listeners, self._listeners = self._listeners, None
+        for listener in listeners or ():
             _run(listener)
         return True
 
@@ -65,7 +65,7 @@ class CancelToken:
         """Call `listener` when the token is cancelled, in the thread that cancels; at once if it is already."""
         with self._lock:
             if self._reason is None:
-                self._listeners.append(listener)
+                self._listeners = [*(self._listeners or ()), listener]
                 return
         _run(listener)
 

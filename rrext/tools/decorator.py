@@ -137,13 +137,13 @@ def check_name(name: Any) -> str:
     return name
 
 
-def _text_or_callable(value: Any) -> Text | None:
+def _text_or_callable(value: Any) -> Any:
     if value is None or isinstance(value, str) or callable(value):
         return value
     raise TypeError(f"description is a string or a callable of the node, not {type(value).__name__}")
 
 
-def _schema_or_callable(option: str, value: Any) -> Schema | None:
+def _schema_or_callable(option: str, value: Any) -> Any:
     if value is None or isinstance(value, Mapping) or callable(value):
         return value
     raise TypeError(f"{option} is a JSON Schema object or a callable of the node, not {type(value).__name__}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-__all__ = ["Convert", "Form", "Misfit", "UnsupportedType", "convert_items", "json_kind", "type_name"]
+__all__ = ["Convert", "Form", "Misfit", "UnsupportedType", "convert_items", "fixed_array", "json_kind", "type_name"]
 
 Convert = Callable[[Any], Any]
 
@@ -75,12 +75,25 @@ class Form:
         """The same form with more schema keywords."""
         if not keywords:
             return self
-        return Form(
-            {**self.schema, **keywords}, self.kinds, self.convert, exact=self.exact, plain=self.plain, tags=self.tags
-        )
+        return Form({**self.schema, **keywords}, self.kinds, self.convert, exact=self.exact, plain=self.plain, tags=self.tags)
 
     def __repr__(self) -> str:
         return f"<Form {self.schema}>"
+
+
+def fixed_array(items: Sequence[Form], required: int, make: Callable[[list[Any]], Any]) -> Form:
+    """An array with a type for each place, of which the first `required` must be there."""
+    schema: dict[str, Any] = {"type": "array"}
+    if items:
+        schema["prefixItems"] = [item.schema for item in items]
+    schema |= {"items": False, "minItems": required, "maxItems": len(items)}
+    converts = [item.convert for item in items]
+
+    def convert(value: Any) -> Any:
+        places = convert_items((place, *pair) for place, pair in enumerate(zip(value, converts, strict=False)))
+        return make(list(places.values()))
+
+    return Form(schema, {"array"}, convert)
 
 
 def json_kind(value: Any) -> str:
@@ -104,4 +117,6 @@ def convert_items(items: Iterable[tuple[str | int, Any, Convert | None]]) -> dic
 
 def type_name(hint: Any) -> str:
     """A type as its author wrote it, more or less."""
-    return hint.__qualname__ if isinstance(hint, type) and not getattr(hint, "__args__", None) else str(hint).replace("typing.", "")
+    if isinstance(hint, type) and not getattr(hint, "__args__", None):
+        return hint.__qualname__
+    return str(hint).replace("typing.", "")

@@ -39,7 +39,8 @@ def _code_returns_value(function: Callable[..., Any]) -> bool:
 
     before = None
     for step in dis.get_instructions(inspect.unwrap(function)):
-        if step.opname == "RETURN_VALUE" and not (before is not None and before.opname == "LOAD_CONST" and before.argval is None):
+        nothing = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+        if step.opname == "RETURN_VALUE" and not nothing:
             return True
         if step.opname == "RETURN_CONST" and step.argval is not None:
             return True

@@ -10,7 +10,18 @@ from typing import Any, ForwardRef, Literal, NewType, Union, get_args, get_origi
 import msgspec
 
 from rrext.tools.constraints import noted
-from rrext.tools.forms import KINDS, NUMBER, Form, Misfit, UnsupportedType, convert_items, json_kind, type_name
+from rrext.tools.forms import (
+    KINDS,
+    NUMBER,
+    Convert,
+    Form,
+    Misfit,
+    UnsupportedType,
+    convert_items,
+    fixed_array,
+    json_kind,
+    type_name,
+)
 from rrext.tools.scalars import scalar_forms
 
 __all__ = ["Grammar"]
@@ -45,7 +56,7 @@ class Grammar:
         if isinstance(hint, NewType):
             return self.form(hint.__supertype__)
         if type(hint).__name__ == "TypeAliasType":  # `type X = …` of newer Pythons
-            return self._once(hint, hint.__name__, lambda: self.form(hint.__value__))
+            return self._once(hint, lambda: self.form(hint.__value__), None)
         if isinstance(hint, ForwardRef):
             raise UnsupportedType(f'"{hint.__forward_arg__}" is an alias that contains itself: use a class, or Any')
         return self._composed(hint)
@@ -55,7 +66,7 @@ class Grammar:
         if origin in (Union, UnionType):
             return _union([self.form(arg) for arg in args], hint)
         if origin is Literal:
-            return _choice({value: value for value in args}, hint)
+            return _choice([(value, value) for value in args], hint)
         if origin in _LISTS:
             return _list(self.form(args[0] if args else Any))
         if origin in _DICTS:
@@ -74,34 +85,46 @@ class Grammar:
             if found is not None:
                 return found
         if issubclass(cls, Enum) and not issubclass(cls, Flag):
-            return _choice({member.value: member for member in cls}, cls)
+            return _choice([(member.value, member) for member in cls], cls)
         if is_typeddict(cls) or _has_fields(cls):
-            from rrext.tools.structure import class_form
+            from rrext.tools.structure import class_form, outline
 
-            return self._once(cls, cls.__name__, lambda: class_form(cls, self.form))
+            return self._once(cls, lambda: class_form(cls, self.form), lambda: outline(cls))
         raise UnsupportedType(f"{type_name(cls)} has no form in JSON that callers and tools would agree on")
 
-    def _once(self, key: Any, name: str, build: Callable[[], Form]) -> Form:
-        """Build a form, unless it is known; where it contains itself, it becomes a definition."""
+    def _once(self, key: Any, build: Callable[[], Form], outline: Callable[[], Form] | None) -> Form:
+        """Build a form, unless it is known; where it contains itself, it becomes a definition. The outline says what
+        can be known of it before it is built."""
         if key in self._known:
             return self._known[key]
         if key in self._open:
+            if outline is None:
+                raise UnsupportedType(f"{key.__name__} is an alias that contains itself: use a class, or Any")
             self._recursive.add(key)
-            # What it will be is not known yet; classes are objects, and aliases in themselves are refused as unions.
-            return Form({"$ref": f"#/$defs/{self._open[key]}"}, {"object"}, lambda value: self._known[key].convert(value))  # type: ignore[misc]
-        taken = {*self._open.values(), *self.definitions}
-        label = name if name not in taken else next(f"{name}{n}" for n in range(2, len(taken) + 3) if f"{name}{n}" not in taken)
-        self._open[key] = label
-        try:
-            form = build()
-        finally:
-            del self._open[key]
+            known, inside = self._known, outline()
+            return Form(
+                self._reference(key), inside.kinds, lambda value: (known[key].convert or _same)(value), tags=inside.tags
+            )
+        self._open[key] = self._label(key.__name__)
+        form = build()
         if key in self._recursive:
-            self.definitions[label] = form.schema
-            reference = {"$ref": f"#/$defs/{label}"}
-            form = Form(reference, form.kinds, form.convert or _same, plain=form.plain, tags=form.tags)
+            self.definitions[self._open[key]] = form.schema
+            form = Form(self._reference(key), form.kinds, form.convert, tags=form.tags)
+        del self._open[key]
         self._known[key] = form
         return form
+
+    def _reference(self, key: Any) -> dict[str, Any]:
+        return {"$ref": f"#/$defs/{self._open[key]}"}
+
+    def _label(self, name: str) -> str:
+        taken = {*self._open.values(), *self.definitions}
+        number = 1
+        label = name
+        while label in taken:
+            number += 1
+            label = f"{name}{number}"
+        return label
 
     def _dict(self, args: tuple[Any, ...], hint: Any) -> Form:
         if not args:
@@ -132,21 +155,6 @@ class Grammar:
         return fixed_array([self.form(arg) for arg in args], len(args), tuple)
 
 
-def fixed_array(items: Sequence[Form], required: int, make: Callable[[list[Any]], Any]) -> Form:
-    """An array with a type for each place, of which the first `required` must be there."""
-    schema: dict[str, Any] = {"type": "array"}
-    if items:
-        schema["prefixItems"] = [item.schema for item in items]
-    schema |= {"items": False, "minItems": required, "maxItems": len(items)}
-    converts = [item.convert for item in items]
-
-    def convert(value: Any) -> Any:
-        places = convert_items((place, *pair) for place, pair in enumerate(zip(value, converts, strict=False)))
-        return make(list(places.values()))
-
-    return Form(schema, {"array"}, convert)
-
-
 def _list(item: Form) -> Form:
     schema = {"type": "array", "items": item.schema} if item.schema else {"type": "array"}
     inner, exact = item.convert, item.exact
@@ -164,25 +172,25 @@ def _list(item: Form) -> Form:
     return Form(schema, {"array"}, convert)
 
 
-def _choice(members: Mapping[Any, Any], hint: Any) -> Form:
+def _choice(members: Sequence[tuple[Any, Any]], hint: Any) -> Form:
     """One of some values: what is published, and what the tool gets for it."""
     kinds: dict[str, None] = {}
-    for value in members:
+    for value, _ in members:
         kind = json_kind(value)
         if kind not in ("null", "boolean", NUMBER, "string") or isinstance(value, float):
             raise UnsupportedType(f"{type_name(hint)} has a value that is neither str, int, bool nor None")
         if kind == NUMBER and abs(value) > _SAFE_INTEGER:
-            raise UnsupportedType(f"{type_name(hint)} has an integer beyond 2**53, which JSON peers cannot tell from its neighbours")
+            raise UnsupportedType(f"{type_name(hint)} has an integer beyond 2**53: JSON peers mix it up with its neighbours")
         kinds[kind] = None
     if not kinds:
         raise UnsupportedType(f"{type_name(hint)} has no values")
-    schema: dict[str, Any] = {"enum": list(members)}
+    schema: dict[str, Any] = {"enum": [value for value, _ in members]}
     if len(kinds) == 1:
         schema = {"type": "integer" if NUMBER in kinds else next(iter(kinds)), **schema}
-    if NUMBER not in kinds and all(value is member for value, member in members.items()):
+    if NUMBER not in kinds and all(value is member for value, member in members):
         return Form(schema, kinds)
     # True equals 1 in Python and not in JSON, so the table has the kind too; 1.0 and 1 are one number in both.
-    table = {(json_kind(value), value): member for value, member in members.items()}
+    table = {(json_kind(value), value): member for value, member in members}
 
     def convert(value: Any) -> Any:
         try:
@@ -236,13 +244,14 @@ def _one_number(members: list[Form]) -> list[Form]:
 def _tagged(objects: list[Form], hint: Any) -> Form:
     """Objects that differ in the literal string of a property that all of them require."""
     for name in objects[0].tags:
-        if not all(name in member.tags for member in objects):
-            continue
-        owner = {tag: member for member in objects for tag in member.tags[name]}
-        if len(owner) == sum(len(member.tags[name]) for member in objects):
-            converts = {tag: member.convert or _same for tag, member in owner.items()}
-            return Form({}, {"object"}, lambda value: converts[value[name]](value))
+        owner = {tag: member for member in objects for tag in member.tags.get(name, ())}
+        if all(name in member.tags for member in objects) and len(owner) == sum(len(member.tags[name]) for member in objects):
+            return _by_tag(name, {tag: member.convert or _same for tag, member in owner.items()})
     raise UnsupportedType(f"{type_name(hint)} is ambiguous: give its classes a common field of different Literal strings")
+
+
+def _by_tag(name: str, converts: Mapping[str, Convert]) -> Form:
+    return Form({}, {"object"}, lambda value: converts[value[name]](value))
 
 
 def _same(value: Any) -> Any:

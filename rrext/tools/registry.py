@@ -68,7 +68,8 @@ def collect_tools(cls: type) -> ToolRegistry:
             elif attribute in found:
                 del found[attribute]
             elif type(value) is classmethod and options_of(value.__func__) is not None:
-                raise ToolDefinitionError(f"{base.__qualname__}.{attribute} is a class method: a tool is a method or a static method")
+                name = f"{base.__qualname__}.{attribute}"
+                raise ToolDefinitionError(f"{name} is a class method: a tool is a method or a static method")
     registry = ToolRegistry()
     for owner, value, options in found.values():
         static = type(value) is staticmethod

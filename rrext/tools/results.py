@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from itertools import chain
 from math import isfinite
 from typing import Any
@@ -131,6 +132,8 @@ def _problems(value: Any) -> Iterator[tuple[str, str]]:
         if place.depth > sys.getrecursionlimit():
             yield place.pointer(), "nested too deeply"
             return
+        if isinstance(place.value, Enum):
+            place.value = place.value.value
         inner = _inside(place.value)
         if inner is None:
             reason = _leaf_problem(place.value)
@@ -184,9 +187,6 @@ def _leaf_problem(value: Any) -> str | None:
         return None
     if isinstance(value, msgspec.Raw):
         return "an object of type Raw"
-    inner = getattr(value, "value", None)
-    if isinstance(inner, float) and not isfinite(inner):
-        return "an enum of NaN or Infinity"
     try:
         text = _encode(value)
     except Exception:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from rrext.tools.forms import Form, json_kind
 from rrext.tools.results import NotJson, plain_json
 from rrext.tools.signature import NO_DEFAULT

@@ -11,7 +11,7 @@ import msgspec
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolDefinitionError
 
-__all__ = ["NO_DEFAULT", "Parameter", "Signature", "annotations_of", "read_signature", "strip_annotated"]
+__all__ = ["NO_DEFAULT", "Parameter", "Signature", "class_hint", "is_context", "read_signature", "strip_annotated"]
 
 NO_DEFAULT: Any = msgspec.NODEFAULT
 """The default of a parameter that has none."""
@@ -60,7 +60,8 @@ def read_signature(function: Callable[..., Any], owner: type | None, *, bound: b
         hint = Any if parameter.annotation is parameter.empty else scope.evaluate(parameter.name, parameter.annotation)
         if is_context(hint):
             if context is not None:
-                raise ToolDefinitionError(f"{function.__qualname__} asks for its context twice: {context.name}, {parameter.name}")
+                twice = f"{context.name} and {parameter.name}"
+                raise ToolDefinitionError(f"{function.__qualname__} asks for its context twice: {twice}")
             context = parameter
         else:
             default = NO_DEFAULT if parameter.default is parameter.empty else parameter.default
@@ -96,14 +97,15 @@ def _is_union(hint: Any) -> bool:
     return get_origin(hint) in (Union, UnionType)
 
 
-def annotations_of(cls: type) -> dict[str, Any]:
-    """The evaluated annotations of a class and its bases, `Annotated` kept, in the order of their definition."""
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        scope = _Scope(base, base)
-        for name, hint in vars(base).get("__annotations__", {}).items():
-            found[name] = scope.evaluate(name, hint)
-    return found
+def class_hint(cls: type, name: str) -> Any:
+    """The evaluated annotation of a class's field, inherited ones too, `Annotated` kept; `Any` where there is none."""
+    from inspect import get_annotations
+
+    for base in cls.__mro__:
+        found = get_annotations(base)
+        if name in found:
+            return _Scope(base, base).evaluate(name, found[name])
+    return Any
 
 
 class _Scope:
@@ -131,19 +133,20 @@ class _Scope:
                 hints = get_type_hints(holder, globalns=self._globals, localns=self._local or None, include_extras=True)
                 return hints[name]
             except NameError as error:
+                missing = error.name or ""
                 # Names that only a type checker imports are not there at run time. The ones of rrext are known
                 # all the same, and so are classes nested in the owner. They come last: a module's own name wins.
-                found = next(self._elsewhere(error.name), None)
-                if found is None or error.name in self._local:
+                found = next(self._elsewhere(missing), None)
+                if found is None or missing in self._local:
                     raise ToolDefinitionError(
-                        f'The annotation of "{name}" of {self._what} names "{error.name}", which is not defined there',
+                        f'The annotation of "{name}" of {self._what} names "{missing}", which is not defined there',
                         hint="Import it at run time, not under TYPE_CHECKING, and outside of functions.",
                     ) from None
-                self._local[error.name] = found
+                self._local[missing] = found
             except (TypeError, SyntaxError, AttributeError) as error:
                 raise ToolDefinitionError(f'The annotation of "{name}" of {self._what} is no type: {error}') from None
 
-    def _elsewhere(self, name: str | None) -> Iterator[Any]:
+    def _elsewhere(self, name: str) -> Iterator[Any]:
         if name == "ToolContext":
             yield ToolContext
         if name == "rrext":

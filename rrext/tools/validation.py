@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from rrext.errors import near_matches
@@ -45,12 +45,9 @@ class SchemaValidator:
 
     def problems(self, value: Any, limit: int) -> list[Problem]:
         """What is wrong with a value that does not fit, at most `limit` problems."""
-        found: list[Problem] = []
-        for error in self._compiled(content=True).iter_errors(value):
-            found += islice(self._explained(error), limit - len(found))
-            if len(found) >= limit:
-                break
-        return found
+        validator = self._compiled(content=True)
+        errors = validator.iter_errors(value) if limit > 1 else _first_error(validator, value)
+        return list(islice(chain.from_iterable(map(self._explained, errors)), limit))
 
     def _first_fits(self, value: Any) -> bool:
         self.compile()
@@ -60,14 +57,14 @@ class SchemaValidator:
         import jsonschema_rs
 
         words = set(_keywords(self._schema))
-        formats = keywords = None
-        if "format" in words:
-            from rrext.tools.formats import FORMATS as formats
-        if content and "contentEncoding" in words:
-            keywords = {"contentEncoding": _Content}
         try:
             return jsonschema_rs.validator_for(
-                dict(self._schema), formats=formats, keywords=keywords, validate_formats=True, offline=True, mask="value"
+                dict(self._schema),
+                formats=_formats() if "format" in words else None,
+                keywords={"contentEncoding": _Content} if content and "contentEncoding" in words else None,
+                validate_formats=True,
+                offline=True,
+                mask="value",
             )
         except (ValueError, TypeError, jsonschema_rs.ReferencingError) as error:
             raise InvalidSchema(str(error).partition("\n")[0]) from None
@@ -92,7 +89,9 @@ class SchemaValidator:
     def _no_branch(self, error: Any) -> Iterable[Problem]:
         """A value that fits no alternative: the problems of the only one that it can have meant, or what is expected."""
         path, branches = list(error.instance_path), error.kind.context
-        meant = [branch for branch in branches if not any(e.kind.name == "type" and list(e.instance_path) == path for e in branch)]
+        meant = [
+            branch for branch in branches if not any(e.kind.name == "type" and list(e.instance_path) == path for e in branch)
+        ]
         if not meant:
             types = dict.fromkeys(name for branch in branches for e in branch if e.kind.name == "type" for name in e.kind.types)
             yield tuple(path), f"expected {_either(list(types))}, got {_kind(error.instance)}"
@@ -117,10 +116,28 @@ class SchemaValidator:
         return place if isinstance(place, Mapping) else {}
 
 
+def _formats() -> dict[str, Callable[..., bool]]:
+    from rrext.tools.formats import FORMATS
+
+    return FORMATS
+
+
+def _first_error(validator: Any, value: Any) -> list[Any]:
+    """The first error alone: of a large value, all of them would be too many to make."""
+    import jsonschema_rs
+
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return [error]
+    return []
+
+
 class _Content:
     """The keyword `contentEncoding`, which JSON Schema leaves as a note and we assert."""
 
-    def __init__(self, parent: Any, value: Any, path: Any) -> None:
+    def __init__(self, parent_schema: dict[str, Any], value: Any, schema_path: list[str | int]) -> None:
+        del parent_schema, schema_path  # jsonschema_rs gives them to every keyword
         self._base64 = value == "base64"
 
     def validate(self, instance: Any) -> None:

@@ -1,0 +1,162 @@
+"""What there is to know about a tool's function, found out when it is first asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rrext.tools.decorator import ToolDefinitionError, ToolOptions, kind_of
+from rrext.tools.results import NotJson, encode_json
+
+if TYPE_CHECKING:
+    from rrext.tools.arguments import InputPlan
+    from rrext.tools.context import ToolContext
+    from rrext.tools.docstrings import Docstring
+    from rrext.tools.signature import Signature
+    from rrext.tools.validation import SchemaValidator
+
+__all__ = ["FunctionFacts"]
+
+_KEPT_SCHEMAS = 64
+"""Schemas that callables of one tool gave, and that are kept compiled; pipelines have few configs of one node."""
+
+
+class FunctionFacts:
+    """What there is to know about one function, found out when it is first asked for. Shared by copies of a tool."""
+
+    __slots__ = (
+        "_bound", "_chunks", "_docstring", "_function", "_inputs", "_lock", "_options", "_outputs", "_owner",
+        "_predicate", "_signature", "input",
+    )  # fmt: skip
+
+    def __init__(self, function: Callable[..., Any], options: ToolOptions, owner: type | None, bound: bool) -> None:
+        self._function = function
+        self._options = options
+        self._owner = owner
+        self._bound = bound
+        self._lock = threading.RLock()
+        self._signature: Signature | None = None
+        self._docstring: Docstring | None = None
+        self._predicate: Callable[[Any, ToolContext], bool] | None = None
+        self._chunks: bool | None = None
+        self._inputs: dict[bytes, InputPlan] = {}
+        self._outputs: dict[bytes, SchemaValidator] = {}
+        self.input: InputPlan | None = None
+        """The plan of the input, once it is made and if it never changes."""
+
+    @property
+    def signature(self) -> Signature:
+        if self._signature is None:
+            from rrext.tools.signature import read_signature
+
+            with self._lock:
+                self._signature = read_signature(self._function, self._owner, bound=self._bound)
+        return self._signature
+
+    @property
+    def docstring(self) -> Docstring:
+        if self._docstring is None:
+            from rrext.tools.docstrings import parse_docstring
+
+            self._docstring = parse_docstring(self._doc())
+        return self._docstring
+
+    def _doc(self) -> str | None:
+        """The docstring; an override without one has that of the method that it overrides."""
+        if self._function.__doc__ is not None or self._owner is None:
+            return self._function.__doc__
+        bases = (vars(base).get(self._function.__name__) for base in self._owner.__mro__)
+        return next((doc for doc in (getattr(method, "__doc__", None) for method in bases) if doc), None)
+
+    def input_plan(self, schema: Mapping[str, Any] | None) -> InputPlan:
+        """The plan for a schema that the author gave, or for the one of the signature."""
+        from rrext.tools.arguments import derived_input, given_input
+        from rrext.tools.forms import UnsupportedType
+        from rrext.tools.validation import InvalidSchema
+
+        with self._lock:
+            try:
+                if schema is None:
+                    if self.input is None:
+                        self.input = derived_input(self.signature, self.docstring.parameters)
+                    return self.input
+                plan = _kept(self._inputs, schema, lambda: given_input(self.signature, schema))
+                if not callable(self._options.input_schema):
+                    self.input = plan
+                return plan
+            except (UnsupportedType, InvalidSchema) as error:
+                raise self._unusable(error) from None
+
+    def compiled(self, plan: InputPlan) -> InputPlan:
+        """The plan, ready to check inputs."""
+        from rrext.tools.validation import InvalidSchema
+
+        with self._lock:
+            try:
+                plan.compile()
+            except InvalidSchema as error:
+                raise self._unusable(error) from None
+        return plan
+
+    def output(self, schema: Mapping[str, Any] | None) -> SchemaValidator:
+        """The validator of a result."""
+        from rrext.tools.validation import InvalidSchema, SchemaValidator
+
+        def compiled() -> SchemaValidator:
+            validator = SchemaValidator(schema or {})
+            validator.compile()
+            return validator
+
+        with self._lock:
+            try:
+                return _kept(self._outputs, schema or {}, compiled)
+            except InvalidSchema as error:
+                raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> ToolDefinitionError:
+        function = self._function
+        return ToolDefinitionError(f"Tool {self._options.name} ({function.__module__}.{function.__qualname__}): {error}")
+
+    @property
+    def predicate(self) -> Callable[[Any, ToolContext], bool]:
+        """`available` as a function of node and context."""
+        if self._predicate is None:
+            self._predicate = _predicate(self._options.available)
+        return self._predicate
+
+    @property
+    def chunks_described(self) -> bool:
+        if self._chunks is None:
+            from rrext.tools.generators import returns_value
+
+            kind = kind_of(self._function)
+            self._chunks = kind == "async_generator" or (kind == "generator" and not returns_value(self._function))
+        return self._chunks
+
+
+def _kept(known: dict[bytes, Any], schema: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """What was made for an equal schema, or a new one; the oldest goes when there are too many."""
+    from rrext.tools.validation import InvalidSchema
+
+    try:
+        key = encode_json(schema)
+    except NotJson as error:
+        raise InvalidSchema(f"the schema is no JSON: {error}") from None
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _KEPT_SCHEMAS:
+            del known[next(iter(known))]
+        found = known[key] = make()
+    return found
+
+
+def _predicate(available: Any) -> Callable[[Any, ToolContext], bool]:
+    """A predicate takes the context, or the node and the context."""
+    import inspect
+
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in inspect.signature(available).parameters.values() if p.kind in kinds and p.default is p.empty]
+    if len(places) == 2:
+        return lambda node, ctx: bool(available(node, ctx))
+    return lambda _, ctx: bool(available(ctx))
