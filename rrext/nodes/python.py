@@ -1,0 +1,111 @@
+"""`tool_python`: runs the programs of agents and other callers, who could write anything, and lets nothing out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import msgspec
+
+from rrext.engine.node import Node
+from rrext.errors import Cancelled, InvalidArguments
+from rrext.nodes.sandbox.protocol import MIB, PythonSandbox, SandboxLimits
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+__all__ = ["PythonNode"]
+
+SHORTEST, LONGEST = 1.0, 1200.0
+"""RocketRide's bounds of `timeout`, in seconds."""
+LEAST_MEMORY, MOST_MEMORY = 64, 64 * 1024
+"""MiB: below, the interpreter does not start; above, it is a slip of the keyboard."""
+DEFAULTS = SandboxLimits()
+
+OUTPUT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "stdout": {"type": "string"},
+        "stderr": {"type": "string", "description": "The traceback too, if the program failed."},
+        "exit_code": {"type": "integer", "description": "0 fine, 1 exception, −1 timeout, else the program's own."},
+        "timed_out": {"type": "boolean"},
+        "result": {"description": "The program's variable `result`; absent if unset or None."},
+    },
+    "required": ["stdout", "stderr", "exit_code", "timed_out"],
+    "additionalProperties": False,
+}
+
+
+class PythonNode(Node):
+    """Runs Python programs in a sandbox: the whole standard library, but no file, network or process of this machine.
+
+    Each program has a fresh interpreter, bounded in time, memory, threads and output. Where the machine cannot
+    isolate it, the tool is unavailable; a program never runs unprotected.
+    """
+
+    provider = "tool_python"
+    title = "Python"
+    class_types = ("tool",)
+    shared: PythonSandbox
+
+    class Config:
+        timeout: Annotated[float, "Seconds until a program is killed; taken as 1 to 1200."] = DEFAULTS.timeout
+        memory: Annotated[int, "MiB of address space of a program; taken as 64 to 65536."] = DEFAULTS.memory // MIB
+        allowedModules: Annotated[
+            list[Any], "Accepted from RocketRide's files. The standard library is there, and nothing is ever installed."
+        ] = []
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """What keeps this machine from isolating programs."""
+        from rrext.nodes.sandbox.sandlock_engine import missing_piece
+
+        return missing_piece()
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any) -> AsyncIterator[PythonSandbox]:
+        """One sandbox for all objects; it starts at the first program."""
+        from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
+
+        sandbox = SandlockSandbox()
+        try:
+            yield sandbox
+        finally:
+            sandbox.close()
+
+    @tool_function(output_schema=OUTPUT_SCHEMA, annotations={"readOnlyHint": True, "openWorldHint": False})
+    def execute(self, code: Annotated[str, msgspec.Meta(min_length=1)], *, ctx: ToolContext) -> dict[str, Any]:
+        """Run a Python program and answer what it printed, how it ended, and its variable `result`.
+
+        It is a whole program, run as `__main__` with the standard library. There is no network, no file and no
+        input, and nothing is kept for the next call. A program that fails is a successful call: see `exit_code` and
+        `stderr`. To hand a value back, assign it to `result`: numbers, strings, lists and dicts stay what they are,
+        anything else becomes its `repr`.
+
+        Args:
+            code: The program.
+        """
+        if not code.strip():
+            raise InvalidArguments.at("/input/code", "the program is empty")
+        ctx.check()
+        try:
+            run = self.shared.run(code, limits_of(self.config), ctx.on_cancel)
+        except Cancelled:
+            ctx.check()  # knows better why: its deadline may have passed, or the server may end
+            raise
+        answer: dict[str, Any] = {
+            "stdout": run.stdout,
+            "stderr": run.stderr,
+            "exit_code": run.exit_code,
+            "timed_out": run.timed_out,
+        }
+        if run.has_result:
+            answer["result"] = run.result
+        return answer
+
+
+def limits_of(config: Any) -> SandboxLimits:
+    """The bounds that a component's settings ask for, within what is sensible."""
+    memory = min(max(config.memory, LEAST_MEMORY), MOST_MEMORY)
+    return SandboxLimits(timeout=min(max(config.timeout, SHORTEST), LONGEST), memory=memory * MIB)

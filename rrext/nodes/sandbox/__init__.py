@@ -1,0 +1,7 @@
+"""Where programs of strangers run: one protocol, and the engine that serves it.
+
+The walls, outside in. `warden`: a process of its own, without capabilities, in a Landlock domain that can read the
+interpreter and nothing else. `sandlock`: a second domain and a system-call filter for each program, whose supervisor
+dies with the warden and takes the program along. `guest`: before the program starts, a third filter that allows only
+named system calls. `supervisor` looks at the walls from outside before it hands the program over.
+"""

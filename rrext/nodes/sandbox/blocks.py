@@ -1,0 +1,38 @@
+"""Blocks: how server, warden, supervisor and guest talk over a socket. Four bytes of length, then so many bytes."""
+
+from __future__ import annotations
+
+import socket
+
+__all__ = ["block", "receive", "receive_rest"]
+
+_PIECE = 262_144
+
+
+def block(data: bytes) -> bytes:
+    """The data with its length before it."""
+    return len(data).to_bytes(4, "little") + data
+
+
+def receive(link: socket.socket) -> bytes:
+    """The next block. Raises `EOFError` if the other end is gone."""
+    return _exactly(link, int.from_bytes(_exactly(link, 4), "little"))
+
+
+def receive_rest(link: socket.socket) -> bytes:
+    """Everything until the other end closes."""
+    pieces: list[bytes] = []
+    while piece := link.recv(_PIECE):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _exactly(link: socket.socket, size: int) -> bytes:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = link.recv_into(view)
+        if not count:
+            raise EOFError("the other end is gone")
+        view = view[count:]
+    return bytes(data)

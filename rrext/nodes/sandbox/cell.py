@@ -1,0 +1,120 @@
+"""A guest that was started: an interpreter behind sandlock's walls, with its three pipes and its channel."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+from typing import Any
+
+import sandlock
+
+from rrext.nodes.sandbox.blocks import block
+from rrext.nodes.sandbox.interpreter import Files, command
+from rrext.nodes.sandbox.privileges import status_of
+from rrext.nodes.sandbox.seccomp import compile_filter
+
+__all__ = ["Cell", "WallMissing"]
+
+# Runs what it is sent: the guest's own code, compiled in the warden so that no guest compiles it again.
+_BOOT = (
+    "import marshal,os\n"
+    "def r(n):\n"
+    " b=b''\n"
+    " while len(b)<n: b+=os.read(0,n-len(b)) or os._exit(125)\n"
+    " return b\n"
+    "n={'__name__':'guest'}\n"
+    "for c in marshal.loads(r(int.from_bytes(r(4),'little'))): exec(c,n)\n"
+    "raise SystemExit(n['main'](n['encode_result']))\n"
+)
+_FILTERS = 2  # sandlock's and the guest's own
+_NICE = 5  # when cores are scarce, the server comes first
+
+
+class WallMissing(Exception):
+    """A protection that should be in place is not; nothing of the program has run."""
+
+
+class Cell:
+    """Starts a guest in this process, whose descriptors 0, 1 and 2 it takes over. One for each process."""
+
+    __slots__ = ("channel", "pid", "pidfd", "process", "stderr", "stdout")
+
+    def __init__(self, files: Files, guest_code: bytes) -> None:
+        self.channel, theirs = socket.socketpair()
+        self.stdout, out_end = os.pipe()
+        self.stderr, err_end = os.pipe()
+        for end, standard in ((theirs.detach(), 0), (out_end, 1), (err_end, 2)):
+            os.dup2(end, standard)
+            os.close(end)
+        self.process: Any = _policy(files).popen(command("-c", _BOOT))
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):  # only the guest holds them now, so that its end is their end
+            os.dup2(nothing, standard)
+        self.pid: int = self.process.pid
+        self.pidfd = os.pidfd_open(self.pid)
+        self.send(guest_code)
+        self.send(compile_filter(self.pid))
+
+    def send(self, data: bytes) -> None:
+        """Give the guest a block. If it is dead, nothing happens: its watcher sees that."""
+        try:
+            self.channel.sendall(block(data))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def bound(self, *, memory: int, open_files: int, cpu: int) -> None:
+        """Set the limits that the kernel keeps: bytes of address space, descriptors, seconds of processor time."""
+        for limit, value in (
+            (resource.RLIMIT_AS, memory),
+            (resource.RLIMIT_NOFILE, open_files),
+            (resource.RLIMIT_CPU, cpu),
+            (resource.RLIMIT_CORE, 0),
+            (resource.RLIMIT_FSIZE, 0),
+            (resource.RLIMIT_MEMLOCK, 0),
+            (resource.RLIMIT_MSGQUEUE, 0),
+        ):
+            resource.prlimit(self.pid, limit, (value, value))
+        os.setpriority(os.PRIO_PROCESS, self.pid, _NICE)
+
+    def check_walls(self) -> None:
+        """Look at the guest from outside, after it says that it is locked in. Raises `WallMissing`."""
+        status = status_of(self.pid)
+        wrong = [name for name in ("CapPrm", "CapEff", "CapInh", "CapAmb") if status[name]]
+        if status["NoNewPrivs"] != 1:
+            wrong.append("NoNewPrivs")
+        if status["Seccomp"] != 2 or status["Seccomp_filters"] < _FILTERS:
+            wrong.append("Seccomp")
+        if wrong:
+            raise WallMissing(", ".join(wrong))
+
+    def thread_count(self) -> int:
+        """Threads of the guest; 0 once it is gone."""
+        try:
+            return os.stat(f"/proc/{self.pid}/task").st_nlink - 2
+        except OSError:
+            return 0
+
+    def kill(self) -> None:
+        """Kill the guest; it has no children. Nothing it does can prevent this."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def wait(self) -> tuple[int, int]:
+        """The guest's exit status, or −1, and the signal that killed it, or 0."""
+        end = self.process.wait()
+        return (-1, end.signal) if end.signal > 0 else (end.exit_code, 0)
+
+
+def _policy(files: Files) -> Any:
+    return sandlock.Sandbox(
+        fs_readable=list(files.roots),
+        fs_writable=list(files.devices),
+        fs_denied=list(files.hidden),
+        clean_env=True,
+        max_processes=1,
+        cwd="/",
+    )

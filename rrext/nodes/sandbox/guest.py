@@ -1,0 +1,182 @@
+"""What runs first in a guest: it locks itself in, then runs the program. Only the standard library exists here.
+
+It is never imported by rrext: the warden compiles it, and a guest receives it over its stdin, which is a socket to
+its supervisor. The talk on that socket: the guest gets this code, then the filter, and says `LOCKED`; the supervisor
+looks at it from outside, and sends the program; at its end the guest sends one JSON object, `{exit_code, result?}`.
+Whatever comes after `LOCKED` is a stranger's word. (Annotations are quoted because `__future__` is a file as well.)
+"""
+
+import marshal
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+LOCKED = b"L"
+NAME = "<code>"
+_RUNNER = "<rrext>"
+_RESERVE = 8 * 1024 * 1024
+"""Address space kept back until the program has ended, so that running out of memory can still be told."""
+
+
+def main(encode_result: "Callable[[object, int], bytes]") -> int:
+    """Serve one program; returns the exit status of the process."""
+    channel = os.dup(0)
+    _end_stdin()
+    _lock_in(receive(channel))
+    os.write(channel, LOCKED)
+    code, result_limit = marshal.loads(receive(channel))
+    reserve = [bytes(_RESERVE)]  # not touched, so not paid for
+    namespace = _fresh_main()
+    exit_code = _run(code, namespace, reserve)
+    reserve.clear()
+    exit_code, report = _report(exit_code, namespace, encode_result, result_limit)
+    try:
+        _send(channel, report)
+        os.close(channel)
+    except OSError:
+        _say("The result was lost: the program closed descriptors that are not its own\n")
+        exit_code = exit_code or 1
+    return exit_code & 0xFF
+
+
+def receive(channel: int) -> bytes:
+    """One block: four bytes of length, then so many bytes."""
+    return _read(channel, int.from_bytes(_read(channel, 4), "little"))
+
+
+def _read(channel: int, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = os.read(channel, size - len(data))
+        if not piece:
+            os._exit(125)  # the supervisor is gone
+        data += piece
+    return bytes(data)
+
+
+def _send(channel: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(channel, view) :]
+
+
+def _end_stdin() -> None:
+    reader, writer = os.pipe()
+    os.close(writer)
+    os.dup2(reader, 0)
+    os.close(reader)
+
+
+def _lock_in(filters: bytes) -> None:
+    # `ctypes` is this and five files more, and each file that a guest opens costs a trip to its supervisor: 4 ms.
+    import _ctypes
+
+    def simple(code: str) -> type:
+        return type(code, (_ctypes._SimpleCData,), {"_type_": code})
+
+    class Program(_ctypes.Structure):
+        _fields_ = (("length", simple("H")), ("filters", simple("z")))
+
+    word = simple("L")
+    set_seccomp, mode_filter = 22, 2
+    prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # pyright: ignore[reportArgumentType]
+    program = _ctypes.byref(Program(len(filters) // 8, filters))
+    if _ctypes.call_function(prctl, (set_seccomp, word(mode_filter), program, word(0), word(0))):
+        _say("The filter for system calls was refused\n")
+        os._exit(125)
+
+
+def _fresh_main() -> dict[str, object]:
+    import _sitebuiltins
+    import builtins
+
+    module = type(sys)("__main__")
+    sys.modules["__main__"] = module
+    sys.argv = [NAME]
+    sys.orig_argv = [NAME]
+    for name in ("exit", "quit"):  # what `site` adds, and programs use
+        setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
+    namespace = vars(module)
+    namespace["__builtins__"] = builtins
+    return namespace
+
+
+def _run(code: str, namespace: dict[str, object], reserve: list[bytes]) -> int:
+    try:
+        exec(compile(code, NAME, "exec", dont_inherit=True), namespace)
+    except SystemExit as end:
+        return _exit_code(end.code)
+    except BaseException as error:
+        reserve.clear()
+        try:
+            _show(error, code)
+        except BaseException:
+            _say(f"{type(error).__name__}: {_line_of(error)}\n")
+        return 1
+    return 0
+
+
+def _exit_code(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int) and -(2**31) <= code < 2**31:
+        return int(code)
+    try:
+        sys.stderr.write(f"{code}\n")
+    except BaseException:
+        _say("The exit message could not be printed\n")
+    return 1
+
+
+def _show(error: BaseException, code: str) -> None:
+    trace = _without_runner(error.__traceback__)
+    if sys.excepthook is not sys.__excepthook__:
+        sys.excepthook(type(error), error, trace)
+        return
+    import linecache
+    import traceback
+
+    linecache.cache[NAME] = (len(code), None, code.splitlines(True), NAME)
+    traceback.print_exception(type(error), error, trace)
+
+
+def _without_runner(trace: "TracebackType | None") -> "TracebackType | None":
+    while trace is not None and trace.tb_frame.f_code.co_filename == _RUNNER:
+        trace = trace.tb_next
+    return trace
+
+
+def _line_of(error: BaseException) -> str:
+    """The last line of the program on the way to the error; needs no memory to speak of."""
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == NAME:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f'File "{NAME}", line {line}'
+
+
+def _report(
+    exit_code: int, namespace: dict[str, object], encode_result: "Callable[[object, int], bytes]", limit: int
+) -> tuple[int, bytes]:
+    result = namespace.get("result")
+    tail = b"}"
+    if result is not None:
+        try:
+            tail = b', "result": ' + encode_result(result, limit) + b"}"
+        except BaseException as error:
+            reason = f"it takes more than {limit} bytes" if type(error).__name__ == "ResultTooBig" else type(error).__name__
+            _say(f"The variable `result` could not be returned: {reason}\n")
+            exit_code = exit_code or 1
+    return exit_code, b'{"exit_code": %d' % exit_code + tail
+
+
+def _say(text: str) -> None:
+    try:
+        os.write(2, text.encode("utf-8", "replace"))
+    except OSError:
+        pass  # the program closed its stderr: there is nowhere left to say it

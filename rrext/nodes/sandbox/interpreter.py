@@ -1,0 +1,49 @@
+"""The files of the interpreter that guests run in: this one's, without what was installed into it."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+
+__all__ = ["Files", "command", "executable"]
+
+# Where systems keep shared libraries, which extension modules of the standard library are linked to.
+_LIBRARIES = (
+    "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/etc/ld.so.cache",
+)  # fmt: skip
+_TIME_ZONES = ("/usr/share/zoneinfo",)
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+class Files:
+    """Paths for a guest: `execute` and `read` with all below, `names` for listing alone, `devices` to read and write.
+
+    `roots` covers the same in few paths, which is faster to set up, and `hidden` is what it covers too much.
+    """
+
+    __slots__ = ("devices", "execute", "hidden", "names", "read", "roots")
+
+    def __init__(self) -> None:
+        library = os.path.dirname(os.path.realpath(os.__file__))
+        entries = sorted(os.listdir(library))
+        self.execute = (executable(), os.path.realpath("/lib64/ld-linux-x86-64.so.2"))
+        around = (
+            *glob.glob(os.path.join(os.path.dirname(library), "libpython*")),
+            *filter(os.path.exists, (*_LIBRARIES, *_TIME_ZONES, "/dev/urandom")),
+        )
+        self.read = (*(os.path.join(library, name) for name in entries if name not in _INSTALLED), *around)
+        self.names = (library,)
+        self.devices = ("/dev/null",)
+        self.roots = (*self.execute, library, *around)
+        self.hidden = tuple(os.path.join(library, name) for name in entries if name in _INSTALLED)
+
+
+def executable() -> str:
+    """The interpreter itself, not a virtual environment's link to it."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def command(*arguments: str) -> list[str]:
+    """A command line for that interpreter: isolated, without `site`, nothing buffered, UTF-8, no bytecode written."""
+    return [executable(), "-I", "-S", "-B", "-u", "-X", "utf8", *arguments]

@@ -1,0 +1,82 @@
+"""From what a supervisor answers to what the caller reads. Pure; the guest's part of it is a stranger's word."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import msgspec
+
+from rrext.errors import Cancelled, Unavailable
+from rrext.nodes.sandbox.capture import cut_middle
+from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
+
+__all__ = ["Answer", "outcome"]
+
+_KILLED = 128
+_LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A supervisor's answer: why the guest ended, its exit status (−1: a signal ended it), the signal or 0."""
+
+    why: str
+    exit_code: int
+    signal: int
+    stdout: str
+    stderr: str
+
+
+class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    exit_code: int
+    result: Any = msgspec.UNSET
+
+
+def outcome(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
+    """How the program ended. Raises `Cancelled`, and `Unavailable` if the walls did not stand."""
+    if answer.why == "cancelled":
+        raise Cancelled()
+    if answer.why.startswith("walls"):
+        detail = answer.why.partition(": ")[2] or "the guest did not start"
+        said = answer.stderr.strip()[-300:]
+        raise Unavailable(f"This machine could not isolate the program, so it did not run: {detail}{said and f' ({said})'}")
+    if answer.why == "timeout":
+        note = f"Killed: the time limit of {limits.timeout:g} s was reached"
+        return _run(answer, limits, -1, note, timed_out=True)
+    if answer.why == "threads":
+        return _run(answer, limits, _KILLED + signal.SIGKILL, f"Killed: it had more than {limits.threads} threads")
+    if answer.signal:
+        return _run(answer, limits, _KILLED + answer.signal, _signal_note(answer.signal))
+    return _ended(answer, report, limits)
+
+
+def _ended(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
+    if not report:  # `os._exit`: the program's own choice
+        return _run(answer, limits, answer.exit_code)
+    try:
+        told = msgspec.json.decode(report, type=_Report)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        note = "The variable `result` could not be read: what arrived is not what the sandbox sends"
+        return _run(answer, limits, answer.exit_code or 1, note)
+    # The status tells what happened after the report, in threads and at exit; in a report the code may be wider.
+    exit_code = told.exit_code if told.exit_code & 0xFF == answer.exit_code else answer.exit_code
+    if told.result is msgspec.UNSET or told.result is None:
+        return _run(answer, limits, exit_code)
+    return msgspec.structs.replace(_run(answer, limits, exit_code), result=told.result, has_result=True)
+
+
+def _run(answer: Answer, limits: SandboxLimits, exit_code: int, note: str = "", *, timed_out: bool = False) -> PythonRun:
+    stderr = answer.stderr.replace(_LIBRARY, "<python>")  # where the host keeps its interpreter is nobody's business
+    if note:
+        gap = "\n" if stderr and not stderr.endswith("\n") else ""
+        stderr = cut_middle(f"{stderr}{gap}{note}\n", limits.output)
+    return PythonRun(stdout=answer.stdout, stderr=stderr, exit_code=exit_code, timed_out=timed_out)
+
+
+def _signal_note(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"Killed by {name}" + (", by the system: perhaps its memory ran out" if number == signal.SIGKILL else "")

@@ -1,0 +1,224 @@
+"""The engine on `sandlock`: asks its warden for each program, and says why where there can be none."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
+from rrext.nodes.sandbox.blocks import block, receive, receive_rest
+from rrext.nodes.sandbox.interpreter import command
+from rrext.nodes.sandbox.outcome import Answer, outcome
+from rrext.nodes.sandbox.probe import probe, verdict
+from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
+
+__all__ = ["INSTALL", "SandlockSandbox", "missing_piece"]
+
+INSTALL = 'pip install "rrext[python]"'
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_WARDEN = os.path.join(_HERE, "warden.py")
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
+_BOOT = "import sys; sys.path.extend(sys.argv[2:]); from rrext.nodes.sandbox.warden import main; main()"
+_START = 30.0
+"""Seconds for the warden to be ready; it takes a tenth of one."""
+_OVERTIME = 60.0
+"""Seconds after which a supervisor that should have answered is given up."""
+_FAREWELL = 2.0
+"""Seconds for the warden to end by itself."""
+
+
+def missing_piece() -> str | None:
+    """What this machine lacks, as far as can be told without trying; None if nothing.
+
+    Imports `ctypes` to ask the kernel: call it from a worker thread.
+    """
+    if sys.platform != "linux":
+        return "tool_python isolates programs with Linux's Landlock: it needs Linux 6.12 or newer"
+    system = os.uname()
+    if system.machine != "x86_64":
+        return f"tool_python isolates programs on x86-64 alone, and this machine is {system.machine}"
+    if _package_folder() is None:
+        return f'tool_python needs the package "sandlock": {INSTALL}'
+    return _missing_in_kernel(system.release)
+
+
+def _missing_in_kernel(release: str) -> str | None:
+    from rrext.nodes.sandbox.landlock import NEEDED_ABI, abi
+
+    offered = abi()
+    if offered >= NEEDED_ABI:
+        return None
+    have = f"only Landlock ABI {offered}" if offered else "no Landlock, or it is switched off (see the boot parameter lsm=)"
+    return f"tool_python needs Linux 6.12 or newer with Landlock ABI {NEEDED_ABI}, and this kernel, {release}, has {have}"
+
+
+def _package_folder() -> str | None:
+    from importlib.util import find_spec
+
+    spec = find_spec("sandlock")
+    if spec is None or spec.origin is None:
+        return None
+    return os.path.dirname(os.path.dirname(os.path.abspath(spec.origin)))
+
+
+class SandlockSandbox:
+    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tries its walls."""
+
+    __slots__ = ("_checked", "_closed", "_control", "_lock", "_missing", "_warden")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._warden: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._missing: str | None = None
+        self._checked = False
+        self._closed = False
+
+    def run(
+        self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None = None
+    ) -> PythonRun:
+        """See `PythonSandbox.run`."""
+        self._check()
+        return self._call(code, limits, on_cancel)
+
+    def close(self) -> None:
+        """End the warden, and with it all that it started."""
+        with self._lock:
+            self._closed = True
+            self._end_warden()
+
+    def _check(self) -> None:
+        """Try the walls, once. Raises `Unavailable`."""
+        if not self._checked:
+            with self._lock:
+                if not self._checked:
+                    self._missing = missing_piece() or self._try_walls()
+                    self._checked = True
+        if self._missing is not None:
+            raise Unavailable(self._missing)
+
+    def _try_walls(self) -> str | None:
+        try:
+            wrong = verdict(self._call(probe(_WARDEN), SandboxLimits(), None, locked=True))
+        except Unavailable as error:
+            return error.message
+        return f"This machine does not isolate programs: {wrong}" if wrong else None
+
+    def _call(
+        self,
+        code: str,
+        limits: SandboxLimits,
+        on_cancel: Callable[[Callable[[], object]], None] | None,
+        *,
+        locked: bool = False,
+    ) -> PythonRun:
+        ours, theirs = socket.socketpair()
+        cancelled = False
+
+        def cancel() -> None:
+            nonlocal cancelled
+            cancelled = True
+            _hang_up(ours)
+
+        with ours:
+            with theirs:
+                if locked:
+                    self._hand_over(theirs)
+                else:
+                    with self._lock:
+                        self._hand_over(theirs)
+            ours.settimeout(limits.timeout + _OVERTIME)
+            try:
+                ours.sendall(block(msgspec.json.encode({"code": code, **msgspec.structs.asdict(limits)})))
+                if on_cancel is not None:
+                    on_cancel(cancel)
+                answer, report = receive(ours), receive_rest(ours)
+            except (EOFError, ConnectionError) as error:
+                raise self._lost(cancelled) from error
+            except TimeoutError as error:
+                raise ToolError("The sandbox did not answer in time; the program was given up") from error
+        return outcome(msgspec.json.decode(answer, type=Answer), report, limits)
+
+    def _lost(self, cancelled: bool) -> Exception:
+        if cancelled:
+            return Cancelled()
+        if self._closed:
+            return ShuttingDown("The sandbox was closed; the program was killed")
+        return ToolError("The sandbox ended before the program did; the program was killed")
+
+    def _hand_over(self, link: socket.socket) -> None:
+        """Give the warden a call's socket; start it if there is none, or if it died."""
+        if self._closed:
+            raise ShuttingDown("The sandbox is closed")
+        for _ in range(2):
+            control = self._control or self._start_warden()
+            try:
+                socket.send_fds(control, [b"C"], [link.fileno()])
+                return
+            except (BrokenPipeError, ConnectionResetError):
+                self._end_warden()
+        raise ToolError("The sandbox's warden does not stay alive")
+
+    def _start_warden(self) -> socket.socket:
+        folder = _package_folder()
+        if folder is None:
+            raise Unavailable(f'tool_python needs the package "sandlock": {INSTALL}')
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._warden = subprocess.Popen(
+                command("-c", _BOOT, str(theirs.fileno()), _ROOT, folder),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # a terminal's Ctrl-C is the server's to handle
+            )
+        self._control = ours
+        missing = _greeting(ours)
+        if missing is not None:
+            self._end_warden()
+            raise Unavailable(f"This machine cannot isolate programs: {missing}")
+        return ours
+
+    def _end_warden(self) -> None:
+        control, self._control = self._control, None
+        warden, self._warden = self._warden, None
+        if control is not None:
+            control.close()
+        if warden is not None:
+            try:
+                warden.wait(_FAREWELL)
+            except subprocess.TimeoutExpired:
+                warden.kill()
+                warden.wait()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "idle" if self._warden is None else f"warden {self._warden.pid}"
+        return f"<SandlockSandbox {state}>"
+
+
+def _greeting(control: socket.socket) -> str | None:
+    """The warden's first word: what is missing, or None."""
+    control.settimeout(_START)
+    try:
+        word = control.recv(65_536)
+    except TimeoutError:
+        return "the warden did not start in time"
+    control.settimeout(None)
+    return msgspec.json.decode(word)["missing"] if word else "the warden did not start"
+
+
+def _hang_up(link: socket.socket) -> None:
+    """Tell the supervisor that nobody waits; it kills the guest and ends, which ends the wait for its answer."""
+    try:
+        link.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # the call has ended

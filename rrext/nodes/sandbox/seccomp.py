@@ -1,0 +1,110 @@
+"""The system calls that a guest may make, as a filter program of the kernel. Pure: numbers in, bytes out.
+
+An allow-list, because no list of forbidden calls is ever complete: Landlock knows nothing of `chmod`, `utime` or
+`prlimit` on another process, and each kernel brings new calls. What the interpreter, its standard library and
+threads need is here; a call that is not is refused with EPERM, one younger than this list with ENOSYS, so that the C
+library falls back. x86-64 only: the numbers are another machine's own.
+"""
+
+from __future__ import annotations
+
+import struct
+
+__all__ = ["ALLOWED", "compile_filter"]
+
+# Calls that may be made with any argument. Paths are Landlock's to judge.
+ALLOWED = {
+    "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8, "mmap": 9,
+    "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,
+    "pread64": 17, "pwrite64": 18, "readv": 19, "writev": 20, "access": 21, "pipe": 22, "select": 23,
+    "sched_yield": 24, "mremap": 25, "madvise": 28, "dup": 32, "dup2": 33, "pause": 34, "nanosleep": 35,
+    "getitimer": 36, "alarm": 37, "setitimer": 38, "getpid": 39, "recvfrom": 45, "shutdown": 48, "getsockname": 51,
+    "getpeername": 52, "getsockopt": 55, "exit": 60, "wait4": 61, "uname": 63, "getdents": 78, "getcwd": 79,
+    "readlink": 89, "gettimeofday": 96, "getrlimit": 97, "getrusage": 98, "sysinfo": 99, "times": 100, "getuid": 102,
+    "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110, "getpgrp": 111, "getgroups": 115,
+    "getresuid": 118, "getresgid": 120, "rt_sigpending": 127, "rt_sigtimedwait": 128, "rt_sigsuspend": 130,
+    "sigaltstack": 131, "gettid": 186, "time": 201, "futex": 202, "epoll_create": 213, "getdents64": 217,
+    "restart_syscall": 219, "clock_gettime": 228, "clock_getres": 229, "clock_nanosleep": 230, "exit_group": 231,
+    "epoll_wait": 232, "epoll_ctl": 233, "waitid": 247, "openat": 257, "newfstatat": 262, "readlinkat": 267,
+    "faccessat": 269, "pselect6": 270, "ppoll": 271, "set_robust_list": 273, "epoll_pwait": 281, "eventfd": 284,
+    "eventfd2": 290, "epoll_create1": 291, "dup3": 292, "pipe2": 293, "preadv": 295, "pwritev": 296, "getcpu": 309,
+    "getrandom": 318, "membarrier": 324, "statx": 332, "rseq": 334, "close_range": 436, "faccessat2": 439,
+    "epoll_pwait2": 441,
+}  # fmt: skip
+
+_IOCTL, _SENDTO, _SOCKETPAIR, _CLONE, _KILL, _FCNTL, _PRCTL, _TKILL, _SCHED_GETAFFINITY, _TGKILL, _PRLIMIT64 = (
+    16, 44, 53, 56, 62, 72, 157, 200, 204, 234, 302,
+)  # fmt: skip
+_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS TIOCGWINSZ FIONREAD FIONBIO FIONCLEX FIOCLEX
+_FCNTLS = (0, 1, 2, 3, 4, 1030, 1032)  # F_DUPFD F_GETFD F_SETFD F_GETFL F_SETFL F_DUPFD_CLOEXEC F_GETPIPE_SZ
+_PRCTLS = (15, 16, 0x53564D41)  # PR_SET_NAME PR_GET_NAME PR_SET_VMA
+_THREAD = 0x10900  # CLONE_THREAD | CLONE_SIGHAND | CLONE_VM: a thread of this process, never a process
+_NAMESPACES = 0x7E020080  # all CLONE_NEW…
+
+_X86_64 = 0xC000003E
+_X32_BIT = 0x40000000
+_FIRST_UNKNOWN = 424  # numbers from here on are common to all machines, and newer than the oldest kernel served
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_KILL_PROCESS, _ERRNO, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+_EPERM, _ENOSYS = 1, 38
+
+Step = tuple[int, int, int, int]
+
+
+def compile_filter(pid: int) -> bytes:
+    """The filter for the process `pid`, as an array of `struct sock_filter`."""
+    steps: list[Step] = [
+        (_LOAD, 0, 0, 4),
+        (_EQUAL, 1, 0, _X86_64),
+        _give(_KILL_PROCESS),
+        (_LOAD, 0, 0, 0),
+        (_AT_LEAST, 0, 1, _X32_BIT),
+        _give(_KILL_PROCESS),
+    ]
+    for number in ALLOWED.values():
+        steps += [(_EQUAL, 0, 1, number), _give(_ALLOW)]
+    for number, rules in _conditional(pid):
+        steps += [(_EQUAL, 0, len(rules), number), *rules]
+    steps += [(_AT_LEAST, 0, 1, _FIRST_UNKNOWN), _give(_ERRNO | _ENOSYS), _give(_ERRNO | _EPERM)]
+    return b"".join(struct.pack("<HBBI", *step) for step in steps)
+
+
+def _conditional(pid: int) -> list[tuple[int, list[Step]]]:
+    """Calls that depend on their arguments. Only a process's own threads are signalled, limits are read, not set."""
+    return [
+        (_IOCTL, _one_of(1, _IOCTLS)),
+        (_SENDTO, _zero(4)),  # no address: only to the other end of a socket pair
+        (_SOCKETPAIR, _one_of(0, (1,))),  # AF_UNIX
+        (_CLONE, [_word(0), (_ANY_BIT, 3, 0, _NAMESPACES), (_AND, 0, 0, _THREAD), (_EQUAL, 0, 1, _THREAD), *_verdict()]),
+        (_KILL, _one_of(0, (pid,))),
+        (_FCNTL, _one_of(1, _FCNTLS)),
+        (_PRCTL, _one_of(0, _PRCTLS)),
+        (_TKILL, _one_of(0, (pid,))),  # the main thread's id
+        (_SCHED_GETAFFINITY, _one_of(0, (0, pid))),
+        (_TGKILL, _one_of(0, (pid,))),
+        (_PRLIMIT64, [_word(0), (_EQUAL, 0, 5, 0), *_zero(2)]),
+    ]
+
+
+def _one_of(argument: int, values: tuple[int, ...]) -> list[Step]:
+    """Allow if the argument, an `int` of the call, is one of the values."""
+    tests = [(_EQUAL, len(values) - 1 - index, 0, value) for index, value in enumerate(values)]
+    return [_word(argument), *tests[:-1], (_EQUAL, 0, 1, values[-1]), *_verdict()]
+
+
+def _zero(argument: int) -> list[Step]:
+    """Allow if the argument, a pointer, is null."""
+    return [_word(argument), (_EQUAL, 0, 3, 0), _word(argument, high=True), (_EQUAL, 0, 1, 0), *_verdict()]
+
+
+def _verdict() -> list[Step]:
+    return [_give(_ALLOW), _give(_ERRNO | _EPERM)]
+
+
+def _give(verdict: int) -> Step:
+    return (_RETURN, 0, 0, verdict)
+
+
+def _word(argument: int, *, high: bool = False) -> Step:
+    return (_LOAD, 0, 0, 16 + 8 * argument + (4 if high else 0))

@@ -1,0 +1,138 @@
+"""One program from start to end, in a process of its own: it starts the guest, checks its walls, watches, reports.
+
+The warden forks a supervisor for each call. Over `host`, a socket to the server, it gets one block of JSON, `{code,
+timeout, memory, threads, open_files, output, result}`, and answers with one, `{why, exit_code, signal, stdout,
+stderr}`, followed by the guest's own report, which nobody has looked into. If the server closes its end, or dies, the
+guest is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import os
+import select
+import socket
+import time
+from typing import Any
+
+from rrext.nodes.sandbox.blocks import block, receive
+from rrext.nodes.sandbox.capture import Capture
+from rrext.nodes.sandbox.cell import Cell, WallMissing
+from rrext.nodes.sandbox.guest import LOCKED
+from rrext.nodes.sandbox.interpreter import Files
+
+__all__ = ["Supervisor"]
+
+_START = 30.0
+"""Seconds for the interpreter to start; a loaded machine needs a few."""
+_GLANCE = 0.05
+"""Seconds between two looks at the number of threads."""
+_PIECE = 65_536
+_ENVELOPE = 64
+"""Bytes of a report beside the result itself."""
+
+
+class Supervisor:
+    """Runs one program. Everything it reads from the guest is bounded, and passed on without being understood."""
+
+    __slots__ = ("_cell", "_deadline", "_host", "_locked", "_report", "_request", "_streams", "_why")
+
+    def __init__(self, host: socket.socket, files: Files, guest_code: bytes) -> None:
+        self._host = host
+        self._request: dict[str, Any] = json.loads(receive(host))
+        self._cell = Cell(files, guest_code)
+        kept = self._request["output"]
+        self._streams = {self._cell.stdout: Capture(kept), self._cell.stderr: Capture(kept)}
+        self._report = bytearray()
+        self._why = ""
+        self._locked = False
+        self._deadline = time.monotonic() + _START
+
+    def serve(self) -> None:
+        """Run the program to its end and answer the server."""
+        self._watch()
+        exit_code, signal_number = self._cell.wait()
+        answer = {
+            "why": self._why or ("ended" if self._locked else "walls"),
+            "exit_code": exit_code,
+            "signal": signal_number,
+            "stdout": self._streams[self._cell.stdout].text(),
+            "stderr": self._streams[self._cell.stderr].text(),
+        }
+        try:
+            self._host.sendall(block(json.dumps(answer).encode()) + self._report)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the server does not want it any more
+
+    def _watch(self) -> None:
+        """Move bytes and keep the limits until the guest is dead and its pipes are empty."""
+        cell, poll = self._cell, select.poll()
+        sources = {fd: stream.feed for fd, stream in self._streams.items()}
+        sources[cell.channel.fileno()] = self._hear
+        for fd in sources:
+            poll.register(fd, select.POLLIN)
+        poll.register(cell.pidfd, select.POLLIN)
+        poll.register(self._host, select.POLLIN)  # the server says nothing more: whatever comes is its end
+        glance = 0.0
+        while True:
+            ready = [fd for fd, _ in poll.poll(_GLANCE * 1000)]
+            for fd in ready:
+                if fd in sources and not _move(fd, sources[fd]):
+                    poll.unregister(fd)
+            if self._host.fileno() in ready:
+                poll.unregister(self._host)
+                self._stop("cancelled")
+            if cell.pidfd in ready:
+                break
+            now = time.monotonic()
+            if now >= self._deadline:
+                self._stop("timeout" if self._locked else "walls")
+            if now >= glance:
+                glance = now + _GLANCE
+                if cell.thread_count() > self._request["threads"]:
+                    self._stop("threads")
+        for fd, take in sources.items():
+            os.set_blocking(fd, False)
+            while _move(fd, take):
+                pass
+
+    def _stop(self, why: str) -> None:
+        self._why = self._why or why
+        self._deadline = float("inf")
+        self._cell.kill()
+
+    def _hear(self, data: bytes) -> None:
+        if not self._locked and not self._why:
+            self._release(data[:1])
+            data = data[1:]
+        if len(self._report) <= self._request["result"] + _ENVELOPE:  # a longer one is cut, which makes it unreadable
+            self._report += data
+
+    def _release(self, word: bytes) -> None:
+        """Hand over the program, if the walls stand."""
+        request = self._request
+        try:
+            if word != LOCKED:
+                raise WallMissing("the guest did not lock itself in")
+            cores = os.cpu_count() or 1
+            # Wall-clock time ends a program long before; this ends it even if nobody watches any more.
+            cpu = int(request["timeout"] * cores) + 2
+            self._cell.bound(memory=request["memory"], open_files=request["open_files"], cpu=cpu)
+            self._cell.check_walls()
+        except (WallMissing, OSError) as error:
+            self._stop(f"walls: {error}")
+            return
+        self._locked = True
+        self._deadline = time.monotonic() + request["timeout"]
+        self._cell.send(marshal.dumps((request["code"], request["result"])))
+
+
+def _move(fd: int, take: Any) -> bool:
+    """Pass on what there is to read; False at the end, or if there is nothing."""
+    try:
+        data = os.read(fd, _PIECE)
+    except (BlockingIOError, ConnectionResetError):
+        return False
+    take(data)
+    return bool(data)

@@ -1,0 +1,91 @@
+"""The warden: a process beside the server that starts a supervisor for each program, and knows nothing else.
+
+It is what the server's memory, threads, descriptors, environment and capabilities are kept apart by. It has one
+thread, so that forking is safe, and has loaded everything, so that forking is all a call costs. It lives as long as
+the server holds the other end of its control socket: when the server ends, however it ends, the warden ends; then the
+kernel kills its supervisors, and with each its guest (PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+from typing import NoReturn
+
+__all__ = ["main"]
+
+_LOOK = 1000  # milliseconds between two looks at the parent, should the socket's other end live on elsewhere
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    """Serve the control socket whose descriptor is the only argument. Never returns."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    server = os.getppid()
+    try:
+        warden = _Warden()
+    except Exception as error:
+        control.send(json.dumps({"missing": f"{type(error).__name__}: {error}"}).encode())
+        os._exit(1)
+    control.send(json.dumps({"missing": None}).encode())
+    warden.serve(control, server)
+
+
+class _Warden:
+    __slots__ = ("files", "guest_code", "supervisor")
+
+    def __init__(self) -> None:
+        from rrext.nodes.sandbox import guest, values
+        from rrext.nodes.sandbox.interpreter import Files
+        from rrext.nodes.sandbox.landlock import confine
+        from rrext.nodes.sandbox.privileges import drop_capabilities
+        from rrext.nodes.sandbox.supervisor import Supervisor
+
+        self.supervisor = Supervisor
+        self.files = Files()
+        self.guest_code = marshal.dumps([_compiled(values.__file__), _compiled(guest.__file__)])
+        drop_capabilities()
+        files = self.files
+        confine(execute=files.execute, read=(*files.read, "/proc"), names=files.names, write=files.devices)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended supervisors away
+        gc.freeze()
+
+    def serve(self, control: socket.socket, server: int) -> NoReturn:
+        poll = select.poll()
+        poll.register(control, select.POLLIN)
+        while os.getppid() == server:
+            if not poll.poll(_LOOK):
+                continue
+            word, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+            if not word:
+                break
+            self._start(control, descriptors[0])
+        os._exit(0)
+
+    def _start(self, control: socket.socket, descriptor: int) -> None:
+        warden = os.getpid()
+        if os.fork():
+            os.close(descriptor)
+            return
+        try:
+            control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, *map(ctypes.c_ulong, (signal.SIGKILL, 0, 0, 0)))
+            if os.getppid() == warden:  # else it died before the line above
+                with socket.socket(fileno=descriptor) as host:
+                    self.supervisor(host, self.files, self.guest_code).serve()
+        finally:
+            os._exit(0)
+
+
+def _compiled(path: str) -> object:
+    with open(path, "rb") as source:
+        # The name is what tracebacks are cleaned of.
+        return compile(source.read(), "<rrext>", "exec", dont_inherit=True)
