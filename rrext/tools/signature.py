@@ -11,7 +11,16 @@ import msgspec
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolDefinitionError
 
-__all__ = ["NO_DEFAULT", "Parameter", "Signature", "class_hint", "is_context", "read_signature", "strip_annotated"]
+__all__ = [
+    "NO_DEFAULT",
+    "Parameter",
+    "Signature",
+    "annotations_of",
+    "class_hint",
+    "is_context",
+    "read_signature",
+    "strip_annotated",
+]
 
 NO_DEFAULT: Any = msgspec.NODEFAULT
 """The default of a parameter that has none."""
@@ -108,16 +117,24 @@ def class_hint(cls: type, name: str) -> Any:
     return Any
 
 
+def annotations_of(cls: type) -> dict[str, Any]:
+    """The evaluated annotations of a class and its bases, `Annotated` kept, in the order of their definition."""
+    from inspect import get_annotations
+
+    return {name: class_hint(cls, name) for base in reversed(cls.__mro__) for name in get_annotations(base)}
+
+
 class _Scope:
     """Where the names in one definition's annotations are looked for."""
 
-    __slots__ = ("_globals", "_local", "_owner", "_what")
+    __slots__ = ("_globals", "_in_class", "_local", "_owner", "_what")
 
     def __init__(self, defined: Any, owner: type | None) -> None:
         import inspect
 
         self._what: str = defined.__qualname__
         self._owner = owner
+        self._in_class = isinstance(defined, type)
         bare = inspect.unwrap(defined)
         self._globals: dict[str, Any] = getattr(bare, "__globals__", None) or vars(sys.modules[bare.__module__])
         self._local: dict[str, Any] = {}
@@ -125,8 +142,10 @@ class _Scope:
     def evaluate(self, name: str, annotation: Any) -> Any:
         """The meaning of an annotation, strings inside it included. Raises `ToolDefinitionError` for an unknown name."""
         from types import SimpleNamespace
-        from typing import get_type_hints
+        from typing import ForwardRef, get_type_hints
 
+        if isinstance(annotation, str) and self._in_class:
+            annotation = ForwardRef(annotation, is_argument=False, is_class=True)  # where ClassVar and Required are allowed
         holder = SimpleNamespace(__annotations__={name: annotation})
         while True:
             try:
