@@ -59,7 +59,7 @@ class ServerConnection(Connection[ServerEvent]):
         self._dialect: Dialect = self._speaks[0]
 
     def __repr__(self) -> str:
-        return f"<ServerConnection {self.dialect or 'undecided'} {self.state()}>"
+        return f"<ServerConnection {self.dialect or 'undecided'}, {self.state()}>"
 
     def _read_first(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
         try:
@@ -118,7 +118,7 @@ class ClientConnection(Connection[ClientEvent]):
         super().__init__(self._dialect.read_answer, self._dialect.refused_answer, limits)
 
     def __repr__(self) -> str:
-        return f"<ClientConnection {self.dialect} {self.state()}>"
+        return f"<ClientConnection {self.dialect}, {self.state()}>"
 
     def request(self, command: str, arguments: dict[str, Any], tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
         """The id of a new request, and its frame. Raises `UsageError` for arguments that JSON cannot hold."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -28,17 +28,19 @@ from rrext.wire.recovery import Members
 __all__ = ["Dap"]
 
 
-class _Request(msgspec.Struct, tag_field="type", tag="request", forbid_unknown_fields=True, gc=False):
+class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A request with the usual members and no others."""
 
+    type: Literal["request"]
     seq: int
     command: str
     arguments: dict[str, Any] | None = None
 
 
-class _Success(msgspec.Struct, tag_field="type", tag="response", forbid_unknown_fields=True, gc=False):
+class _Success(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An answer with the members that a success has."""
 
+    type: Literal["response"]
     request_seq: int
     success: bool
     seq: int = 0

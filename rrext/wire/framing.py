@@ -66,8 +66,9 @@ class Framer(Generic[E]):
 
     def state(self) -> str:
         """What is not complete yet, for a `repr`."""
-        large = f", {self._large!r}" if self._large else ""
-        return f"{self._end - self._start} bytes held, {self._skip} to skip{large}"
+        if self._large is not None:
+            return repr(self._large)
+        return f"{self._skip} bytes to skip" if self._skip else f"{self._end - self._start} bytes held"
 
     def get_buffer(self, hint: int = BUFFER) -> memoryview:
         """Where the next bytes go: never empty, of whatever size is best here. Good until `buffer_updated`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -31,17 +31,19 @@ CANCEL = "$/cancelRequest"
 """The Language Server Protocol's notification; it arrives as the command `cancel`."""
 
 
-class _Request(msgspec.Struct, tag_field="jsonrpc", tag="2.0", forbid_unknown_fields=True, gc=False):
+class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A request with the usual members and no others."""
 
+    jsonrpc: Literal["2.0"]
     method: str
     id: int | str | msgspec.UnsetType = msgspec.UNSET
     params: dict[str, Any] | None = None
 
 
-class _Result(msgspec.Struct, tag_field="jsonrpc", tag="2.0", forbid_unknown_fields=True, gc=False):
+class _Result(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An answer with the members that a success has."""
 
+    jsonrpc: Literal["2.0"]
     id: int | str
     result: Any
 
