@@ -1,0 +1,178 @@
+"""Where node classes come from: `--nodes` files and modules, `module:Class` references, installed packages."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+from rrext.engine.node import Node
+from rrext.errors import UsageError, near_matches
+
+__all__ = ["ENTRY_POINTS", "PluginError", "builtin_nodes", "import_class", "installed_nodes", "load_nodes", "origin_of"]
+
+ENTRY_POINTS: Final = "rrext.nodes"
+"""The entry-point group in which a package names its nodes: `provider = "module:Class"`."""
+
+
+BUILTIN_TABLE: Final = "rrext.nodes"
+"""The module with the table of built-in nodes: all that the engine knows of them, and by reference like any other."""
+
+
+class PluginError(UsageError):
+    """Node code that cannot be used. The message names the file or module, and the line if there is one."""
+
+
+def load_nodes(target: str) -> list[type[Node]]:
+    """The node classes of a Python file or of an importable module, in the order of their definition.
+
+    The code runs: it is the operator's own. A file's folder, or the current one for a module, is searched last for what
+    the code imports. Raises `PluginError`.
+    """
+    is_file = target.endswith(".py") or os.sep in target
+    return _nodes_of(_run_file(target) if is_file else _import_module(target), target)
+
+
+def import_class(reference: str) -> type[Node]:
+    """The class that `module:Class` names. Raises whatever its import raises, and `PluginError` if it is no node."""
+    from importlib import import_module
+
+    name, _, attribute = reference.partition(":")
+    found: Any = import_module(name)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if not _is_node(found):
+        raise PluginError(f"{reference} is no Node class")
+    return found
+
+
+def builtin_nodes() -> tuple[dict[str, str], dict[str, str]]:
+    """Provider → `module:Class`, and alias → provider, of the nodes that come with rrext. None of them is imported."""
+    from importlib import import_module
+
+    table = import_module(BUILTIN_TABLE)
+    return dict(table.BUILTIN), dict(table.ALIASES)
+
+
+def installed_nodes() -> dict[str, list[str]]:
+    """Provider → the references that installed packages give for it. No code of theirs is imported."""
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[str]] = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        references = found.setdefault(point.name, [])
+        if point.value not in references:  # a package can be found twice on a search path
+            references.append(point.value)
+    return found
+
+
+def origin_of(node_class: type[Node]) -> str:
+    """Where a class is defined, as a person would look for it."""
+    module = sys.modules.get(node_class.__module__)
+    path = getattr(module, "__file__", None)
+    own = f"{node_class.__module__}.{node_class.__qualname__}"
+    return f"{own} in {path}" if path and "." not in node_class.__module__ else own
+
+
+def _run_file(path: str) -> Any:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if not os.path.isfile(path):
+        raise PluginError(f"--nodes {path}: there is no such file.{_similar_files(path)}")
+    full = os.path.realpath(path)
+    stem = os.path.splitext(os.path.basename(full))[0]
+    for loaded in list(sys.modules.values()):
+        if getattr(loaded, "__rrext_nodes__", None) == full:
+            return loaded
+    name = (
+        stem
+        if stem.isidentifier() and stem not in sys.modules and stem not in sys.stdlib_module_names
+        else f"rrext_nodes_{stem}"
+    )
+    spec = spec_from_file_location(name, full)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"--nodes {path}: this is no Python file")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    _search_last(os.path.dirname(full))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        raise _failure(path, full, error) from error
+    module.__rrext_nodes__ = full  # pyright: ignore[reportAttributeAccessIssue]
+    return module
+
+
+def _import_module(name: str) -> Any:
+    from importlib import import_module
+
+    _search_last(os.getcwd())
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            hint = f" For a file, write {name}.py." if os.path.isfile(f"{name}.py") else ""
+            raise PluginError(f"--nodes {name}: there is no module {error.name}.{hint}") from None
+        raise _failure(name, None, error) from error
+    except BaseException as error:
+        raise _failure(name, None, error) from error
+
+
+def _failure(target: str, path: str | None, error: BaseException) -> BaseException:
+    """What to tell the operator of an exception in node code. A Ctrl-C stays one."""
+    if isinstance(error, KeyboardInterrupt):
+        return error
+    if isinstance(error, SyntaxError):
+        where = f"{error.filename or target}, line {error.lineno}"
+        text = (error.text or "").strip()
+        return PluginError(f"--nodes {target}: {where}: {error.msg}" + (f": {text}" if text else ""))
+    line = _line_in(path, error)
+    where = f", line {line}" if line else ""
+    return PluginError(f"--nodes {target}{where}: {type(error).__name__}: {error}")
+
+
+def _line_in(path: str | None, error: BaseException) -> int | None:
+    """The line of the file where the exception came through, innermost."""
+    line, frame = None, error.__traceback__
+    while frame is not None:
+        if path is not None and frame.tb_frame.f_code.co_filename == path:
+            line = frame.tb_lineno
+        frame = frame.tb_next
+    return line
+
+
+def _nodes_of(module: Any, target: str) -> list[type[Node]]:
+    name = module.__name__
+    classes = [value for value in vars(module).values() if _is_node(value) and _belongs(value.__module__, name)]
+    found = [cls for cls in dict.fromkeys(classes) if cls.provider]
+    if not found and classes:
+        bare = ", ".join(cls.__name__ for cls in classes)
+        raise PluginError(f"--nodes {target}: {bare} has no `provider`, the name that pipelines use for it")
+    if not found:
+        raise PluginError(f"--nodes {target}: no Node class is defined there")
+    return found
+
+
+def _belongs(defined_in: str, module: str) -> bool:
+    return defined_in == module or defined_in.startswith(f"{module}.")
+
+
+def _is_node(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Node) and value is not Node
+
+
+def _search_last(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+def _similar_files(path: str) -> str:
+    folder, name = os.path.split(path)
+    try:
+        names: Iterable[str] = os.listdir(folder or ".")
+    except OSError:
+        return ""
+    near = near_matches(name, [other for other in names if other.endswith(".py")])
+    return " Did you mean " + " or ".join(os.path.join(folder, other) for other in near) + "?" if near else ""

@@ -1,0 +1,70 @@
+"""A pipeline as data: its components, their edges and settings, and the order in which tools are looked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rrext.engine.node import Node
+
+__all__ = ["Component", "ControlEdge", "DataEdge", "PipelineSpec"]
+
+
+class DataEdge(msgspec.Struct, frozen=True):
+    """What `source_id` sends on `lane` arrives at the component that holds the edge."""
+
+    lane: str
+    source_id: str
+    index: int = 0
+    """Where the edge stands in the component's `input`."""
+
+
+class ControlEdge(msgspec.Struct, frozen=True):
+    """`source_id` may invoke the component that holds the edge, as one of this class type."""
+
+    class_type: str
+    source_id: str
+    index: int = 0
+    """Where the edge stands in the component's `control`."""
+
+
+class Component(msgspec.Struct, frozen=True):
+    """One component of a pipeline.
+
+    `config` is what the file says, variables resolved. `settings` is what the node gets of it as `node.config`: an
+    instance of its `Config`, or the effective settings as a dict if it has none.
+    """
+
+    id: str
+    provider: str
+    node_class: type[Node]
+    config: dict[str, Any]
+    settings: Any
+    inputs: tuple[DataEdge, ...] = ()
+    controls: tuple[ControlEdge, ...] = ()
+    name: str = ""
+    description: str = ""
+    index: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Component {self.id} {self.provider}>"  # settings may hold secrets
+
+
+class PipelineSpec(msgspec.Struct, frozen=True):
+    """A pipeline that can be run. `chain` has the ids of the components in chain order, without the source."""
+
+    source: str
+    components: tuple[Component, ...]
+    chain: tuple[str, ...]
+    project_id: str
+    name: str = ""
+    description: str = ""
+    version: int = 1
+
+    def component(self, node_id: str) -> Component:
+        """The component of an id. Raises `KeyError`."""
+        for component in self.components:
+            if component.id == node_id:
+                return component
+        raise KeyError(node_id)
