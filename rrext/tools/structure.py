@@ -26,7 +26,7 @@ class _Field(msgspec.Struct, frozen=True):
     name: str
     hint: Any
     required: bool
-    default: Any = NO_DEFAULT
+    default: Any  # NO_DEFAULT, if there is none: msgspec would read that as "required"
 
 
 def outline(cls: Any) -> Form:
@@ -81,7 +81,7 @@ def _typed_dict_field(cls: Any, name: str) -> _Field:
         # Where annotations are strings, the class itself does not know of these.
         required = get_origin(strip_annotated(hint)) is Required
         hint = get_args(strip_annotated(hint))[0]
-    return _Field(name, name, hint, required)
+    return _Field(name, name, hint, required, NO_DEFAULT)
 
 
 def _struct_fields(cls: Any) -> list[_Field]:
@@ -177,7 +177,7 @@ def _dict_convert(inner: Mapping[str, Convert | None]) -> Convert:
 
 
 def _named_tuple(cls: Any, forms: Forms) -> Form:
-    fields = [_Field(name, name, class_hint(cls, name), name not in cls._field_defaults) for name in cls._fields]
+    fields = [_Field(name, name, class_hint(cls, name), name not in cls._field_defaults, NO_DEFAULT) for name in cls._fields]
     items = [_field_form(cls, field, forms) for field in fields]
     return fixed_array(items, sum(field.required for field in fields), lambda values: _made(lambda: cls(*values)))
 
