@@ -11,7 +11,7 @@ from rrext.errors import InvalidRequest, RrextError, error_from_wire
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import encode_own, quote
 from rrext.wire.dialect import Dialect
-from rrext.wire.frames import SMALL, frame, large_frame, wire_error
+from rrext.wire.frames import SMALL, frame, large_frame, utf8, wire_error
 from rrext.wire.messages import (
     MAX_ID,
     ClientEvent,
@@ -120,7 +120,7 @@ class Dap(Dialect):
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         parts = wire_error(error)
         message: dict[str, Any] = {"seq": next(self._seq), "type": "response", "request_seq": _usable(request_id) or 0}
-        message |= {"command": command, "success": False, "message": parts.message, "code": parts.code}
+        message |= {"command": utf8(command), "success": False, "message": parts.message, "code": parts.code}
         if parts.hint is not None:
             message["hint"] = parts.hint
         if parts.data:

@@ -10,7 +10,7 @@ from rrext.errors import RrextError
 from rrext.limits import KIB
 from rrext.wire.codec import encode
 
-__all__ = ["SMALL", "WireError", "frame", "large_frame", "wire_error"]
+__all__ = ["SMALL", "WireError", "frame", "large_frame", "utf8", "wire_error"]
 
 SMALL = 16 * KIB
 """A payload up to this size is copied into its frame, so that one write sends it; a larger one is handed on as it is."""
@@ -47,10 +47,10 @@ def wire_error(error: RrextError) -> WireError:
         encode(data)
     except ValueError as reason:
         message, data = f"{message} (its data is left out: {reason})", {}
-    hint = None if error.hint is None else _utf8(error.hint)
-    return WireError(_utf8(error.code), _utf8(message), hint, data)
+    hint = None if error.hint is None else utf8(error.hint)
+    return WireError(utf8(error.code), utf8(message), hint, data)
 
 
-def _utf8(text: str) -> str:
+def utf8(text: str) -> str:
     """Lone surrogates, which file names bring, as `?`."""
     return str(text).encode("utf-8", "replace").decode()
