@@ -66,8 +66,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # lanes
     max_receivers: int = 10_000
     """How often one payload may be received behind nodes that pass it on; rows of diamonds double it each time."""
-    emit_depth: int = 150
-    """Nodes that emit inside each other's `emit`; each takes four of the 1,000 stack frames that Python allows."""
+    emit_depth: int = 100
+    """Nodes that emit inside each other's `emit`; each takes five of the 1,000 stack frames that Python allows, and its own."""
     # life
     drain: float = 5.0
     """How long running calls may go on after `shutdown`, `disconnect` or SIGTERM. `--drain`."""

@@ -49,16 +49,18 @@ class Bridge(Protocol):
 class Conductor:
     """Calls the methods of one pipe's node objects, one at a time. `bridge` is the running operation's, if one runs.
 
-    `failure` is the first error of the object: from then on nothing is sent.
+    `failure` is the first error of the object: from then on nothing is sent. `depth` counts the emits that wait inside
+    each other; a failure leaves it as it is, because nothing is emitted after one.
     """
 
-    __slots__ = ("_depth", "_guests", "_leftovers", "_limits", "bridge", "failure")
+    __slots__ = ("_guests", "_leftovers", "_limits", "bridge", "depth", "failure", "max_depth")
 
     def __init__(self, limits: Limits) -> None:
         self.bridge: Bridge | None = None
         self.failure: RrextError | None = None
+        self.depth = 0
+        self.max_depth = limits.emit_depth
         self._limits = limits
-        self._depth = 0
         self._guests: set[asyncio.Task[Any]] = set()
         self._leftovers: list[ThreadWork[Any]] = []
 
@@ -117,29 +119,23 @@ class Conductor:
 
     def deliver(self, targets: Sequence[Target], args: tuple[Any, ...]) -> None:
         """Call one method after the other from this thread. Raises the first error."""
-        self._depth += 1
-        try:
-            if self._depth > self._limits.emit_depth:
-                raise self._too_deep()
-            for target in targets:
-                link = target.link
-                try:
-                    if target.is_async:
-                        self._lent().run_on_loop(self._visit(target, args))
-                    else:
-                        link.state = target.state
-                        outcome = target.call(*args)
-                        if outcome is not None:
-                            _refuse_unawaited(outcome)
-                except BaseException as error:
-                    link.state = QUIET
-                    failure = self.fail_in(link.node_id, target.name, error)
-                    raise failure from failure.__cause__
+        for target in targets:
+            link = target.link
+            try:
+                if target.is_async:
+                    self._lent().run_on_loop(self._visit(target, args))
+                else:
+                    link.state = target.state
+                    outcome = target.call(*args)
+                    if outcome is not None:
+                        _refuse_unawaited(outcome)
+            except BaseException as error:
                 link.state = QUIET
-                if self.failure is not None:
-                    raise self.failure  # the method swallowed it
-        finally:
-            self._depth -= 1
+                failure = self.fail_in(link.node_id, target.name, error)
+                raise failure from failure.__cause__
+            link.state = QUIET
+            if self.failure is not None:
+                raise self.failure  # the method swallowed it
 
     # on the loop
 
@@ -170,13 +166,7 @@ class Conductor:
 
     async def deliver_on_loop(self, targets: Sequence[Target], args: tuple[Any, ...]) -> None:
         """Call one method after the other. Raises the first error."""
-        self._depth += 1
-        try:
-            if self._depth > self._limits.emit_depth:
-                raise self._too_deep()
-            await self.drive_on_loop(self.fan(targets, args))
-        finally:
-            self._depth -= 1
+        await self.drive_on_loop(self.fan(targets, args))
         if self.failure is not None:
             raise self.failure
 
@@ -249,9 +239,9 @@ class Conductor:
             await self._leftovers[-1].returned()
             self._leftovers.pop()
 
-    def _too_deep(self) -> RrextError:
-        limit = self._limits.emit_depth
-        return self.fail(ToolError(f"More than {limit} nodes emit inside each other's emit (emit_depth)"))
+    def too_deep(self) -> RrextError:
+        """The failure of nodes that emit too deep inside each other: Python's stack is smaller than a pipeline file."""
+        return self.fail(ToolError(f"More than {self.max_depth} nodes emit inside each other's emit (emit_depth)"))
 
     def __repr__(self) -> str:
         failed = f"failed={self.failure.code}" if self.failure is not None else "sound"

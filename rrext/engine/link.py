@@ -70,9 +70,14 @@ class Link:
             targets = self._fanouts.get(lane)
             if targets is None:
                 targets = self._find(lane)
+            depth = conductor.depth
+            if depth >= conductor.max_depth:
+                raise conductor.too_deep()
+            conductor.depth = depth + 1
             self.state = WAITING
             conductor.deliver(targets, (value,))
             self.state = SENDING
+            conductor.depth = depth
             return None
         if self.state == SENDING_ASYNC and conductor.failure is None:
             targets = self._fanouts.get(lane)
@@ -193,7 +198,12 @@ class Emission:
     async def _send(self) -> None:
         conductor = self._link.begin(self)
         self.task = asyncio.current_task()
+        depth = conductor.depth
+        if depth >= conductor.max_depth:
+            raise conductor.too_deep()
+        conductor.depth = depth + 1
         await conductor.deliver_on_loop(self._targets, (self._value,))
+        conductor.depth = depth
         self._link.done(self)
 
     def __repr__(self) -> str:
