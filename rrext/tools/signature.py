@@ -22,7 +22,7 @@ __all__ = [
     "strip_annotated",
 ]
 
-NO_DEFAULT: Any = msgspec.NODEFAULT
+NO_DEFAULT: Any = object()
 """The default of a parameter that has none."""
 
 
