@@ -53,8 +53,15 @@ class ThreadWork(Generic[T]):
         """Wait until it no longer runs."""
         loop = asyncio.get_running_loop()
         back = asyncio.Event()
+
+        def wake() -> None:
+            try:
+                loop.call_soon_threadsafe(back.set)
+            except RuntimeError:
+                pass  # the loop is closed, so nobody waits on it
+
         # Added first and asked then: whichever of the two the thread misses, the other one sees.
-        self._wakers.append(lambda: loop.call_soon_threadsafe(back.set) and None)
+        self._wakers.append(wake)
         if not self.finished:
             await back.wait()
 

@@ -359,6 +359,18 @@ async def test_work_that_raises_has_returned() -> None:
     await work.returned()
 
 
+def test_work_that_returns_when_its_loop_is_closed_returns_quietly() -> None:
+    work: ThreadWork[int] = ThreadWork(lambda _: 3)
+
+    async def wait_in_vain() -> None:
+        waiting = asyncio.create_task(work.returned())
+        await settled()
+        waiting.cancel()
+
+    asyncio.run(wait_in_vain())
+    assert work() == 3
+
+
 async def test_work_in_a_thread_is_waited_for_by_many() -> None:
     go = threading.Event()
     entered = threading.Event()
