@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from enum import Enum, Flag
 from types import UnionType
@@ -72,7 +73,7 @@ class Grammar:
         if origin in _DICTS:
             return self._dict(args, hint)
         if origin is tuple:
-            return self._tuple(args)
+            return self._tuple((Any, ...) if hint in (tuple, typing.Tuple) else args)  # noqa: UP006 - the old spelling too
         if isinstance(hint, type):
             return self._class(hint)
         raise UnsupportedType(f"{type_name(hint)} has no form in JSON that callers and tools would agree on")
@@ -146,12 +147,10 @@ class Grammar:
         return Form(schema, {"object"}, convert)
 
     def _tuple(self, args: tuple[Any, ...]) -> Form:
-        if not args or (len(args) == 2 and args[1] is Ellipsis):
-            items = _list(self.form(args[0] if args else Any))
+        if len(args) == 2 and args[1] is Ellipsis:
+            items = _list(self.form(args[0]))
             inner = items.convert or _same
             return Form(items.schema, {"array"}, lambda value: tuple(inner(value)))
-        if args == ((),):
-            args = ()
         return fixed_array([self.form(arg) for arg in args], len(args), tuple)
 
 

@@ -14,6 +14,7 @@ __all__ = ["InvalidSchema", "Problem", "SchemaValidator", "pointer"]
 Problem = tuple[tuple[str | int, ...], str]
 """The place in the value, step by step, and a sentence."""
 
+_CHOICES = ("const", "enum")
 _MANY = 20
 """Names or values listed in one sentence."""
 _LONG = 80
@@ -97,14 +98,13 @@ class SchemaValidator:
             yield tuple(path), f"expected {_either(list(types))}, got {_kind(error.instance)}"
             return
         if len(meant) > 1:
-            # Alternatives that a tag tells apart: the one whose tag is right was meant.
-            right = [branch for branch in meant if not any(e.kind.name in ("const", "enum") for e in branch)]
-            meant = right if len(right) == 1 else meant
+            meant = _with_right_tag(meant)
         if len(meant) == 1:
-            for inner in meant[0]:
-                yield from self._explained(inner)
-        else:
-            yield tuple(path), f"fits none of the {len(branches)} alternatives"
+            yield from chain.from_iterable(map(self._explained, meant[0]))
+            return
+        found = [list(chain.from_iterable(map(self._explained, branch))) for branch in meant]
+        shared = [problem for problem in found[0] if all(problem in other for other in found)]
+        yield from shared or [_wrong_tag(meant) or (tuple(path), f"fits none of the {len(branches)} alternatives")]
 
     def _at(self, path: Iterable[str | int]) -> Mapping[str, Any]:
         place: Any = self._schema
@@ -114,6 +114,22 @@ class SchemaValidator:
             except (KeyError, IndexError, TypeError):
                 return {}
         return place if isinstance(place, Mapping) else {}
+
+
+def _with_right_tag(branches: list[list[Any]]) -> list[list[Any]]:
+    """Of alternatives that a literal property tells apart, the one whose literal is right; else all."""
+    right = [branch for branch in branches if not any(error.kind.name in _CHOICES for error in branch)]
+    return right if len(right) == 1 else branches
+
+
+def _wrong_tag(branches: list[list[Any]]) -> Problem | None:
+    """If every alternative wants another literal at one and the same place: all of them."""
+    choices = [error for branch in branches for error in branch if error.kind.name in _CHOICES]
+    places = {tuple(error.instance_path) for error in choices}
+    if len(places) != 1 or len(choices) != len(branches):
+        return None
+    wanted = chain.from_iterable(e.kind.options if e.kind.name == "enum" else [e.kind.expected_value] for e in choices)
+    return places.pop(), f"expected {_either([_literal(value) for value in wanted])}"
 
 
 def _formats() -> dict[str, Callable[..., bool]]:

@@ -191,7 +191,7 @@ def unions(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
     chosen = draw(st.lists(st.sampled_from(members), min_size=2, max_size=4, unique_by=str))
     if int in chosen and draw(st.booleans()):
         chosen.append(float)
-    return Union[tuple(chosen)]
+    return Union[tuple(chosen)]  # noqa: UP007 - made of a tuple
 
 
 @st.composite
