@@ -12,6 +12,7 @@ from rrext.engine.deadlines import Deadlines
 from rrext.engine.interface import Call, Tool
 from rrext.engine.lease import Lease
 from rrext.engine.places import Places
+from rrext.engine.runner import Runner
 from rrext.errors import ToolTimeout
 from rrext.limits import Limits
 from rrext.tools.callbacks import SILENT, ToolCallbacks
@@ -53,7 +54,7 @@ class Threads(Protocol):
 class Host:
     """The surroundings of an engine's calls, on one asyncio loop."""
 
-    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "workers")
+    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "runner", "workers")
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class Host:
         self.limits = limits
         self.clock: Clock = clock or LoopClock(loop)
         self.workers = Workers()
+        self.runner = Runner(loop)
         self.callbacks = callbacks
         self.deadlines = Deadlines(self.clock, self._expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -176,6 +178,7 @@ class Host:
     async def aclose(self) -> None:
         """Stop watching deadlines and cancel what still runs on the loop."""
         self.deadlines.stop()
+        self.runner.stop()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -17,10 +17,12 @@ from rrext.errors import RrextError
 __all__ = [
     "ANONYMOUS",
     "Answer",
+    "Call",
     "Caller",
     "Close",
     "Engine",
     "Execute",
+    "Feed",
     "ListTasks",
     "ListTools",
     "Open",
@@ -133,13 +135,13 @@ class TaskStatus(Operation, frozen=True, kw_only=True):
 
 
 class Answer(Protocol):
-    """Where a call's one answer goes. Methods may be called from any thread."""
+    """Where calls' answers go, one each. Methods may be called from any thread."""
 
-    def succeed(self, body: bytes, tail: bytes | None = None) -> None:
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
         """The operation's body as an encoded JSON object; `tail` is a result that is itself bytes."""
         ...
 
-    def fail(self, error: RrextError) -> None:
+    def fail(self, call: Call, error: RrextError) -> None:
         """The operation's failure."""
         ...
 
@@ -163,50 +165,31 @@ class Feed(Protocol):
         """Wait until chunks may be sent again. For the event loop."""
         ...
 
+    def end(self) -> list[bytes]:
+        """The call is answered next: what must leave before that; nothing is sent any more."""
+        ...
 
-class Call:
+
+class Call(msgspec.Struct, eq=False):
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
-    `data` is a write's raw bytes. `stop` is set by the engine while there is something to stop, `seconds` when there is
-    a deadline, `was_quick` when `Engine.start_inline` would have taken the call.
+    `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock.
+    The engine sets `stop` while there is something to stop, `seconds` when there is a deadline, and `was_quick` when
+    `Engine.start_inline` would have taken the call.
     """
 
-    __slots__ = (
-        "_unsettled",
-        "answer",
-        "caller",
-        "data",
-        "feed",
-        "operation",
-        "received",
-        "request_id",
-        "seconds",
-        "stop",
-        "was_quick",
-    )
-
-    def __init__(
-        self,
-        operation: Operation,
-        answer: Answer,
-        *,
-        caller: Caller = ANONYMOUS,
-        request_id: int | str | None = None,
-        data: bytes | None = None,
-        feed: Feed | None = None,
-        received: float | None = None,
-    ) -> None:
-        self.operation = operation
-        self.answer = answer
-        self.caller = caller
-        self.request_id = request_id
-        self.data = data
-        self.feed = feed
-        self.received = received
-        self.seconds = 0.0
-        self.was_quick = False
-        self.stop: Callable[[str], None] | None = None
-        self._unsettled = [True]
+    operation: Operation
+    answer: Answer
+    caller: Caller = ANONYMOUS
+    request_id: int | str | None = None
+    command: str = ""
+    data: bytes | None = None
+    feed: Feed | None = None
+    received: float | None = None
+    stop: Callable[[str], None] | None = None
+    seconds: float = 0.0
+    was_quick: bool = False
+    _unsettled: list[bool] = msgspec.field(default_factory=lambda: [True])
 
     @property
     def settled(self) -> bool:
@@ -217,14 +200,14 @@ class Call:
         """Answer with a body; False if it was answered before."""
         if not self.claim():
             return False
-        self.answer.succeed(body, tail)
+        self.answer.succeed(self, body, tail)
         return True
 
     def fail(self, error: RrextError) -> bool:
         """Answer with a failure; False if it was answered before."""
         if not self.claim():
             return False
-        self.answer.fail(error)
+        self.answer.fail(self, error)
         return True
 
     def claim(self) -> bool:
@@ -255,6 +238,12 @@ class Engine:
     def start(self, call: Call) -> None:
         """Begin the call; it is answered once, perhaps before this returns. On the event loop's thread; never blocks."""
         raise NotImplementedError
+
+    def begin_batch(self) -> None:
+        """Several calls may be started before the loop's next turn; `end_batch` says that they were."""
+
+    def end_batch(self) -> None:
+        """All calls of the batch were started; what can run at once, runs."""
 
     def start_inline(self, call: Call) -> bool:
         """Run the call to its end here, if it is known to be quick; False: not taken, nothing happened.

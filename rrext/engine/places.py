@@ -62,9 +62,9 @@ class Places:
 
     __slots__ = ("_line", "_used", "limit", "lock")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, lock: threading.Lock | None = None) -> None:
         self.limit = limit
-        self.lock = threading.Lock()
+        self.lock = lock or threading.Lock()
         self._used = 0
         self._line: deque[Place] = deque()
 
@@ -78,13 +78,22 @@ class Places:
             self._line.append(place)
             return place
 
-    def take_now(self) -> Place | None:
-        """A place if one is free and nobody waits, else None."""
+    def take_with(self, other: Places) -> bool:
+        """A place here and one of `other`, which shares the lock, if both are free and nobody waits for either."""
         with self.lock:
-            if self._used < self.limit and not self._line:
+            if self._used < self.limit and other._used < other.limit and not self._line and not other._line:
                 self._used += 1
-                return Place(self, True)
-            return None
+                other._used += 1
+                return True
+            return False
+
+    def give_back_with(self, other: Places) -> None:
+        """What `take_with` took."""
+        with self.lock:
+            wake, wake_other = self._pass_on(), other._pass_on()
+        for action in (wake, wake_other):
+            if action is not None:
+                action()
 
     def give_back(self, place: Place) -> None:
         """What `Place.release` calls."""

@@ -96,6 +96,12 @@ class LocalEngine(Engine):
         except RrextError as error:
             call.fail(error)
 
+    def begin_batch(self) -> None:
+        self._host.runner.begin()
+
+    def end_batch(self) -> None:
+        self._host.runner.end()
+
     def start_inline(self, call: Call) -> bool:
         operation = call.operation
         if type(operation) is not Tool:

@@ -30,7 +30,8 @@ class Route:
     """Who answers for one tool name on one node, and what was learnt of it.
 
     `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
-    which read the request may run it too. `plain` says that nothing but the input decides whether it can be called.
+    which read the request may run it too. `plain` says that nothing but the input decides whether it can be called,
+    and that one job or one task runs it.
     """
 
     __slots__ = ("component", "plain", "quick", "spec")
@@ -39,7 +40,8 @@ class Route:
         self.component = component
         self.spec = spec
         self.quick = False
-        self.plain = spec.static and not spec.has_predicate and spec.kind == "sync" and spec.thread == "pool"
+        on_short_way = spec.kind == "async" or (spec.kind == "sync" and spec.thread == "pool")
+        self.plain = on_short_way and spec.static and not spec.has_predicate
 
     def __repr__(self) -> str:
         return f"<Route {self.component.id}.{self.spec.name}{' quick' if self.quick else ''}>"
@@ -100,7 +102,7 @@ class Task:
         self.plan = plan
         self.source_class = source_class
         self.places = Places(threads)
-        self.sync_places = Places(threads)
+        self.sync_places = Places(threads, self.places.lock)
         self.pipeline = pipeline
         self.owner = owner
         self.name = name or spec.name or token
@@ -180,6 +182,15 @@ class Task:
             raise NodeNotFound.near(f'Node "{node_id}" not found in pipeline.', node_id, known)
         where = f' on node "{node_id}"' if node_id else ""
         raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
+
+    def quick_route(self, node_id: str | None, tool: str) -> Route | None:
+        """The only owner of a tool, if it may run on the thread that read the request."""
+        if node_id:
+            route = self._routes.get((node_id, tool))
+        else:
+            routes = self._broadcast.get(tool, ())
+            route = routes[0] if len(routes) == 1 else None
+        return route if route is not None and route.quick else None
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """Every tool in chain order, or those of one node. Raises `NodeNotFound`."""

@@ -8,26 +8,22 @@ Everything else — async tools, generators, setup, predicates, a full line — 
 from __future__ import annotations
 
 import asyncio
-from time import perf_counter
 from typing import Any
 
-from rrext.engine.failures import failure_of
 from rrext.engine.host import Host, claim
 from rrext.engine.interface import Call, Tool
+from rrext.engine.jobs import AsyncJob, SyncJob, answer, run_inline, tool_failure
 from rrext.engine.lease import Lease
 from rrext.engine.nested import Nesting
 from rrext.engine.pipes import Pipe, Pipes
 from rrext.engine.places import Place
 from rrext.engine.task import Route, Task
-from rrext.engine.tool_run import Encoded, ToolRun
+from rrext.engine.tool_run import ToolRun
 from rrext.engine.watch import is_watched
-from rrext.errors import RrextError, ToolError, ToolNotFound, Unavailable
+from rrext.errors import RrextError, ToolNotFound, Unavailable
 from rrext.tools.context import CancelToken
 
 __all__ = ["ToolCalls"]
-
-LEARN_BELOW = 0.25  # of `limits.quick`: a tool this far below it will not often be overtaken by the watch
-
 
 class ToolCalls:
     """Starts and runs `Tool` operations of an engine."""
@@ -52,12 +48,11 @@ class ToolCalls:
         route = routes[0]
         deadline = self._host.watch(call, route.spec.timeout if len(routes) == 1 else None)
         if kwargs is not None and route.component.ready and lease.ticket.granted and not self._watched():
-            place = task.sync_places.take()
-            job = _Job(self._host, call, lease, route, kwargs, place, deadline)
-            call.stop = job.stop
-            call.was_quick = route.quick
-            if not place.when_granted(job.launch):
-                job.launch()
+            if route.spec.kind == "async":
+                AsyncJob(self._host, call, lease, route, kwargs, deadline).launch()
+            else:
+                call.was_quick = route.quick
+                SyncJob(self._host, call, lease, route, kwargs, deadline, task.sync_places.take()).launch()
             return
         token, unclaimed = CancelToken(), [True]
         run = self._host.spawn(
@@ -77,33 +72,13 @@ class ToolCalls:
         """Run a quick sync tool here, to its end; False if there is anything about the call that could wait."""
         if operation.pipe_id is not None or operation.timeout is not None:
             return False
-        try:
-            routes = task.route(operation.node_id, operation.tool)
-        except RrextError:
-            return False
-        route = routes[0]
-        if not route.quick or len(routes) > 1 or route.spec.timeout is not None or self._watched():
-            return False
-        place = task.places.take_now()
-        if place is None:
-            return False
-        sync_place = task.sync_places.take_now()
-        if sync_place is None:
-            place.release()
+        route = task.quick_route(operation.node_id, operation.tool)
+        if route is None or self._watched() or not task.places.take_with(task.sync_places):
             return False
         task.calls += 1
-        task.last_used = task.now()
-        lease = Lease(task, place)
-        try:
-            kwargs = route.spec.structure(None, {} if operation.input is None else operation.input, self._host.limits)
-        except RrextError as error:
-            sync_place.release()
-            lease.drop()
-            call.fail(error)
-            return True
-        job = _Job(self._host, call, lease, route, kwargs, sync_place, None)
-        call.stop = job.stop
-        job()
+        if task.ttl:
+            task.last_used = task.now()
+        run_inline(self._host, call, task, route, operation.input)
         return True
 
     def overstayed(self, task: Task, operation: Tool) -> None:
@@ -191,14 +166,14 @@ class ToolCalls:
             encoded = await run.encoded(kwargs)
         except asyncio.CancelledError as error:
             lease.drop()
-            if not call.fail(_failure(self._host, call, route, error)):
+            if not call.fail(tool_failure(self._host, call, route, error)):
                 raise
         except BaseException as error:
             lease.drop()
-            call.fail(_failure(self._host, call, route, error))
+            call.fail(tool_failure(self._host, call, route, error))
         else:
             lease.drop()
-            _answer(call, encoded)
+            answer(call, encoded)
         finally:
             task.active.discard(call)
 
@@ -232,104 +207,3 @@ class ToolCalls:
                 run.deadline = self._host.watch(call, route.spec.timeout)
             return route, run, run.prepare({} if operation.input is None else operation.input)
         raise Unavailable(f'Tool "{operation.tool}" is not available in this context on any node')
-
-
-class _Job:
-    """A sync tool on its way to a worker, running there, or withdrawn; it gives back what it holds and answers."""
-
-    __slots__ = ("_deadline", "_host", "_kwargs", "_lease", "_place", "_route", "_token", "_unclaimed", "call")
-
-    def __init__(
-        self,
-        host: Host,
-        call: Call,
-        lease: Lease,
-        route: Route,
-        kwargs: dict[str, Any],
-        place: Place,
-        deadline: float | None,
-    ) -> None:
-        self._host = host
-        self.call = call
-        self._lease = lease
-        self._route = route
-        self._kwargs = kwargs
-        self._place = place
-        self._deadline = deadline
-        self._token: CancelToken | None = CancelToken() if route.spec.wants_context else None
-        self._unclaimed = [True]
-
-    def launch(self) -> None:
-        """A place is there: go to a thread."""
-        self._host.workers.run(self)
-
-    def stop(self, reason: Any) -> None:
-        """The call is answered: withdraw, or tell the tool and leave its thread behind."""
-        if claim(self._unclaimed):
-            self._give_back()
-            return
-        if self._token is not None:
-            self._token.cancel(reason)
-        self._lease.spoil()
-        self._route.quick = False
-
-    def __call__(self) -> None:
-        if not claim(self._unclaimed):
-            return
-        call, route = self.call, self._route
-        began = perf_counter()
-        try:
-            encoded = self._execute()
-        except BaseException as error:
-            self._give_back()
-            call.fail(_failure(self._host, call, route, error))
-            return
-        route.quick = route.plain and perf_counter() - began < LEARN_BELOW * self._host.limits.quick
-        self._give_back()
-        _answer(call, encoded)
-
-    def _execute(self) -> Encoded:
-        route, spec = self._route, self._route.spec
-        if self._token is None:
-            node = self._lease.objects.object(route.component.id)
-            value = spec.call(node, self._kwargs, None)
-            if type(value) is not bytes:
-                return spec.encode(node, value, self._host.limits), None
-            # bytes need the rules of ToolRun, but not a second run
-        run = ToolRun(self._host, self.call, self._lease, route, deadline=self._deadline, token=self._token)
-        run.node = self._lease.objects.object(route.component.id)
-        if self._token is None:
-            return run.encode(value)
-        run.nested = Nesting(run)
-        return run.encode(spec.call(run.node, self._kwargs, run.context))
-
-    def _give_back(self) -> None:
-        self._lease.task.active.discard(self.call)
-        self._place.release()
-        self._lease.drop()
-
-    def __repr__(self) -> str:
-        return f"<Job {self._route!r} {self._place!r}>"
-
-
-def _answer(call: Call, encoded: Encoded) -> None:
-    body, raw = encoded
-    if raw is None:
-        call.succeed(b'{"result":' + body + b"}")
-    else:
-        call.succeed(b"{}", raw)
-
-
-def _failure(host: Host, call: Call, route: Route, error: BaseException) -> RrextError:
-    tool, node_id = route.spec.name, route.component.id
-    if isinstance(error, asyncio.CancelledError):
-        return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
-    return failure_of(
-        error,
-        what=f'Tool "{tool}" on node "{node_id}" failed',
-        node_id=node_id,
-        tool=tool,
-        request_id=call.request_id,
-        trusted=call.caller.trusted,
-        limits=host.limits,
-    )

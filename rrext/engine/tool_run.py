@@ -12,6 +12,7 @@ from rrext.engine.node import Node
 from rrext.engine.task import Route
 from rrext.engine.watch import WatchedCall
 from rrext.errors import ResultTooLarge, Unavailable
+from rrext.limits import Limits
 from rrext.tools.callbacks import CallInfo
 from rrext.tools.context import CancelToken, ToolContext
 
@@ -19,10 +20,19 @@ if TYPE_CHECKING:
     from rrext.tools.context import NestedCalls
     from rrext.tools.spec import ToolSpec
 
-__all__ = ["Encoded", "ToolRun"]
+__all__ = ["Encoded", "ToolRun", "encode_result"]
 
 Encoded = tuple[bytes, bytes | None]
 """A result as JSON, and the raw bytes instead if the result is itself bytes."""
+
+
+def encode_result(spec: ToolSpec, node: Node | None, value: Any, limits: Limits) -> Encoded:
+    """A result, checked: as JSON, or as it is when it is bytes. Raises `ToolError` and `ResultTooLarge`."""
+    if type(value) is bytes and spec.options.output_schema is None:
+        if len(value) > limits.max_result:
+            raise ResultTooLarge.of(len(value), limits.max_result)
+        return b"", value
+    return spec.encode(node, value, limits), None
 
 
 class ToolRun:
@@ -106,13 +116,8 @@ class ToolRun:
         return self.encode(value)
 
     def encode(self, value: Any) -> Encoded:
-        """A result on its way out: checked, and as JSON, or as it is when it is bytes."""
-        spec = self.spec
-        if type(value) is bytes and spec.options.output_schema is None:
-            if len(value) > self.host.limits.max_result:
-                raise ResultTooLarge.of(len(value), self.host.limits.max_result)
-            return b"", value
-        return spec.encode(self.node, value, self.host.limits), None
+        """A result on its way out."""
+        return encode_result(self.spec, self.node, value, self.host.limits)
 
     def _given(self) -> ToolContext | None:
         return self.context if self.spec.wants_context else None

@@ -16,8 +16,8 @@ from rrext.errors import Cancelled, InternalError, InvalidArguments, InvalidRequ
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, decode
 from rrext.server.commands import COMMANDS, Cancel, Initialize, operation_for
+from rrext.server.feed import Feed
 from rrext.server.outbox import Outbox, Sink
-from rrext.server.reply import Feed, Reply
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
@@ -89,7 +89,7 @@ class Session:
         self._on_answer = on_answer
         self.reports_answers = False
         self._calls: dict[int | str, Call] = {}
-        self._others: dict[int | str, Call] = {}
+        self._others: dict[int | str | Call, Call] = {}
         self._held: deque[Request] = deque()
         self._late: set[Feed] = set()
         self._last_request: Request | None = None
@@ -105,10 +105,13 @@ class Session:
         """Handle a batch on the loop's thread; what it answers at once leaves in one write."""
         self._batch_thread = get_ident()
         self.last_was_quick = True
+        engine = self._engine
+        engine.begin_batch()
         try:
             for event in events:
                 self.handle(event)
         finally:
+            engine.end_batch()
             self._batch_thread = 0
             self.outbox.flush()
 
@@ -152,7 +155,7 @@ class Session:
         if operation.progress or operation.stream or "context" in arguments:
             return False
         self._batch_thread = get_ident()
-        call = Call(operation, Reply(self, request_id, event.command), caller=self.caller, request_id=request_id)
+        call = Call(operation, self, self.caller, request_id, event.command)
         calls[request_id] = self._inline = call
         if self._engine.start_inline(call):
             return True
@@ -201,14 +204,15 @@ class Session:
         context = arguments.get("context")
         if context is not None and (shape is Tool or shape is Open or "tools" in (request.command, arguments.get("subcommand"))):
             caller = caller_of(caller, context, self.limits)
-        reply = Reply(self, request.id, request.command)
-        call = Call(
-            operation, reply, caller=caller, request_id=request.id, data=request.tail, received=self.now()
-        )
+        call = Call(operation, self, caller, request.id, request.command, request.tail)
+        if operation.timeout is not None:
+            call.received = self.now()
         if isinstance(operation, Tool) and (operation.progress or operation.stream):
-            call.feed = reply.feed = Feed(self, request.id)
-        if request.id is not None:
-            table = self._calls if shape is Tool or shape is Open else self._others
+            call.feed = Feed(self, request.id)
+        if request.id is None:
+            self._others[call] = call
+        else:
+            table: dict[Any, Call] = self._calls if shape is Tool or shape is Open else self._others
             table[request.id] = call
         self._engine.start(call)
         return call.was_quick
@@ -285,10 +289,34 @@ class Session:
         """Write pieces of one frame; from any thread."""
         self.outbox.send(pieces)
 
-    def finished(self, request_id: int | str | None, pieces: Sequence[bytes]) -> None:
-        """A call is answered: out of the table, and its answer on its way. From any thread."""
-        if request_id is not None and self._calls.pop(request_id, None) is None:
-            self._others.pop(request_id, None)
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        """Answer a call with a body; raw bytes as a tail, or in base64 for a peer that takes no tails."""
+        connection, request_id = self.connection, call.request_id
+        if request_id is None:
+            self._others.pop(call, None)
+            return
+        if tail is None:
+            pieces = connection.result(request_id, call.command, body)
+        elif connection.raw_tail:
+            pieces = connection.result_tail(request_id, call.command, body, tail)
+        else:
+            pieces = connection.result(request_id, call.command, b'{"result":' + msgspec.json.encode(tail) + b"}")
+        self._finish(call, pieces)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        """Answer a call with a failure."""
+        if call.request_id is not None:
+            self._finish(call, self.connection.error(call.request_id, call.command, error))
+        else:
+            self._others.pop(call, None)
+
+    def _finish(self, call: Call, pieces: list[bytes]) -> None:
+        """The call is out of the table, and its answer on its way. From any thread."""
+        request_id = call.request_id
+        if self._calls.pop(request_id, None) is None:  # pyright: ignore[reportArgumentType]
+            self._others.pop(request_id, None)  # pyright: ignore[reportArgumentType]
+        if call.feed is not None:
+            pieces = [*call.feed.end(), *pieces]
         self._answer(pieces)
         if self.reports_answers:
             self._loop.call_soon_threadsafe(self._on_answer)

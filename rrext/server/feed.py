@@ -1,4 +1,4 @@
-"""Where one request's answer, progress and chunks go."""
+"""Progress and chunks of one call, as events that name its request."""
 
 from __future__ import annotations
 
@@ -6,57 +6,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rrext.errors import RrextError
-
 if TYPE_CHECKING:
     from rrext.server.session import Session
 
-__all__ = ["Feed", "Reply"]
-
-
-class Reply:
-    """The answer of one request: encoded in the thread that has it, and handed to the session's outbox.
-
-    Progress that waits behind a slow reader leaves before the answer, or not at all; none leaves after it.
-    """
-
-    __slots__ = ("_command", "_id", "_session", "feed")
-
-    def __init__(self, session: Session, request_id: int | str | None, command: str) -> None:
-        self._session = session
-        self._id = request_id
-        self._command = command
-        self.feed: Feed | None = None
-
-    def succeed(self, body: bytes, tail: bytes | None = None) -> None:
-        """Answer with a body; raw bytes as a tail, or as the result in base64 for a peer that takes no tails."""
-        session = self._session
-        if self._id is None:
-            session.finished(None, ())
-            return
-        connection = session.connection
-        if tail is None:
-            pieces = connection.result(self._id, self._command, body)
-        elif connection.raw_tail:
-            pieces = connection.result_tail(self._id, self._command, body, tail)
-        else:
-            pieces = connection.result(self._id, self._command, b'{"result":' + msgspec.json.encode(tail) + b"}")
-        session.finished(self._id, self._last_progress(pieces))
-
-    def fail(self, error: RrextError) -> None:
-        """Answer with a failure."""
-        if self._id is None:
-            self._session.finished(None, ())
-            return
-        pieces = self._session.connection.error(self._id, self._command, error)
-        self._session.finished(self._id, self._last_progress(pieces))
-
-    def _last_progress(self, pieces: list[bytes]) -> list[bytes]:
-        return pieces if self.feed is None else [*self.feed.end(), *pieces]
+__all__ = ["Feed"]
 
 
 class Feed:
-    """Progress and chunks of one call, as events that name its request."""
+    """Where a call's progress and chunks go. Progress that waits behind a slow reader leaves before the answer, or not
+    at all; none leaves after it.
+    """
 
     __slots__ = ("_ended", "_id", "_latest", "_session")
 

@@ -1,0 +1,159 @@
+"""Runs the first steps of async tools without waiting for another turn of the loop.
+
+A task of asyncio begins one turn after it was made, and most async tools of a tool server finish in their first step.
+So one task, the fiber, is kept waiting for work; when a batch of requests was read it is woken right there, inside the
+callback that read them, and awaits one tool after the other. A tool that suspends keeps the fiber as its own task, with
+everything a task gives it — cancel, timeouts, task groups, its own context — and another fiber is made. The calls that
+were still to come get tasks of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from contextvars import Context, copy_context
+from typing import Any, Protocol
+
+__all__ = ["Runnable", "Runner"]
+
+
+class Runnable(Protocol):
+    """An async call that was begun and did not run yet."""
+
+    def start(self) -> None:
+        """Run in a task of its own."""
+        ...
+
+    async def run_in(self, task: asyncio.Task[None]) -> None:
+        """Run here, in `task`. Raises nothing but `CancelledError`."""
+        ...
+
+
+class Runner:
+    """Collects async calls between `begin` and `end`, and steps them at `end`. On the loop's thread."""
+
+    __slots__ = ("_fiber", "_jobs", "_loop", "is_collecting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._jobs: deque[Runnable] = deque()
+        self._fiber: _Fiber | None = None
+        self.is_collecting = False
+
+    def begin(self) -> None:
+        """A batch of requests begins."""
+        self.is_collecting = True
+
+    def add(self, job: Runnable) -> None:
+        """Run `job` with the batch, or in a task of its own if there is none."""
+        if self.is_collecting:
+            self._jobs.append(job)
+        else:
+            job.start()
+
+    def end(self) -> None:
+        """The batch is read: run what it asked for, until something suspends."""
+        self.is_collecting = False
+        jobs = self._jobs
+        if not jobs:
+            return
+        fiber = self._fiber
+        if fiber is None:
+            self._fiber = _Fiber(self._loop, jobs)  # it waits from the next turn on
+        elif fiber.is_waiting and asyncio.current_task(self._loop) is None:
+            fiber.step()
+            if not fiber.is_waiting:
+                self._fiber = _Fiber(self._loop, jobs)
+        while jobs:
+            jobs.popleft().start()
+
+    def stop(self) -> None:
+        """No more batches."""
+        if self._fiber is not None:
+            self._fiber.task.cancel()
+
+    def __repr__(self) -> str:
+        return f"<Runner jobs={len(self._jobs)} {self._fiber!r}>"
+
+
+class _Fiber:
+    """A task that waits for jobs, and for as long as they do not suspend, is stepped by hand."""
+
+    __slots__ = ("_bell", "_is_stepped", "_jobs", "task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, jobs: deque[Runnable]) -> None:
+        self._jobs = jobs
+        self._bell = _Bell(loop)
+        self._is_stepped = False
+        self.task: asyncio.Task[None] = asyncio.Task(self._main(), loop=loop, name="rrext-fiber")
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the task waits for jobs, and not for something that a job awaits."""
+        return self._bell.is_awaited
+
+    def step(self) -> None:
+        """Run the jobs until all are done or one suspends."""
+        self._is_stepped = True
+        self._bell.ring()
+        self._is_stepped = False
+
+    async def _main(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        untouched = copy_context()
+        while True:
+            await self._bell
+            while self._jobs:
+                await self._jobs.popleft().run_in(task)
+                if not self._is_stepped or copy_context() != untouched:
+                    return  # the job had this task to itself, or left something in its context that is nobody else's
+
+    def __repr__(self) -> str:
+        return f"<Fiber {'waiting' if self.is_waiting else 'busy'}>"
+
+
+class _Bell:
+    """A future-like object whose waiter runs inside `ring`, not one turn of the loop later.
+
+    It has what asyncio asks of foreign futures: the blocking mark, the loop, a done callback, a result.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_context", "_is_cancelled", "_loop", "_wake")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asyncio_future_blocking = False
+        self._loop = loop
+        self._wake: Callable[[Any], object] | None = None
+        self._context: Context | None = None
+        self._is_cancelled = False
+
+    @property
+    def is_awaited(self) -> bool:
+        return self._wake is not None and not self._is_cancelled
+
+    def ring(self) -> None:
+        wake, self._wake = self._wake, None
+        assert wake is not None and self._context is not None
+        self._context.run(wake, self)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        self._asyncio_future_blocking = True
+        yield self
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, callback: Callable[[Any], object], *, context: Context) -> None:
+        self._wake = callback
+        self._context = context
+
+    def result(self) -> None:
+        if self._is_cancelled:
+            raise asyncio.CancelledError
+
+    def cancel(self, msg: object = None) -> bool:
+        self._is_cancelled = True
+        self._loop.call_soon(self.ring)
+        return True
