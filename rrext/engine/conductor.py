@@ -53,14 +53,15 @@ class Conductor:
     each other; a failure leaves it as it is, because nothing is emitted after one.
     """
 
-    __slots__ = ("_guests", "_leftovers", "_limits", "bridge", "depth", "failure", "max_depth")
+    __slots__ = ("_guests", "_leftovers", "_limits", "_trusted", "bridge", "depth", "failure", "max_depth")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, trusted: bool) -> None:
         self.bridge: Bridge | None = None
         self.failure: RrextError | None = None
         self.depth = 0
         self.max_depth = limits.emit_depth
         self._limits = limits
+        self._trusted = trusted
         self._guests: set[asyncio.Task[Any]] = set()
         self._leftovers: list[ThreadWork[Any]] = []
 
@@ -80,7 +81,15 @@ class Conductor:
             self.fail(Cancelled())
             raise error
         what = f'Node "{node_id}" failed in {where}'
-        failure = failure_of(error, what=what, node_id=node_id, tool=None, request_id=None, trusted=True, limits=self._limits)
+        failure = failure_of(
+            error,
+            what=what,
+            node_id=node_id,
+            tool=None,
+            request_id=None if self.bridge is None else self.bridge.context(node_id).request_id,
+            trusted=self._trusted,
+            limits=self._limits,
+        )
         first = self.fail(failure)
         if first is not failure:
             log.info("%s after the object had failed: %s", what, failure.message)

@@ -30,11 +30,13 @@ class NodeObjects:
     `object` makes them at first use, from any thread. Operations run one at a time, and serve one object; of an object
     that has failed, nothing more is sent and `closing` runs no more, so that no half of it is committed anywhere.
     `close` still runs on every node that was opened: on each whose `open` returned, once.
+
+    `make` makes a node object. `trusted` says that whoever opens the object may read the texts of nodes' exceptions.
     """
 
     __slots__ = ("_conductor", "_intake", "_links", "_lock", "_make", "_objects", "_source", "phase", "plan")
 
-    def __init__(self, plan: LanePlan, make: Callable[[str], Node]) -> None:
+    def __init__(self, plan: LanePlan, make: Callable[[str], Node], *, trusted: bool = False) -> None:
         self.plan = plan
         self.phase = NEW
         self._make = make
@@ -42,7 +44,7 @@ class NodeObjects:
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
         self._source: tuple[Target, ...] = ()
-        self._conductor = Conductor(plan.limits)
+        self._conductor = Conductor(plan.limits, trusted=trusted)
         self._intake: Intake
 
     def object(self, node_id: str) -> Node:
@@ -110,19 +112,19 @@ class NodeObjects:
             finally:
                 self._conductor.rest()
 
-    def finish_blocking(self, bridge: Bridge) -> None:
-        """Send the end marks, run `closing` and `close` of every node; then raise the object's first error, if any."""
+    def finish_blocking(self, bridge: Bridge) -> RrextError | None:
+        """Send the end marks, run `closing` and `close` of every node. Returns the object's first error."""
         self._here(self._finishing(), bridge)
-        self._raise_failure()
+        return self.failure
 
-    async def finish(self, bridge: Bridge) -> None:
+    async def finish(self, bridge: Bridge) -> RrextError | None:
         """`finish_blocking`, on the loop. Cancelled, it goes on with every `close`; see `abandon`.
 
         With a leftover thread no node is touched: what was collected until then is the result.
         """
         if not self.leftover:
             await self._on_loop(self._finishing(), bridge)
-        self._raise_failure()
+        return self.failure
 
     def abandon_blocking(self, bridge: Bridge) -> None:
         """Run `close` of every node that is open, and nothing else: nobody wants the object. Raises nothing of it."""

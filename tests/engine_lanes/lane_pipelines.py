@@ -71,8 +71,8 @@ class Flow:
         node.__init__()
         return node
 
-    def objects(self) -> NodeObjects:
-        return NodeObjects(self.plan, self.make)
+    def objects(self, *, trusted: bool = True) -> NodeObjects:
+        return NodeObjects(self.plan, self.make, trusted=trusted)
 
     def through(self, *writes: bytes | str, lane: str = "text") -> list[tuple[Any, ...]]:
         """The log of a whole object, blocking."""
@@ -80,8 +80,10 @@ class Flow:
         objects.open_blocking(Entry("a"), Intake(lane, f"lane/{lane}"), bridge)
         for data in writes:
             objects.write_blocking(data, bridge)
-        objects.finish_blocking(bridge)
+        failure = objects.finish_blocking(bridge)
         assert objects.closed
+        if failure is not None:
+            raise failure
         return self.log
 
     async def through_loop(self, *writes: bytes | str, lane: str = "text") -> list[tuple[Any, ...]]:
@@ -90,8 +92,10 @@ class Flow:
         await objects.open(Entry("a"), Intake(lane, f"lane/{lane}"), bridge)
         for data in writes:
             await objects.write(data, bridge)
-        await objects.finish(bridge)
+        failure = await objects.finish(bridge)
         assert objects.closed
+        if failure is not None:
+            raise failure
         return self.log
 
 

@@ -45,8 +45,7 @@ async def fails(flow: Flow, match: str, *, text: str = "x") -> RrextError:
     await objects.open(Entry("a"), Intake("text", "text/plain"), bridge)
     with pytest.raises(RrextError, match=match) as failed:
         await objects.write(text, bridge)
-    with pytest.raises(RrextError):
-        await objects.finish(bridge)
+    assert await objects.finish(bridge) is failed.value
     assert objects.closed
     opened = [node for node, what, *_ in flow.log if what == "open"]
     assert sorted(opened) == sorted(node for node, what, *_ in flow.log if what == "close")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -201,32 +202,30 @@ def run_blocking(case: Case, flow: Flow) -> RrextError | None:
     objects, bridge = flow.objects(), Bridge()
     try:
         objects.open_blocking(Entry("a"), Intake("text", "text/plain"), bridge)
-        try:
-            for value in case.writes:
-                objects.write_blocking(value, bridge)
-        finally:
-            objects.finish_blocking(bridge)
     except RrextError as error:
-        return error
-    finally:
         assert objects.closed
-    return None
+        return error
+    with suppress(RrextError):
+        for value in case.writes:
+            objects.write_blocking(value, bridge)
+    failure = objects.finish_blocking(bridge)
+    assert objects.closed
+    return failure
 
 
 async def run_on_loop(case: Case, flow: Flow) -> RrextError | None:
     objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
     try:
         await objects.open(Entry("a"), Intake("text", "text/plain"), bridge)
-        try:
-            for value in case.writes:
-                await objects.write(value, bridge)
-        finally:
-            await objects.finish(bridge)
     except RrextError as error:
-        return error
-    finally:
         assert objects.closed
-    return None
+        return error
+    with suppress(RrextError):
+        for value in case.writes:
+            await objects.write(value, bridge)
+    failure = await objects.finish(bridge)
+    assert objects.closed
+    return failure
 
 
 def compare(flow: Flow, model: Model, failure: RrextError | None) -> None:
