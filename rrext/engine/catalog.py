@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rrext.engine.node import Node
 from rrext.engine.plugins import PluginError, builtin_nodes, import_class, installed_nodes, origin_of
-from rrext.engine.settings import Settings
 from rrext.errors import ProviderNotFound, Unavailable
+
+if TYPE_CHECKING:
+    from rrext.engine.settings import Settings
 
 __all__ = ["Catalog"]
 
@@ -72,8 +74,11 @@ class Catalog:
     def settings_of(self, node_class: type[Node]) -> Settings | None:
         """The form of a class's `Config`, or None if it takes any settings. Raises `PluginError` for a type it cannot have."""
         if node_class not in self._settings:
-            config = node_class.Config
-            self._settings[node_class] = None if config is None else Settings(config, owner=origin_of(node_class))
+            self._settings[node_class] = None
+            if node_class.Config is not None:
+                from rrext.engine.settings import Settings  # the type grammar: not needed where nothing has settings
+
+                self._settings[node_class] = Settings(node_class.Config, owner=origin_of(node_class))
         return self._settings[node_class]
 
     def describe(self, provider: str) -> dict[str, Any]:

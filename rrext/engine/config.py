@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
 from rrext.engine.problems import NearNames, Problems, shown
-from rrext.engine.settings import Settings
+
+if TYPE_CHECKING:
+    from rrext.engine.settings import Settings
 
 __all__ = ["COMMON", "Configuring", "merged"]
 

@@ -24,7 +24,7 @@ KINDS: Final = {"{": "object", "}": "object", "[": "array", "]": "array"}
 
 
 class Scanner:
-    """One walk over one text. `complete` says whether it went to the end."""
+    """One walk over one text. `complete` says whether the value holds all of it."""
 
     __slots__ = ("_handlers", "_pos", "_text", "_tree", "complete")
 
@@ -54,7 +54,6 @@ class Scanner:
             assert found is not None  # one alternative fits everywhere
             kind = found.lastindex
             if kind is None or kind == tokens.END:
-                self.complete = True
                 break
             start, end = found.span(kind)
             self._pos = tree.at = end
@@ -62,6 +61,7 @@ class Scanner:
             if tree.stopped:
                 break
         tree.at = len(text)
+        self.complete = not tree.cut
         return tree.finish()
 
     def _on_key(self, start: int, end: int) -> None:

@@ -68,7 +68,9 @@ class Loaded:
         if self.spec is not None:
             return self.spec
         errors = self.errors
-        first = errors[0] if errors else self.problems[0]
+        if not errors:  # only where unknown providers are no error
+            raise InvalidPipeline("This pipeline has no source that is known here", data={"problems": []})
+        first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         problems = [problem.as_json() for problem in self.problems]
         raise InvalidPipeline(f"{first.path or '/'}: {first.message}{more}", data={"problems": problems})
@@ -102,7 +104,7 @@ def load_pipeline(
     )
     for problem in given.problems:
         problems.append(problem)
-    document, base = _unwrapped(given.value, problems, given)
+    document, base = _unwrapped(given.value, problems) if given.complete else (None, "")
     if document is None:
         return Loaded(None, problems.listing(), {}, base=base, outline=Outline(), text=text, source_map=given.map)
     done = substitute(document, environment, base, skip=below(base, "project_id"))
@@ -110,7 +112,7 @@ def load_pipeline(
     validation = Validation(catalog, problems, limits, base=base, unknown=unknown_provider)
     spec = validation.run(done.value, source)
     return Loaded(
-        spec if given.complete and not problems.errors else None,
+        spec,
         _sifted(problems.listing(), given, done),
         document,
         base=base,
@@ -168,14 +170,14 @@ def _as_source(pipeline: Any, limits: Limits) -> Source:
     return Source(None, (Problem("too_deep", "error", message),), False)
 
 
-def _unwrapped(value: Any, problems: Problems, given: Source) -> tuple[dict[str, Any] | None, str]:
+def _unwrapped(value: Any, problems: Problems) -> tuple[dict[str, Any] | None, str]:
     """The pipeline in a document, which may be wrapped once in `{"pipeline": …}`, and where it stands."""
     base = ""
     if isinstance(value, dict) and "pipeline" in value and "components" not in value:
         value, base = value["pipeline"], "/pipeline"
     if isinstance(value, dict):
         return value, base
-    if given.complete and not problems.errors:
+    if not problems.errors:
         problems.add("wrong_type", "A pipeline is an object.", base)
     return None, base
 

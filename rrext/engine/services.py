@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rrext.engine.edges import served_types
 from rrext.engine.node import Node
-from rrext.engine.settings import Settings
 from rrext.errors import RrextError
+
+if TYPE_CHECKING:
+    from rrext.engine.settings import Settings
 
 __all__ = ["broken_definition", "definition_of"]
 

@@ -163,6 +163,7 @@ class ShapeReader:
                 message = f"The id {shown(draft.id)} is taken: every component needs its own."
                 related = [other.here(f"The first {shown(draft.id)} stands here.")]
                 self._problems.add("duplicate_id", message, below(draft.path, "id"), related=related)
+                draft.broken = True
 
     # one key
 

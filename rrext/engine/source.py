@@ -29,7 +29,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What reading a text gave. `complete` is false where the rest of the text was not worth reading.
+    """What reading a text gave. `complete` is false if the value lacks a part of the text.
 
     `map` is None if the text is strict JSON and no positions were asked for.
     """

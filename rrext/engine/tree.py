@@ -35,7 +35,8 @@ class Tree:
     """Takes keys, values, brackets and commas in the order of the text, and keeps a tree of them.
 
     What comes at the wrong place is reported and put where it was most likely meant. `at` is the end of the piece that
-    is being taken; the reader moves it. Once `stopped`, the rest of the text is not worth reading.
+    is being taken; the reader moves it. Once `stopped`, the rest of the text is not worth reading; `cut` says that the
+    tree lacks what stands there.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Tree:
         "_quiet",
         "_stack",
         "at",
+        "cut",
         "expect",
         "last",
         "problems",
@@ -61,6 +63,7 @@ class Tree:
         self.expect = ROOT
         self.root: Located | None = None
         self.stopped = False
+        self.cut = False
         self._max_depth = max_depth
         self._stack: list[Located] = []
         self._implied: list[Located] = []  # objects whose opening brace is missing
@@ -124,7 +127,7 @@ class Tree:
         if len(self._stack) >= self._max_depth:
             text = f"Nested deeper than {self._max_depth} levels (max_depth): nothing is read from here on."
             self.report("too_deep", text, (start, end))
-            self.stopped = True
+            self.stopped = self.cut = True
             return False
         located = self.value(kind, {} if kind == "object" else [], start, end)
         if located is None:
@@ -184,7 +187,7 @@ class Tree:
 
     def nonsense(self, code: str, message: str, span: Span) -> None:
         """Report what may be a mere consequence of an earlier mistake in the same line."""
-        if self.at > self._quiet:
+        if self.at > self._quiet and not self.stopped:
             self.report(code, message, span)
 
     def quiet_line(self) -> None:
@@ -202,7 +205,7 @@ class Tree:
         names = (near,) if near else ()
         self.problems.append(Problem(code, CODES[code][0], message, path, related, names, "value", span))
         if self.problems.full:
-            self.problems.cut = self.stopped = True  # what has so many mistakes is something else
+            self.problems.cut = self.stopped = self.cut = True  # what has so many mistakes is something else
 
     # what was forgotten
 

@@ -46,7 +46,7 @@ def choose_source(
             related=related,
             on="key",
         )
-    elif drafts and all(draft.node is not None for draft in drafts):
+    elif all(draft.node is not None for draft in drafts) and (drafts or not problems.errors):
         problems.add("no_source", "Pipeline does not have a source component defined.", below(base, "components"), on="key")
     return None
 
@@ -76,7 +76,7 @@ class WholeCheck:
         """Report nodes that nothing reaches, output that nobody reads, and helpers that are missing."""
         self._report_unconnected()
         members = [self._source, *(self._by_id[node_id] for node_id in self.chain)]
-        if any(draft.broken or draft.node is None for draft in members):
+        if any(draft.broken or draft.node is None for draft in self._drafts):
             return  # what is wrong already makes all that follows a guess
         for draft in members:
             if draft.node is not None:

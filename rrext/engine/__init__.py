@@ -1,0 +1,1 @@
+"""Pipelines: read, checked, loaded and run."""

@@ -1,0 +1,160 @@
+"""Nodes and pipelines that the tests of pipeline files share."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import msgspec
+
+from rrext.engine.catalog import Catalog
+from rrext.engine.environment import Environment
+from rrext.engine.loading import Loaded, load_pipeline
+from rrext.engine.node import Node
+from rrext.engine.problems import Problem
+from rrext.tools.decorator import tool_function
+
+
+class Webhook(Node):
+    provider = "webhook"
+    class_types = ("source",)
+    lanes = {"_source": ("tags", "text", "questions")}
+    accepts = ("send",)
+
+
+class Chat(Node):
+    provider = "chat"
+    class_types = ("source",)
+    lanes = {"_source": ("questions",)}
+    accepts = ("chat",)
+
+
+class Upper(Node):
+    provider = "upper"
+    lanes = {"text": ("text",), "table": ("table",)}
+
+
+class Ask(Node):
+    provider = "ask"
+    lanes = {"text": ("questions",)}
+
+
+class Agent(Node):
+    """Invokes others, and is a tool itself."""
+
+    provider = "agent"
+    class_types = ("agent", "tool")
+    lanes = {"questions": ("answers",)}
+    invoke = {"llm": {"description": "thinks", "min": 1, "max": 1}, "tool": {"description": "acts", "min": 0}}
+
+
+class Llm(Node):
+    provider = "llm"
+    class_types = ("llm",)
+    lanes = {"questions": ("answers",)}
+    profiles = {
+        "small": {"model": "s-1", "limits": {"tokens": 100, "calls": 5}},
+        "large": {"model": "l-1", "limits": {"tokens": 900}},
+    }
+    default_profile = "small"
+
+
+class Hammer(Node):
+    provider = "tool_hammer"
+
+    @tool_function
+    def hit(self, nail: str) -> dict[str, Any]:
+        """Hit a nail."""
+        return {"hit": nail}
+
+
+class Weather(Node):
+    """Current weather."""
+
+    provider = "weather"
+    aliases = ("tool_weather",)
+
+    class Config:
+        """Settings of the weather.
+
+        Args:
+            station: Where it is measured.
+        """
+
+        units: Annotated[str, "metric or imperial"] = "metric"
+        days: Annotated[int, msgspec.Meta(ge=1, le=10)] = 3
+        tags: list[str] = []  # noqa: RUF012
+        station: str | None = None
+
+    @tool_function
+    def forecast(self, city: str, days: int = 3) -> dict[str, Any]:
+        """Forecast for a city.
+
+        Args:
+            city: Name of the city.
+        """
+        return {}
+
+
+class Out(Node):
+    provider = "response_text"
+    lanes = {"text": ()}
+
+
+class Answers(Node):
+    provider = "response_answers"
+    lanes = {"answers": ()}
+
+
+class Response(Node):
+    provider = "response"
+    lanes = {"text": (), "answers": (), "questions": ()}
+
+
+ALL = (Webhook, Chat, Upper, Ask, Agent, Llm, Hammer, Weather, Out, Answers, Response)
+
+
+def catalog() -> Catalog:
+    """A catalog of these nodes and nothing else."""
+    return Catalog(ALL, builtin={}, installed=False)
+
+
+def component(id_: str, provider: str, *inputs: str, control: str = "", **config: Any) -> dict[str, Any]:
+    """A component. An input is `lane:from`, a control edge `classType:from`."""
+    made: dict[str, Any] = {"id": id_, "provider": provider, "config": config}
+    if inputs:
+        made["input"] = [dict(zip(("lane", "from"), edge.split(":"), strict=True)) for edge in inputs]
+    if control:
+        made["control"] = [dict(zip(("classType", "from"), edge.split(":"), strict=True)) for edge in control.split()]
+    return made
+
+
+def pipeline(*components: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A pipeline of these components."""
+    return {"components": list(components), **more}
+
+
+def echo(**more: Any) -> dict[str, Any]:
+    """The smallest pipeline with a result."""
+    return pipeline(component("w", "webhook"), component("out", "response_text", "text:w"), source="w", **more)
+
+
+def load(document: Any, **options: Any) -> Loaded:
+    """Load a document with these nodes. A document that is no text is loaded as text too, and must give the same."""
+    environment = options.pop("environment", Environment())
+    loaded = load_pipeline(document, catalog(), environment, **options)
+    if isinstance(document, dict):
+        again = load_pipeline(json.dumps(document), catalog(), environment, **options)
+        assert sorted(map(repr, again.problems)) == sorted(map(repr, loaded.problems))
+    return loaded
+
+
+def found(document: Any, **options: Any) -> list[tuple[str, str]]:
+    """(code, pointer) of every problem."""
+    return [(problem.code, problem.path) for problem in load(document, **options).problems]
+
+
+def only(document: Any, **options: Any) -> Problem:
+    """The only problem."""
+    (problem,) = load(document, **options).problems
+    return problem

@@ -1,0 +1,147 @@
+"""`${NAME}` in pipeline files: what is replaced, what is not, and that values stay secret."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_nodes import catalog, component, echo, found, load, only, pipeline
+
+from rrext.engine.environment import NEVER, Environment, substitute
+from rrext.engine.loading import validate
+from rrext.errors import InvalidPipeline
+
+SECRET = 'pa"ss\\word\n'
+
+
+def weather(units: str, **more: Any) -> dict[str, Any]:
+    return pipeline(component("w", "webhook"), component("t", "weather", control="tool:w", units=units), **more)
+
+
+def test_a_value_is_put_in_after_parsing_so_it_may_hold_anything() -> None:
+    environment = Environment({"ROCKETRIDE_KEY": SECRET})
+    spec = load(weather("<${ROCKETRIDE_KEY}|${ROCKETRIDE_KEY}>"), environment=environment).require()
+    assert spec.component("t").settings.units == f"<{SECRET}|{SECRET}>"
+
+
+def test_a_value_is_not_looked_into_again() -> None:
+    environment = Environment({"ROCKETRIDE_A": "${ROCKETRIDE_B}", "ROCKETRIDE_B": "b"})
+    assert substitute("${ROCKETRIDE_A}", environment).value == "${ROCKETRIDE_B}"
+
+
+def test_keys_are_left_alone() -> None:
+    environment = Environment({"ROCKETRIDE_A": "a"})
+    assert substitute({"${ROCKETRIDE_A}": ["${ROCKETRIDE_A}"]}, environment).value == {"${ROCKETRIDE_A}": ["a"]}
+
+
+@pytest.mark.parametrize("text", ["$ROCKETRIDE_A", "${}", "${ ROCKETRIDE_A }", "${1}", "$${x", "${a-b}"])
+def test_what_is_no_placeholder_is_text(text: str) -> None:
+    done = substitute(text, Environment({"ROCKETRIDE_A": "a"}))
+    assert done.value == text
+    assert done.unresolved == []
+
+
+def test_the_document_that_was_given_is_not_changed() -> None:
+    document = {"a": [{"b": "${ROCKETRIDE_A}"}], "c": {"d": 1}}
+    before = json.dumps(document)
+    done = substitute(document, Environment({"ROCKETRIDE_A": "x"}))
+    assert json.dumps(document) == before
+    assert done.value == {"a": [{"b": "x"}], "c": {"d": 1}}
+    assert done.value["c"] is document["c"], "only what changes is copied"
+
+
+def test_an_unresolved_name_stops_a_run_and_not_a_check() -> None:
+    problem = only(weather("${ROCKETRIDE_NONE}"))
+    assert (problem.code, problem.severity, problem.path) == ("unresolved_variable", "error", "/components/1/config/units")
+    assert "ROCKETRIDE_NONE" in problem.message
+    assert only(weather("${ROCKETRIDE_NONE}"), strict_env=False).severity == "warning"
+    with pytest.raises(InvalidPipeline):
+        load(weather("${ROCKETRIDE_NONE}")).require()
+
+
+def test_other_names_need_the_operators_word() -> None:
+    problem = only(weather("${HOME}"), environment=Environment({"HOME": "/root"}))
+    assert (problem.code, problem.severity) == ("variable_not_allowed", "error")
+    assert load(weather("${HOME}"), environment=Environment({"HOME": "/root"}, ["HOME"])).spec is not None
+
+
+@pytest.mark.parametrize("name", sorted(NEVER))
+def test_the_servers_own_secrets_are_never_readable(name: str) -> None:
+    environment = Environment({name: "k"}, [name]).with_values({name: "k"})
+    assert only(weather(f"${{{name}}}"), environment=environment).code == "variable_not_allowed"
+    assert environment.get(name) is None
+
+
+def test_the_operators_process_is_read_as_far_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCKETRIDE_A", "a")
+    monkeypatch.setenv("OTHER", "o")
+    monkeypatch.setenv("SECRET", "s")
+    environment = Environment.of_process(["OTHER"])
+    assert [environment.get(name) for name in ("ROCKETRIDE_A", "OTHER", "SECRET")] == ["a", "o", None]
+
+
+def test_a_client_sees_its_own_values_and_the_names_given_by_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCKETRIDE_A", "server")
+    monkeypatch.setenv("OTHER", "o")
+    environment = Environment.of_client({"ROCKETRIDE_B": "mine", "PATH": "x"}, ["OTHER"])
+    assert [environment.get(name) for name in ("ROCKETRIDE_A", "ROCKETRIDE_B", "OTHER", "PATH")] == [None, "mine", "o", None]
+
+
+def test_the_env_of_a_request_wins() -> None:
+    environment = Environment({"ROCKETRIDE_A": "server"}).with_values({"ROCKETRIDE_A": "mine", "PATH": "x"})
+    assert environment.get("ROCKETRIDE_A") == "mine"
+    assert environment.get("PATH") is None
+
+
+def test_project_id_is_literal() -> None:
+    document = echo(project_id="${ROCKETRIDE_A}")
+    environment = Environment({"ROCKETRIDE_A": "x"})
+    assert found(document, environment=environment) == [("variable_in_project_id", "/project_id")]
+    assert found({"pipeline": document}, environment=environment) == [("variable_in_project_id", "/pipeline/project_id")]
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "x1", 'q"uote', "metric-ish"])
+def test_a_value_is_in_no_problem_and_no_text_of_the_objects(secret: str) -> None:
+    environment = Environment({"ROCKETRIDE_A": secret})
+    document = pipeline(
+        component("${ROCKETRIDE_A}", "webhook"),
+        component("p", "${ROCKETRIDE_A}"),
+        component("o", "response_text", "${ROCKETRIDE_A}:${ROCKETRIDE_A}", "text:${ROCKETRIDE_A}_"),
+        component("t", "weather", control="${ROCKETRIDE_A}:o"),
+        source="no ${ROCKETRIDE_A}",
+    )
+    loaded = load(document, environment=environment)
+    assert {"unknown_provider", "unknown_lane", "from_not_found", "source_not_found", "class_type_not_served"} <= {
+        problem.code for problem in loaded.problems
+    }
+    assert secret not in str([problem.as_json() for problem in loaded.problems])
+    assert "ROCKETRIDE_A" in str([problem.as_json() for problem in loaded.problems])
+    assert secret not in repr((loaded, environment))
+
+
+def test_the_settings_of_a_component_are_not_in_its_text() -> None:
+    spec = load(weather("${ROCKETRIDE_A}"), environment=Environment({"ROCKETRIDE_A": "hunter2"})).require()
+    assert "hunter2" not in repr(spec)
+
+
+def test_what_is_shown_of_a_pipeline_has_its_placeholders() -> None:
+    environment = Environment({"ROCKETRIDE_A": "hunter2"})
+    document = weather("${ROCKETRIDE_A}")
+    assert load(document, environment=environment).unresolved == document
+    assert "hunter2" not in json.dumps(validate(document, catalog(), environment))
+
+
+def test_a_value_that_is_not_there_is_no_wrong_value() -> None:
+    document = pipeline(
+        component("w", "webhook"), component("t", "weather", control="tool:w", days="${ROCKETRIDE_NONE}")
+    )
+    assert found(document, strict_env=False) == [("unresolved_variable", "/components/1/config/days")]
+
+
+@given(st.text("ab$}{", max_size=20), st.text(max_size=6))
+def test_any_text_with_any_value_is_replaced_once(text: str, value: str) -> None:
+    environment = Environment({"a": value}, ["a"])
+    assert substitute(text, environment).value == text.replace("${a}", value)
