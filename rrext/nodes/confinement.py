@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -36,18 +36,21 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
 
 
 class FileInfo(msgspec.Struct, frozen=True):
-    """A name in a directory: `type` is file, dir, symlink or other, `size` bytes, `modified` seconds since 1970."""
+    """A name in a directory: `type` is file, dir, symlink or other, `size` bytes, `modified` seconds since 1970.
+
+    A name that is not UTF-8 is shown with `\\x` for its other bytes, and no path can lead to it: it is not `addressable`.
+    """
 
     name: str
     type: str
     size: int
     modified: float
-    mode: int
+    addressable: bool = True
 
     @classmethod
-    def of(cls, name: str, info: os.stat_result) -> FileInfo:
+    def of(cls, name: str, info: os.stat_result, *, addressable: bool = True) -> FileInfo:
         """From what the system says of it."""
-        return cls(name, _kind(info.st_mode), info.st_size, info.st_mtime, stat.S_IMODE(info.st_mode))
+        return cls(name, _kind(info.st_mode), info.st_size, info.st_mtime, addressable)
 
 
 class Confinement:
@@ -104,8 +107,13 @@ class Confinement:
         fd = self._directory(path)
         try:
             with explained(path), os.scandir(fd) as entries:
-                names = heapq.nsmallest(limit, (n for n in _checked((e.name for e in entries), check) if n > after))
-                return [FileInfo.of(name, info) for name in names if (info := _lstat_or_none(fd, name)) is not None]
+                named = ((_shown(e.name), e.name) for e in _checked(entries, check))
+                first = heapq.nsmallest(limit, (pair for pair in named if pair[0] > after))
+                return [
+                    FileInfo.of(shown, info, addressable=shown == name)
+                    for shown, name in first
+                    if (info := _lstat_or_none(fd, name)) is not None  # None: removed since
+                ]
         finally:
             os.close(fd)
 
@@ -282,11 +290,16 @@ def _replace(parent: int, name: bytes, data: bytes, mode: int) -> None:
         raise
 
 
-def _checked(names: Iterator[str], check: Callable[[], None] | None) -> Iterator[str]:
-    for count, name in enumerate(names, 1):
+def _checked(entries: Iterable[os.DirEntry[str]], check: Callable[[], None] | None) -> Iterator[os.DirEntry[str]]:
+    for count, entry in enumerate(entries, 1):
         if check is not None and count % SCAN_STEP == 0:
             check()
-        yield name
+        yield entry
+
+
+def _shown(name: str) -> str:
+    """A name as JSON can hold it."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _kind(mode: int) -> str:

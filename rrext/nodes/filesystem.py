@@ -215,12 +215,7 @@ def _part(files: Confinement, path: str, encoding: str, limit: int, offset: int)
 
 
 def _entry(info: FileInfo) -> dict[str, Any]:
-    try:
-        info.name.encode()
-    except UnicodeEncodeError:  # bytes that are no UTF-8: shown, but no path in JSON can name it
-        shown = info.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        return {"name": shown, "addressable": False, **_facts(info)}
-    return {"name": info.name, **_facts(info)}
+    return {"name": info.name, **({} if info.addressable else {"addressable": False}), **_facts(info)}
 
 
 def _facts(info: FileInfo) -> dict[str, Any]:
