@@ -77,9 +77,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running(text: str | dict[str, Any], *, nodes: Iterable[type[Node]] = (), folder: str = "") -> AsyncIterator[Running]:
-    """Load a pipeline; unload it at the end."""
-    engine = LocalEngine(catalog=Catalog(nodes))
+async def running(
+    text: str | dict[str, Any], *, nodes: Iterable[type[Node]] = (), folder: str = "", root: str | None = None
+) -> AsyncIterator[Running]:
+    """Load a pipeline whose file would stand in `folder`, as `--root` if given; unload it at the end."""
+    engine = LocalEngine(catalog=Catalog(nodes), root=root)
     try:
         engine.load(text, folder=folder)
         yield Running(engine)

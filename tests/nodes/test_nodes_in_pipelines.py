@@ -164,6 +164,26 @@ async def test_the_file_tools_that_are_switched_off_are_hidden_and_name_their_sw
     assert (tmp_path / "f").read_text() == "x"
 
 
+async def test_relative_roots_begin_at_the_folder_of_the_file_and_with_root_nothing_is_outside_of_it(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "f").write_text("inside")
+    (tmp_path / "f").write_text("outside")
+
+    async def read(setting: str, root: Path | None) -> str:
+        spec = pipeline(WEBHOOK, component("files", "tool_filesystem", control="in", root=setting))
+        async with running(spec, folder=str(tmp_path), root=None if root is None else str(root)) as client:
+            return (await client.tool("read_file", {"path": "f"}))["content"]
+
+    assert await read("inner", None) == "inside"
+    assert await read(str(inner), None) == "inside"
+    assert await read(".", inner) == "inside"
+    assert await read(str(inner), inner) == "inside"
+    for setting in ("..", str(tmp_path), "/"):
+        with pytest.raises(Unavailable):
+            await read(setting, inner)
+
+
 async def test_a_file_tool_says_where_its_input_is_wrong(tmp_path: Path) -> None:
     async with running(pipeline(WEBHOOK, component("files", "tool_filesystem", control="in")), folder=str(tmp_path)) as client:
         with pytest.raises(InvalidArguments) as caught:
