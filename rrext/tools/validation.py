@@ -180,16 +180,18 @@ _FIXED = {
     "unevaluatedItems": "has too many items",
 }
 _LIMITED = {
-    "minimum": "expected at least {}",
-    "maximum": "expected at most {}",
-    "exclusiveMinimum": "expected more than {}",
-    "exclusiveMaximum": "expected less than {}",
-    "minLength": "expected at least {} characters",
-    "maxLength": "expected at most {} characters",
-    "minItems": "expected at least {} items",
-    "maxItems": "expected at most {} items",
-    "minProperties": "expected at least {} properties",
-    "maxProperties": "expected at most {} properties",
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "more than",
+    "exclusiveMaximum": "less than",
+}
+_SIZED = {
+    "minLength": ("at least", "character", "characters"),
+    "maxLength": ("at most", "character", "characters"),
+    "minItems": ("at least", "item", "items"),
+    "maxItems": ("at most", "item", "items"),
+    "minProperties": ("at least", "property", "properties"),
+    "maxProperties": ("at most", "property", "properties"),
 }
 _EXAMPLES = {
     "date-time": "date-time, like 2026-11-21T09:30:00Z",
@@ -205,7 +207,10 @@ def _sentence(error: Any) -> str:
     if name in _FIXED:
         return _FIXED[name]
     if name in _LIMITED:
-        return _LIMITED[name].format(kind.limit)
+        return f"expected {_LIMITED[name]} {kind.limit}"
+    if name in _SIZED:
+        measure, one, many = _SIZED[name]
+        return f"expected {measure} {kind.limit} {one if kind.limit == 1 else many}"
     match name:
         case "type":
             return f"expected {_either(kind.types)}, got {_kind(error.instance)}"
