@@ -64,10 +64,10 @@ class Watch:
 class Call:
     """A request in flight. An abandoned one has no caller any more, but its answer still comes.
 
-    `on_late` gets the body of a success that nobody waits for.
+    `on_late` gets the body of a success that nobody waits for. A `final` one has to reach the server, waited for or not.
     """
 
-    __slots__ = ("abandoned", "answer", "command", "frame", "id", "on_late", "slots", "updates", "wake", "watch")
+    __slots__ = ("abandoned", "answer", "command", "final", "frame", "id", "on_late", "slots", "updates", "wake", "watch")
 
     def __init__(
         self,
@@ -76,12 +76,14 @@ class Call:
         slots: Slots | None = None,
         updates: Updates | None = None,
         on_late: Callable[[Body], None] | None = None,
+        final: bool = False,
     ) -> None:
         self.id: RequestId = 0
         self.command = command
         self.slots = slots
         self.updates = updates
         self.on_late = on_late
+        self.final = final
         self.watch: Watch | None = None
         self.frame: Frame | None = None
         self.answer: Response | None = None

@@ -55,7 +55,6 @@ class StreamChannel:
                 n = min(len(data), len(buffer))
                 buffer[:n] = data[:n]
                 data = data[n:]
-                buffer.release()
                 pause = receiver.buffer_updated(n)
                 if pause is not None:
                     await pause.wait()

@@ -17,17 +17,16 @@ from rrext.client.channel import Channel, as_channel
 from rrext.client.events import EventStream
 from rrext.client.launch import Launch, serve_command, server_env
 from rrext.client.pipe import Data, Pipe
+from rrext.client.pipelines import Path, pipeline_arguments
 from rrext.client.session import Dialect, Session, closed
 from rrext.client.toolcall import call_tool
 from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
-from rrext.errors import NotConnected, ParseError, UsageError
+from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
-from rrext.wire.codec import decode, encode
+from rrext.wire.codec import encode
 
-__all__ = ["Client", "Path"]
-
-Path = str | os.PathLike[str]
+__all__ = ["Client"]
 
 QUESTION_TYPE = "application/rocketride-question"
 
@@ -187,7 +186,7 @@ class Client:
         if name is None and filepath is not None:
             name = os.path.basename(filepath)
         arguments = {
-            **await _pipeline_arguments(pipeline, filepath, source),
+            **await pipeline_arguments(pipeline, filepath, source),
             "args": [],
             "token": token,
             "threads": threads,
@@ -206,7 +205,7 @@ class Client:
         self, *, pipeline: Mapping[str, Any] | None = None, filepath: Path | None = None, source: str | None = None
     ) -> Body:
         """All problems of a pipeline, which is not loaded: `{pipeline, errors, warnings, …}`."""
-        return await self.request("rrext_validate", await _pipeline_arguments(pipeline, filepath, source))
+        return await self.request("rrext_validate", await pipeline_arguments(pipeline, filepath, source))
 
     async def services(self, service: str | None = None) -> Body:
         """The catalog of nodes, or the definition of one of them."""
@@ -376,24 +375,3 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<Client {self._origin if self._session is None else self._session!r}>"
-
-
-async def _pipeline_arguments(pipeline: Mapping[str, Any] | None, filepath: Path | None, source: str | None) -> Body:
-    if (pipeline is None) == (filepath is None):
-        raise UsageError("Give a pipeline either as pipeline= or as filepath=.")
-    value: Any = pipeline
-    if filepath is not None:
-        value = _read_pipeline(await anyio.Path(filepath).read_bytes())
-    if isinstance(value, str):
-        return {"pipeline": value, "source": source}
-    inner = value.get("pipeline")
-    flat = inner if isinstance(inner, dict) else value
-    return {"pipeline": {**flat, "source": source} if source is not None else flat}
-
-
-def _read_pipeline(content: bytes) -> Any:
-    """The pipeline as an object, or as text when it has comments: reading those is the server's part."""
-    try:
-        return decode(content)
-    except ParseError:
-        return content.decode("utf-8", "replace")

@@ -70,13 +70,15 @@ class Link:
         deadline: Deadline | None = None,
         updates: Updates | None = None,
         on_late: Callable[[Body], None] | None = None,
+        final: bool = False,
     ) -> Body:
         """Send a request and return the body of its answer.
 
         Raises the error of the answer, `ToolTimeout` when `deadline` passes first, or why the connection is lost. When
-        it times out or is cancelled, the request is taken back or cancelled, and a late answer is dropped.
+        it times out or is cancelled, the request is taken back (unless it is `final`) or cancelled; a late answer is
+        dropped, its body given to `on_late`.
         """
-        call = Call(command, slots=slots, updates=updates, on_late=on_late)
+        call = Call(command, slots=slots, updates=updates, on_late=on_late, final=final)
         try:
             if deadline is None:
                 await self._exchange(call, arguments, tail)
@@ -133,15 +135,15 @@ class Link:
             self._send(call, arguments, None, urgent=urgent)
 
     def _abandon(self, call: Call) -> None:
-        """Take the request back, or tell the server that nobody waits for it; that is sent before all that waits."""
+        """Take the request back, or tell the server that nobody waits for it; that goes before all that waits to be sent."""
         if call.updates is not None:
             call.updates.discard()
-        if call.frame is not None and self._outbox.withdraw(call.frame):
+        if not call.final and call.frame is not None and self._outbox.withdraw(call.frame):
             del self._calls[call.id]
             call.leave()
             return
         call.abandoned = True
-        self.post("cancel", {"requestId": call.id}, urgent=True)
+        self.post("cancel", {"requestId": call.id}, urgent=not call.final)
 
     def updates(self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None) -> Updates:
         """A place for the progress and chunks of a call."""
@@ -168,7 +170,7 @@ class Link:
         return self._paused
 
     def _answered(self, answer: Response) -> None:
-        call = self._calls.pop(answer.id, None)
+        call = None if answer.id is None else self._calls.pop(answer.id, None)
         if call is None:
             logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
             return
@@ -194,7 +196,7 @@ class Link:
             logger.debug("ignored: %s", message.reason)
 
     def _malformed(self, message: Malformed) -> None:
-        if message.id in self._calls:
+        if message.id is not None and message.id in self._calls:
             self._answered(Response(message.id, None, None, message.error))
         else:
             logger.warning("the server sent a malformed message: %s", message.error)

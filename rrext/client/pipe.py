@@ -13,7 +13,7 @@ from rrext.client.call import Body
 from rrext.client.session import Session
 from rrext.client.toolcall import call_tool, deadline_of
 from rrext.client.updates import ChunkCallback, ProgressCallback
-from rrext.errors import PipeNotOpen, RrextError, UsageError, error_from_wire
+from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
 
 __all__ = ["Data", "Pipe"]
@@ -51,7 +51,7 @@ class Pipe:
         session = self._session = self._connect()
         arguments = {**self._arguments, "subcommand": "open"}
         body = await self._process(session, arguments, timeout, opening=True)
-        self.pipe_id = body["pipe_id"]
+        self.pipe_id = _pipe_id(body)
         return self
 
     async def write(self, data: Data, *, timeout: float | None = None) -> None:
@@ -102,12 +102,17 @@ class Pipe:
 
         Raises the object's failure, if it failed, with the partial result as `.result`.
         """
-        async with self._turn:
-            if self._closed or self.pipe_id is None:
-                return self.result or {}
-            session, pipe_id = self._opened()
-            self._closed = True
-            self.result = await self._process(session, {"subcommand": "close", "pipe_id": pipe_id}, timeout)
+        try:
+            async with self._turn:
+                if self._closed or self.pipe_id is None:
+                    return self.result or {}
+                session, pipe_id = self._opened()
+                self._closed = True
+                self.result = await self._process(session, {"subcommand": "close", "pipe_id": pipe_id}, timeout, final=True)
+        except BaseException:
+            if not self._closed and self.pipe_id is not None:  # cancelled before it was its turn
+                self._post_close(self.pipe_id)
+            raise
         error = self.result.get("error")
         if error:
             raise _failure(error, self.result)
@@ -123,8 +128,8 @@ class Pipe:
             await self.close()
         elif isinstance(error, Exception):
             await self._close_after(error)
-        else:
-            self._post_close(self.pipe_id)  # cancelled: nobody waits for the result
+        elif not self._closed and self.pipe_id is not None:  # cancelled: nobody waits for the result
+            self._post_close(self.pipe_id)
 
     async def _close_after(self, error: Exception) -> None:
         try:
@@ -134,14 +139,20 @@ class Pipe:
         if isinstance(error, RrextError) and error.result is None:
             error.result = self.result
 
-    def _post_close(self, pipe_id: int | None) -> None:
-        if self._session is None or self._closed or pipe_id is None:
-            return
+    def _post_close(self, pipe_id: int) -> None:
         self._closed = True
-        self._session.link.post("rrext_process", self._about({"subcommand": "close", "pipe_id": pipe_id}, None))
+        if self._session is not None:
+            self._session.link.post("rrext_process", self._about({"subcommand": "close", "pipe_id": pipe_id}, None))
 
     async def _process(
-        self, session: Session, arguments: Body, timeout: float | None, tail: memoryview | None = None, *, opening: bool = False
+        self,
+        session: Session,
+        arguments: Body,
+        timeout: float | None,
+        tail: memoryview | None = None,
+        *,
+        opening: bool = False,
+        final: bool = False,
     ) -> Body:
         return await session.link.call(
             "rrext_process",
@@ -149,7 +160,8 @@ class Pipe:
             tail,
             slots=session.slots if opening else None,
             deadline=deadline_of(f'"{arguments["subcommand"]}"', timeout),
-            on_late=(lambda body: self._post_close(body.get("pipe_id"))) if opening else None,
+            on_late=(lambda body: self._post_close(_pipe_id(body))) if opening else None,
+            final=final,
         )
 
     def _about(self, arguments: Body, timeout: float | None) -> Body:
@@ -170,6 +182,13 @@ class Pipe:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self.pipe_id is None else "open"
         return f"<Pipe {self.pipe_id} {state}>"
+
+
+def _pipe_id(body: Body) -> int:
+    number = body.get("pipe_id")
+    if not isinstance(number, int):
+        raise ClientError(f"The server opened a pipe without a pipe_id: {body!r}")
+    return number
 
 
 def _pieces(content: memoryview, most: int) -> list[memoryview]:

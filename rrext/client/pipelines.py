@@ -1,0 +1,39 @@
+"""A pipeline on its way to the server, from an object or a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import anyio
+
+from rrext.client.call import Body
+from rrext.errors import ParseError, UsageError
+from rrext.wire.codec import decode
+
+__all__ = ["Path", "pipeline_arguments"]
+
+Path: TypeAlias = str | os.PathLike[str]
+
+
+async def pipeline_arguments(pipeline: Mapping[str, Any] | None, filepath: Path | None, source: str | None) -> Body:
+    """The arguments `pipeline` and `source` of a command. Raises `OSError` for a file that cannot be read."""
+    if (pipeline is None) == (filepath is None):
+        raise UsageError("Give a pipeline either as pipeline= or as filepath=.")
+    value: Any = pipeline
+    if filepath is not None:
+        value = _read_pipeline(await anyio.Path(filepath).read_bytes())
+    if isinstance(value, str):
+        return {"pipeline": value, "source": source}
+    inner = value.get("pipeline")
+    flat = inner if isinstance(inner, dict) else value
+    return {"pipeline": {**flat, "source": source} if source is not None else flat}
+
+
+def _read_pipeline(content: bytes) -> Any:
+    """The pipeline as an object, or as text when it has comments: reading those is the server's part."""
+    try:
+        return decode(content)
+    except ParseError:
+        return content.decode("utf-8", "replace")
