@@ -83,7 +83,7 @@ class Weather(Node):
 
         units: Annotated[str, "metric or imperial"] = "metric"
         days: Annotated[int, msgspec.Meta(ge=1, le=10)] = 3
-        tags: list[str] = []  # noqa: RUF012
+        tags: list[str] = []
         station: str | None = None
 
     @tool_function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_every_knot_gives_one_circle_along_its_edges(graph: Any) -> None:
     found = circles(names, leads)
     for circle in found:
         assert circle[0] == circle[-1]
-        assert all(later in leads[earlier] for earlier, later in zip(circle, circle[1:], strict=False))
+        assert all(later in leads[earlier] for earlier, later in itertools.pairwise(circle))
         assert len(set(circle)) == len(circle) - 1
     knots = {frozenset(other for other in in_circles if other in reach[name] and name in reach[other]) for name in in_circles}
     assert len(found) == len(knots)
@@ -138,12 +139,12 @@ def test_every_knot_gives_one_circle_along_its_edges(graph: Any) -> None:
 
 def test_ten_thousand_nodes_in_a_row_need_no_recursion() -> None:
     names = [f"n{i}" for i in range(10_000)]
-    forward = {a: [b] for a, b in zip(names, names[1:], strict=False)}
+    forward = {a: [b] for a, b in itertools.pairwise(names)}
     order = {name: i for i, name in enumerate(names)}
     assert chain_order("n0", order, forward, {}) == tuple(names[1:])
     assert len(circles(names, {**forward, names[-1]: ["n0"]})[0]) == 10_001
     # The worst order for passes: each pass finds one node. A list of passes would take ten thousand walks.
-    backward = {b: [a] for a, b in zip(names, names[1:], strict=False)}
+    backward = {b: [a] for a, b in itertools.pairwise(names)}
     assert chain_order(names[-1], order, {}, backward) == tuple(reversed(names[:-1]))
     shuffled = names[:]
     random.Random(1).shuffle(shuffled)
