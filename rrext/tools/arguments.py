@@ -22,12 +22,19 @@ Conversion = tuple[str, type | None, Convert]
 
 ROOT = "/input"
 _SPREAD = (dict, Mapping, Any)
+_EXACT = {"integer": int, "string": str, "boolean": bool}
+_SAYS_NOTHING = frozenset({"type", "title", "description", "default", "examples"})
+"""Keywords that keep no value out, besides the type."""
 
 
 class InputPlan:
-    """How the input of a tool becomes its arguments: check it against the schema, then convert what needs it."""
+    """How the input of a tool becomes its arguments: check it against the schema, then convert what needs it.
 
-    __slots__ = ("_bind", "_conversions", "_fits", "_ready", "_validator", "schema")
+    `exact` has the properties of which any value of one Python type is right as it is. An input of nothing else needs no
+    validator, which most first calls of a process are glad of: loading it takes longer than all the rest of the call.
+    """
+
+    __slots__ = ("_all", "_bind", "_conversions", "_exact", "_required", "_validator", "schema")
 
     def __init__(
         self,
@@ -35,33 +42,41 @@ class InputPlan:
         conversions: tuple[Conversion, ...],
         *,
         content: bool,
+        exact: Mapping[str, type] | None = None,
         bind: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> None:
         self.schema = schema
         self._conversions = conversions
         self._bind = bind
+        self._exact = exact
+        self._required = frozenset(schema.get("required", ()))
+        # An input of as many properties has them all, and so what is required: that is told without a set.
+        self._all = len(exact) if exact is not None and self._required <= exact.keys() else -1
         self._validator = SchemaValidator(schema, content=content)
-        self._fits = self._validator.fits
-        self._ready = False
-
-    def compile(self) -> None:
-        """Make it ready to check inputs, once. Raises `InvalidSchema` for a schema that cannot be used."""
-        if not self._ready:
-            self._validator.compile()
-            self._fits = self._validator.fits
-            self._ready = True
 
     def arguments(self, input: Any, limits: Limits) -> dict[str, Any]:
-        """The keyword arguments, in a dict of their own. Raises `InvalidArguments` with pointers below `/input`."""
+        """The keyword arguments, in a dict of their own. Raises `InvalidArguments` with pointers below `/input`, and
+        `InvalidSchema` if there is no using the schema."""
+        exact = self._exact
+        if exact is not None and type(input) is dict:
+            for name, value in input.items():
+                if exact.get(name) is not type(value):
+                    break
+            else:
+                if len(input) == self._all or self._required <= input.keys():
+                    return input.copy()
         if input is None:
             input = {}
         try:
-            fits = type(input) is dict and self._fits(input)
+            fits = type(input) is dict and self._validator.fits(input)
         except (ValueError, TypeError, RecursionError):
             fits = False  # no JSON; from the wire nothing else comes
         if not fits:
             raise self._refusal(input, limits)
-        kwargs: dict[str, Any] = input.copy() if self._bind is None else self._bind(input)
+        return self._converted(input, limits)
+
+    def _converted(self, input: dict[str, Any], limits: Limits) -> dict[str, Any]:
+        kwargs = input.copy() if self._bind is None else self._bind(input)
         try:
             for name, exact, convert in self._conversions:
                 if name in kwargs and type(kwargs[name]) is not exact:
@@ -106,8 +121,14 @@ def derived_input(signature: Signature, texts: Mapping[str, str]) -> InputPlan:
     if grammar.definitions:
         schema["$defs"] = grammar.definitions
     conversions = tuple((p.name, form.exact, form.convert) for p, form in forms if form.convert is not None)
+    exact = {name: _EXACT[entry["type"]] for name, entry in schema["properties"].items() if _is_exact(entry)}
     # Parameters decode their base64 anyway, so the validator need not.
-    return InputPlan(schema, conversions, content=False)
+    return InputPlan(schema, conversions, content=False, exact=exact)
+
+
+def _is_exact(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema asks for nothing but a type that Python has too. Floats are not among them: NaN is no number."""
+    return schema.get("type") in _EXACT and schema.keys() <= _SAYS_NOTHING
 
 
 def given_input(signature: Signature, schema: Mapping[str, Any]) -> InputPlan:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from rrext.tools.decorator import ToolDefinitionError, ToolOptions, kind_of
 from rrext.tools.results import NotJson, encode_json
+from rrext.tools.validation import InvalidSchema, SchemaValidator
 
 if TYPE_CHECKING:
     from rrext.tools.arguments import InputPlan
     from rrext.tools.context import ToolContext
     from rrext.tools.docstrings import Docstring
     from rrext.tools.signature import Signature
-    from rrext.tools.validation import SchemaValidator
 
 __all__ = ["FunctionFacts"]
 
@@ -73,7 +73,6 @@ class FunctionFacts:
         """The plan for a schema that the author gave, or for the one of the signature."""
         from rrext.tools.arguments import derived_input, given_input
         from rrext.tools.forms import UnsupportedType
-        from rrext.tools.validation import InvalidSchema
 
         with self._lock:
             try:
@@ -86,22 +85,10 @@ class FunctionFacts:
                     self.input = plan
                 return plan
             except (UnsupportedType, InvalidSchema) as error:
-                raise self._unusable(error) from None
-
-    def compiled(self, plan: InputPlan) -> InputPlan:
-        """The plan, ready to check inputs."""
-        from rrext.tools.validation import InvalidSchema
-
-        with self._lock:
-            try:
-                plan.compile()
-            except InvalidSchema as error:
-                raise self._unusable(error) from None
-        return plan
+                raise self.unusable(error) from None
 
     def output(self, schema: Mapping[str, Any] | None) -> SchemaValidator:
         """The validator of a result."""
-        from rrext.tools.validation import InvalidSchema, SchemaValidator
 
         def compiled() -> SchemaValidator:
             validator = SchemaValidator(schema or {})
@@ -112,9 +99,10 @@ class FunctionFacts:
             try:
                 return _kept(self._outputs, schema or {}, compiled)
             except InvalidSchema as error:
-                raise self._unusable(error) from None
+                raise self.unusable(error) from None
 
-    def _unusable(self, error: Exception) -> ToolDefinitionError:
+    def unusable(self, error: Exception) -> ToolDefinitionError:
+        """The author's error for a schema or a type that cannot be used."""
         function = self._function
         return ToolDefinitionError(f"Tool {self._options.name} ({function.__module__}.{function.__qualname__}): {error}")
 
@@ -137,8 +125,6 @@ class FunctionFacts:
 
 def _kept(known: dict[bytes, Any], schema: Mapping[str, Any], make: Callable[[], Any]) -> Any:
     """What was made for an equal schema, or a new one; the oldest goes when there are too many."""
-    from rrext.tools.validation import InvalidSchema
-
     try:
         key = encode_json(schema)
     except NotJson as error:

@@ -14,6 +14,7 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of
 from rrext.tools.facts import FunctionFacts
 from rrext.tools.results import NotJson, encode_json
+from rrext.tools.validation import InvalidSchema, pointer
 
 if TYPE_CHECKING:
     from rrext.tools.arguments import InputPlan
@@ -129,10 +130,13 @@ class ToolSpec:
         """The keyword arguments for an input; None is an empty one. Raises `InvalidArguments`, pointers below `/input`."""
         plan = self._plan
         if plan is None:
-            plan = self._facts.compiled(self._input(node))
+            plan = self._input(node)
             if not callable(self.options.input_schema):
                 self._plan = plan
-        return plan.arguments(input, limits)
+        try:
+            return plan.arguments(input, limits)
+        except InvalidSchema as error:
+            raise self._facts.unusable(error) from None
 
     def call(self, node: Any, kwargs: dict[str, Any], ctx: ToolContext | None) -> Any:
         """Call the function with what `structure` gave: its value, coroutine or generator. `kwargs` is used up."""
@@ -192,8 +196,6 @@ class ToolSpec:
 
     def _check_output(self, what: str, node: Any, raw: bytes, limits: Limits) -> None:
         """Check what is sent, not what it was made from: then classes, tuples and bytes are what the caller gets."""
-        from rrext.tools.validation import pointer
-
         validator = self._facts.output(self._output_schema(node))
         value = msgspec.json.decode(raw)
         if validator.fits(value):

@@ -22,7 +22,7 @@ _LONG = 80
 _NOT_IN_POINTER = re.compile("[\ud800-\udfff]")
 
 
-class InvalidSchema(ValueError):
+class InvalidSchema(Exception):
     """A JSON Schema that cannot be used; the message says why."""
 
 
