@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 from typing import Any
@@ -77,6 +78,8 @@ async def _serve(args: argparse.Namespace, limits: Limits, catalog: Any, environ
     for path in args.files:
         if not _load(engine, path, limits):
             return EXIT_INVALID
+    gc.collect()
+    gc.freeze()  # what is loaded stays: collections need not look at it again
     stdio = claim_stdio()
     set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file)
     return await StdioServer(engine, engine.host, stdio, limits=limits).run()

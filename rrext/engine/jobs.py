@@ -17,7 +17,7 @@ from rrext.engine.tool_run import Encoded, ToolRun, encode_result
 from rrext.errors import RrextError, ToolError
 from rrext.tools.context import CancelToken
 
-__all__ = ["AsyncJob", "SyncJob", "answer", "run_inline", "tool_failure"]
+__all__ = ["LEARN_BELOW", "AsyncJob", "SyncJob", "answer", "run_inline", "tool_failure"]
 
 LEARN_BELOW = 0.25  # of `limits.quick`: a tool this far below it will not often be overtaken by the watch
 

@@ -7,6 +7,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Callable, Coroutine
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.engine.failures import failure_of
@@ -14,6 +15,7 @@ from rrext.engine.gate import Pass
 from rrext.engine.host import Host, claim
 from rrext.engine.intake import Intake
 from rrext.engine.interface import Call, Caller, Close, Open, Operation, Write
+from rrext.engine.jobs import LEARN_BELOW
 from rrext.engine.lanes import choose_lane
 from rrext.engine.lease import Lease
 from rrext.engine.node import Entry
@@ -62,8 +64,50 @@ class ObjectCalls:
         except RrextError as error:
             call.fail(error)
             return
+        call.was_quick = pipe.quick and call.data is not None
         turn = self._pipes.enter(pipe, exclusive=True, now=pipe.task.now())
         self._begin(call, pipe.task, operation, turn, lambda token: self._write(call, pipe, turn, data, token), pipe)
+
+    def write_inline(self, call: Call, operation: Write) -> bool:
+        """Run a raw write here, to its end, if this pipe's writes are quick; False if anything about it could wait."""
+        data = call.data
+        pipe = self._pipes.get(operation.pipe_id, call.caller.connection_id)
+        if data is None or pipe is None or not pipe.quick or operation.timeout is not None:
+            return False
+        if operation.data is not None or operation.data_base64 is not None or pipe.failed or pipe.leftovers:
+            return False
+        place, turn = pipe.task.sync_places.take(), pipe.gate.enter(exclusive=True)
+        if not (place.granted and turn.granted):
+            place.release()
+            turn.release()
+            return False
+        token, lease = CancelToken(), Lease(pipe.task, turn, pipe)
+
+        def stop(reason: Any) -> None:
+            token.cancel(reason)
+            pipe.fail(Cancelled("a write was cancelled"))
+            lease.spoil()
+
+        call.stop = stop
+        failure: RrextError | None = None
+        try:
+            pipe.objects.write_blocking(data, _Bridge(self._host, call, pipe, token))
+        except BaseException as error:
+            failure = self._told(error, call, f"Pipe {pipe.id} failed")
+            pipe.fail(failure)
+        place.release()
+        lease.drop()
+        if failure is None:
+            call.succeed(b"{}")
+        else:
+            call.fail(failure)
+        return True
+
+    def overstayed(self, operation: Write) -> None:
+        """A pipe whose writes were taken for quick is not."""
+        pipe = self._pipes.at(operation.pipe_id)
+        if pipe is not None:
+            pipe.quick = False
 
     def close(self, call: Call, operation: Close) -> None:
         """Begin a `close`: it stands in the pipe's line before this returns."""
@@ -186,8 +230,15 @@ class ObjectCalls:
         self._pipes.find(pipe.id, call.caller.connection_id).check_writable()
         bridge = _Bridge(self._host, call, pipe, token)
         objects = pipe.objects
+        quick = self._host.limits.quick * LEARN_BELOW
+
+        def write() -> None:
+            began = perf_counter()
+            objects.write_blocking(data, bridge)
+            pipe.quick = perf_counter() - began < quick
+
         try:
-            await self._run(pipe, lambda: objects.write_blocking(data, bridge), lambda: objects.write(data, bridge), turn)
+            await self._run(pipe, write, lambda: objects.write(data, bridge), turn)
         except asyncio.CancelledError:
             pipe.fail(Cancelled("a write was cancelled"))
             raise

@@ -27,7 +27,7 @@ class Pipe:
 
     `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
     can only be closed. `leftovers` counts threads that outlived their calls: while there are any, the node objects
-    must not be touched.
+    must not be touched. `quick` says that the last write took far less than a hop to a thread is worth.
     """
 
     __slots__ = (
@@ -41,9 +41,9 @@ class Pipe:
         "intake",
         "last_used",
         "leftovers",
-        "meta",
         "objects",
         "place",
+        "quick",
         "task",
     )
 
@@ -70,7 +70,7 @@ class Pipe:
         self.closed = False
         self.leftovers = 0
         self.last_used = now
-        self.meta: object = None
+        self.quick = False
         self._lock = threading.Lock()
 
     def fail(self, error: RrextError) -> None:
@@ -144,10 +144,19 @@ class Pipes:
         """The pipe is open."""
         self._open[pipe.id] = pipe
 
+    def at(self, pipe_id: int) -> Pipe | None:
+        """The open pipe of that number, whoever it belongs to."""
+        return self._open.get(pipe_id)
+
+    def get(self, pipe_id: int, connection_id: str) -> Pipe | None:
+        """The caller's open pipe, or None."""
+        pipe = self._open.get(pipe_id)
+        return pipe if pipe is not None and pipe.caller.connection_id == connection_id else None
+
     def find(self, pipe_id: int, connection_id: str) -> Pipe:
         """The caller's open pipe. Raises `PipeExpired` or `PipeNotOpen`; other people's pipes do not exist for it."""
-        pipe = self._open.get(pipe_id)
-        if pipe is not None and pipe.caller.connection_id == connection_id:
+        pipe = self.get(pipe_id, connection_id)
+        if pipe is not None:
             return pipe
         owner, idle = self._expired.get(pipe_id, (None, 0.0))
         if owner == connection_id:

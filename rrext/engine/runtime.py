@@ -104,6 +104,8 @@ class LocalEngine(Engine):
 
     def start_inline(self, call: Call) -> bool:
         operation = call.operation
+        if type(operation) is Write:
+            return self._objects.write_inline(call, operation)
         if type(operation) is not Tool:
             return False
         try:
@@ -113,8 +115,11 @@ class LocalEngine(Engine):
         return self._tools.start_inline(call, task, operation)
 
     def overstayed(self, call: Call) -> None:
-        if isinstance(call.operation, Tool):
-            self._tools.overstayed(self._tasks.get(call.operation.token), call.operation)
+        operation = call.operation
+        if isinstance(operation, Tool):
+            self._tools.overstayed(self._tasks.get(operation.token), operation)
+        elif isinstance(operation, Write):
+            self._objects.overstayed(operation)
 
     def load(
         self,

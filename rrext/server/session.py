@@ -133,34 +133,42 @@ class Session:
             self._refuse(event, error)
         except Exception:
             log.exception("request=%s a bug of rrext", getattr(event, "id", None))
-            self._refuse(event, InternalError("internal error; the server's log has it under this request"))
+            self._refuse(event, _internal())
         if not quick:
             self.last_was_quick = False
 
     def handle_inline(self, event: Any) -> bool:
-        """On a thread that may block: run a quick tool call to its end; False if the loop must handle the event."""
-        if type(event) is not Request or event.command != "rrext_process" or event.id is None or event.tail is not None:
+        """On a thread that may block: run a quick tool call or write to its end; False if the loop must handle the event."""
+        if type(event) is not Request or event.command != "rrext_process" or event.id is None:
             return False
-        arguments = event.arguments
-        if arguments.get("subcommand") != "tool" or self.is_draining or self.is_closed or self._held or self.outbox.is_full:
+        if self.is_draining or self.is_closed or self._held or self.outbox.is_full:
             return False
-        request_id = event.id
-        calls = self._calls
+        arguments, request_id, calls = event.arguments, event.id, self._calls
+        subcommand = arguments.get("subcommand")
+        shape = Tool if subcommand == "tool" else Write if subcommand == "write" else None
+        if shape is None or "context" in arguments or (event.tail is None) is not (shape is Tool):
+            return False
         if request_id in calls or request_id in self._others or len(calls) >= self.limits.max_inflight:
             return False
         try:
-            operation = decode(arguments, Tool, self.limits)
+            operation = decode(arguments, shape, self.limits)
         except RrextError:
             return False
-        if operation.progress or operation.stream or "context" in arguments:
+        if shape is Tool and (operation.progress or operation.stream):  # pyright: ignore[reportAttributeAccessIssue]
             return False
+        call = Call(operation, self, self.caller, request_id, event.command, event.tail)
+        table: dict[Any, Call] = calls if shape is Tool else self._others
         self._batch_thread = get_ident()
-        call = Call(operation, self, self.caller, request_id, event.command)
-        calls[request_id] = self._inline = call
-        if self._engine.start_inline(call):
+        table[request_id] = self._inline = call
+        try:
+            taken = self._engine.start_inline(call)
+        except Exception:
+            log.exception("request=%s a bug of rrext", request_id)
+            call.fail(_internal())
             return True
-        del calls[request_id]
-        return False
+        if not taken:
+            del table[request_id]
+        return taken
 
     def end_inline(self) -> None:
         """The thread that ran tools goes on to read: what was answered leaves now."""
@@ -398,6 +406,10 @@ class Session:
 
 class _Duplicate(InvalidRequest):
     """An id that is in flight: answered without usable id, so that the first call's answer stays its own."""
+
+
+def _internal() -> InternalError:
+    return InternalError("internal error; the server's log has it under this request")
 
 
 _OWN: dict[str, Callable[[Session, Request], None]] = {
