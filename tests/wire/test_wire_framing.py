@@ -125,17 +125,41 @@ def test_skipping_takes_no_memory() -> None:
     assert feed(server, [frame(dap())])[0][:2] == ("request", 1)
 
 
-def test_a_body_exactly_at_the_limit_is_taken() -> None:
-    request = dap(arguments={"t": "x" * 1000})
-    size = len(body(request))
-    assert serve(frame(request), limits=Limits(max_frame=size))[0][0] == "request"
-    assert serve(frame(request), limits=Limits(max_frame=size - 1))[0] == ("malformed", "frame_too_large", 1)
+@pytest.mark.parametrize("header", [b"Content-Length: %d", b"content-length:%d"])
+def test_a_body_exactly_at_the_limit_is_taken(header: bytes) -> None:
+    text = body(dap(arguments={"t": "x" * 1000}))
+    data = (header + b"\r\n\r\n%b") % (len(text), text)
+    for pieces in ([data], byte_by_byte(data)):
+        assert [event[0] for event in serve(*pieces, limits=Limits(max_frame=len(text)))] == ["request"]
+    for pieces in ([data], byte_by_byte(data)):
+        assert serve(*pieces, limits=Limits(max_frame=len(text) - 1)) == [("malformed", "frame_too_large", 1)]
+
+
+def test_a_header_block_exactly_at_the_limit_is_taken() -> None:
+    for size, expected in ((8192, "request"), (8193, "fatal")):
+        rest = b"\r\nContent-Length: %d\r\n\r\n" % len(body(dap()))
+        block = b"X: " + b"x" * (size - 3 - len(rest)) + rest
+        assert serve(block + body(dap()))[0][0] == expected
+    assert serve(b"x" * 8191) == []
+    assert serve(b"x" * 8192) == [("fatal", "parse_error")]
+
+
+def test_an_id_is_never_looked_for_in_a_raw_tail() -> None:
+    assert serve(frame(b'{"type":"request"', b',"seq":5,"command":"c"}')) == [("malformed", "parse_error", None)]
+    oversize = frame(b'{"type":"request"', b',"seq":5,' + b" " * 200_000)
+    assert serve(oversize) == [("malformed", "frame_too_large", None)]
 
 
 def test_json_length_may_not_pass_the_length_of_the_body() -> None:
-    for text in (b"-1", b"x", b"", b"1.5", b"999", b"9" * 6000, b"1\r\nJson-Length: 2"):
+    size = len(body(dap(4)))
+    for text in (b"-1", b"x", b"", b"1.5", b"999", b"%d" % (size + 1), b"%d" % (9 * size), b"9" * 6000, b"1\r\nJson-Length: 2"):
         data = frame(dap(4), headers=b"Json-Length: " + text + b"\r\n") + frame(dap(5))
         assert [event[:3] for event in serve(data)] == [("malformed", "parse_error", 4), ("request", 5, "c")], text
+
+
+def test_json_never_reaches_into_what_follows_its_body() -> None:
+    data = frame(dap(4), headers=b"Json-Length: %d\r\n" % (len(body(dap(4))) + 1)) + b"\n" + frame(dap(5))
+    assert [event[:3] for event in serve(data)] == [("malformed", "parse_error", 4), ("request", 5, "c")]
 
 
 def test_json_length_zero_leaves_no_json() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_vectors import GOOD, SMALL, body, byte_by_byte, dap, feed, frame, rpc, serve
 
+from rrext.errors import ParseError
 from rrext.wire.connection import ClientConnection, ServerConnection
 from rrext.wire.messages import MAX_ID, Malformed
 
@@ -161,6 +162,19 @@ def test_a_version_that_is_missing_is_a_wrong_one() -> None:
     assert serve(bad) == [("malformed", INVALID, None)]
 
 
+@pytest.mark.promise("wire:malformed:answered")
+def test_a_refused_frame_of_the_other_dialect_changes_nothing() -> None:
+    for mine, other in (("dap", "jsonrpc"), ("jsonrpc", "dap")):
+        oversize = body(GOOD[other])[:-1] + b"," + b" " * 300_000
+        server = ServerConnection(SMALL)
+        before = feed(server, [frame(GOOD[mine])])
+        assert feed(server, [frame(oversize)]) == [("malformed", "frame_too_large", None)]
+        assert feed(server, [frame(GOOD[mine])]) == before
+        answer = b"".join(server.error(None, "", ParseError("x")))
+        assert (b'"jsonrpc"' in answer) == (mine == "jsonrpc")
+
+
+@pytest.mark.promise("wire:malformed:answered")
 def test_a_tail_of_a_malformed_frame_is_passed_over() -> None:
     for bad in (b"{", b'{"type":"request"}'):
         assert serve(frame(bad, b"x" * 100_000) + frame(dap()))[1][:2] == ("request", 1)
