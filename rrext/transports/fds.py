@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-__all__ = ["Buffer", "FdChannel", "Receiver"]
+__all__ = ["Buffer", "FdChannel", "Receiver", "close_fd"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -93,13 +93,13 @@ class FdChannel:
     def close_write(self) -> None:
         """Tell the peer that nothing more comes."""
         fd, self._write_fd = self._write_fd, -1
-        _close(fd)
+        close_fd(fd)
 
     def close(self) -> None:
         """Close both directions; harmless when they are closed."""
         self.close_write()
         fd, self._read_fd = self._read_fd, -1
-        _close(fd)
+        close_fd(fd)
 
     async def aclose(self) -> None:
         """The same, for `async` callers."""
@@ -164,8 +164,12 @@ def _without(pieces: list[Buffer], n: int) -> list[Buffer]:
     return []
 
 
-def _close(fd: int) -> None:
+def close_fd(fd: int) -> None:
+    """Close a descriptor, and wake who waits for it with `anyio.ClosedResourceError`. A negative one is closed already."""
     if fd < 0:
         return
-    anyio.notify_closing(fd)  # whoever waits for it is woken
+    try:
+        anyio.notify_closing(fd)
+    except RuntimeError:
+        pass  # no event loop runs here, so nobody waits
     os.close(fd)

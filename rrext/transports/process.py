@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import anyio
 
 from rrext.limits import CLIENT_DEFAULTS
-from rrext.transports.fds import FdChannel
+from rrext.transports.fds import FdChannel, close_fd
 
 __all__ = ["ChildProcess"]
 
@@ -28,8 +28,9 @@ POLL = 0.02
 class ChildProcess(FdChannel):
     """A child in a session of its own, so that a Ctrl-C in our terminal is ours alone.
 
-    `stderr_tail` holds the last bytes of its stderr. Should this object be lost without `stop`, or the interpreter end,
-    the child's process group is killed: no child outlives its owner.
+    `stderr_tail` holds the last bytes of its stderr. The child's process group ends with it: what it started and left
+    behind is killed (on Linux), unless that made a session of its own. Should this object be lost without `stop`, or the
+    interpreter end, the whole group is killed: no child outlives its owner.
     """
 
     __slots__ = ("__weakref__", "_finalizer", "_on_stderr", "_popen", "_stderr_fd", "_tail", "_tail_limit", "command")
@@ -84,7 +85,7 @@ class ChildProcess(FdChannel):
     @property
     def returncode(self) -> int | None:
         """The exit code, negative for a signal, or None while it runs."""
-        return self._popen.poll()
+        return _reap(self._popen)
 
     @property
     def stderr_tail(self) -> str:
@@ -103,8 +104,16 @@ class ChildProcess(FdChannel):
                 return
             self._tail += piece
             del self._tail[: -self._tail_limit]
-            if self._on_stderr is not None:
-                self._on_stderr(piece)
+            self._tell(piece)
+
+    def _tell(self, piece: bytes) -> None:
+        if self._on_stderr is None:
+            return
+        try:
+            self._on_stderr(piece)
+        except Exception:
+            logger.exception("on_stderr failed, and is not called again; stderr is still read")
+            self._on_stderr = None
 
     async def wait(self) -> int:
         """The exit code, once the child has ended."""
@@ -150,9 +159,7 @@ class ChildProcess(FdChannel):
         """Close our ends of its pipes. It does not stop the child, nor forget that it must not be left running."""
         super().close()
         fd, self._stderr_fd = self._stderr_fd, -1
-        if fd >= 0:
-            anyio.notify_closing(fd)
-            os.close(fd)
+        close_fd(fd)
         if self.returncode is not None:
             self._finalizer.detach()
 
@@ -216,18 +223,34 @@ def _pidfd(pid: int) -> int:
         return -1
 
 
+def _reap(popen: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a child that has ended. Its group is killed before that, while its number is still its own."""
+    if popen.returncode is None and hasattr(os, "waitid"):
+        try:
+            ended = os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            ended = None  # somebody else waited for all children
+        if ended is None:
+            return popen.poll()
+        _send(popen.pid, signal.SIGKILL)
+    return popen.poll()
+
+
 def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
-    if popen.poll() is not None:
-        return  # reaped: its number may be another's by now
+    if _reap(popen) is None:  # once reaped, its number may be another's
+        _send(popen.pid, number)
+
+
+def _send(group: int, number: int) -> None:
     try:
-        os.killpg(popen.pid, number)
-    except ProcessLookupError:
-        logger.debug("process %d ended before signal %d reached it", popen.pid, number)
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError) as error:
+        logger.debug("signal %d reached nobody in group %d: %s", number, group, error)
 
 
 def _kill_forgotten(popen: subprocess.Popen[bytes], owner: int) -> None:
     """Last resort, when the owner vanished; a fork of the owner must not do it."""
-    if os.getpid() != owner or popen.poll() is not None:
+    if os.getpid() != owner or _reap(popen) is not None:
         return
     _signal_group(popen, signal.SIGKILL)
     popen.wait()
