@@ -10,18 +10,23 @@ if TYPE_CHECKING:
     from rrext.engine.catalog import Catalog
     from rrext.engine.environment import Environment
 
-__all__ = ["add_pipeline_options", "catalog_from", "environment_from", "root_from"]
+__all__ = ["add_nodes_option", "add_pipeline_options", "catalog_from", "environment_from", "root_from"]
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     """Add `--nodes`, `--env` and `--root`."""
-    parser.add_argument(
-        "--nodes", action="append", default=[], metavar="FILE.py|MODULE", help="load nodes of your own from there (repeatable)"
-    )
+    add_nodes_option(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME", help="let ${NAME} be read, beside ROCKETRIDE_* (repeatable)"
     )
     parser.add_argument("--root", metavar="DIR", help="the folder that no node's paths may leave")
+
+
+def add_nodes_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--nodes` alone, for a command that reads no pipeline."""
+    parser.add_argument(
+        "--nodes", action="append", default=[], metavar="FILE.py|MODULE", help="load nodes of your own from there (repeatable)"
+    )
 
 
 def catalog_from(args: argparse.Namespace) -> Catalog:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 from rrext.engine.graph import circles
 from rrext.engine.lanes import LANES
@@ -14,6 +15,9 @@ from rrext.engine.shape import Draft
 from rrext.engine.spec import ControlEdge, DataEdge
 
 __all__ = ["EdgeCheck", "accepted_lanes", "offered_lanes", "served_types"]
+
+FEW: Final = 8
+"""So many names are listed if none resembles the wrong one."""
 
 
 def offered_lanes(node: type[Node]) -> tuple[str, ...]:
@@ -66,8 +70,11 @@ class EdgeCheck:
         found = self.by_id.get(source_id)
         if found is None:
             draft.broken = True
+            near = self._near.of(source_id, self._ids)
             message = f"No component has the id {shown(source_id)}."
-            self._problems.add("from_not_found", message, below(path, "from"), near=self._near.of(source_id, self._ids))
+            if not near and len(self._ids) <= FEW:
+                message += f" There are {', '.join(self._ids)}."
+            self._problems.add("from_not_found", message, below(path, "from"), near=near)
         return found
 
     def _link(self, edges: dict[str, list[str]], producer: Draft, draft: Draft) -> None:

@@ -15,7 +15,7 @@ from rrext.engine.validation import Outline, Validation
 from rrext.errors import InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
 
-__all__ = ["Loaded", "load_pipeline", "validate"]
+__all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
 
 
 class Loaded:
@@ -122,6 +122,40 @@ def load_pipeline(
     )
 
 
+def check_pipeline(
+    pipeline: str | bytes | Mapping[str, Any],
+    catalog: Catalog,
+    environment: Environment,
+    *,
+    source: str | None = None,
+    unknown_provider: Severity = "error",
+    positions: bool = False,
+    limits: Limits = DEFAULTS,
+) -> Loaded:
+    """Check a pipeline that is not to run: unresolved variables are warnings, and all that a run would refuse is looked for."""
+    loaded = load_pipeline(
+        pipeline,
+        catalog,
+        environment,
+        source=source,
+        strict_env=False,
+        unknown_provider=unknown_provider,
+        positions=positions,
+        limits=limits,
+    )
+    if loaded.spec is not None:
+        from rrext.engine.plan import LanePlan
+
+        classes = {component.id: component.node_class for component in loaded.spec.components}
+        try:
+            LanePlan.of(loaded.spec, classes, limits)
+        except InvalidPipeline as error:
+            found = Problem("cannot_run", "error", error.message, below(loaded.base, "components"), on="key")
+            loaded.problems = (*loaded.problems, found)
+            loaded.spec = None
+    return loaded
+
+
 def validate(
     pipeline: Mapping[str, Any],
     catalog: Catalog,
@@ -133,7 +167,7 @@ def validate(
 
     Nothing runs, so unresolved variables are warnings.
     """
-    loaded = load_pipeline(pipeline, catalog, environment, source=source, strict_env=False, limits=limits)
+    loaded = check_pipeline(pipeline, catalog, environment, source=source, limits=limits)
     ids = [draft.id for draft in loaded.outline.components]
     entries = [(problem, _reference_entry(problem, loaded.base, ids)) for problem in loaded.problems]
     shown_pipeline: dict[str, Any] = {**loaded.unresolved, "chain": list(loaded.outline.chain)}

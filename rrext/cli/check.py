@@ -1,0 +1,183 @@
+"""`rrext check`: every problem of pipeline files, with its place in the text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rrext.cli.options import add_pipeline_options, catalog_from, environment_from
+from rrext.errors import RrextError
+from rrext.limits import DEFAULTS
+
+if TYPE_CHECKING:
+    from rrext.engine.catalog import Catalog
+    from rrext.engine.environment import Environment
+    from rrext.engine.loading import Loaded
+    from rrext.engine.problems import Problem, Span
+    from rrext.engine.source import SourceMap
+
+__all__ = ["add_parser", "print_problems", "run"]
+
+EXAMPLE = """example:
+  rrext check pipeline.pipe
+  rrext check --json *.pipe | jq -r '.problems[].message'
+
+Exit code 0: all files can be run. 2: at least one cannot, or cannot be read. Warnings alone do not count.
+"""
+EXIT_INVALID = 2
+WIDTH = 120
+"""Columns of a line of the file that are shown; longer ones are cut around the problem."""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "check",
+        help="list every problem of pipeline files",
+        description="Read pipeline files and list everything that is wrong with them. No node is set up and nothing runs.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE.pipe", help="a pipeline; - reads standard input")
+    parser.add_argument("--json", action="store_true", help="one line of JSON per file: {file, valid, problems}")
+    add_pipeline_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check the files; 2 if one of them cannot be run."""
+    try:
+        catalog, environment = catalog_from(args), environment_from(args)
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_INVALID
+    code = 0
+    for path in args.files:
+        text = _read(path)
+        loaded = None if text is None else _load(text, catalog, environment)
+        if loaded is None:
+            code = EXIT_INVALID
+            continue
+        if loaded.spec is None:
+            code = EXIT_INVALID
+        if args.json:
+            _print_json(path, loaded)
+        else:
+            _print_human(path, loaded, sys.stdout)
+            print(f"{path}: {_summary(loaded)}", file=sys.stderr)
+    return code
+
+
+def print_problems(
+    path: str, text: str | bytes, catalog: Catalog, environment: Environment, file: TextIO | None = None
+) -> None:
+    """Write what stops a pipeline from running, and what else is wrong with it, to stderr or `file`."""
+    _print_human(path, _load(text, catalog, environment, strict_env=True), file or sys.stderr)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read(DEFAULTS.max_pipeline + 1)
+        with open(path, "rb") as file:
+            return file.read(DEFAULTS.max_pipeline + 1)
+    except OSError as error:
+        print(f"rrext: {path}: {error.strerror}", file=sys.stderr)
+        return None
+
+
+def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False) -> Loaded:
+    from rrext.engine.loading import check_pipeline, load_pipeline
+
+    if strict_env:
+        return load_pipeline(text, catalog, environment, positions=True)
+    return check_pipeline(text, catalog, environment, positions=True)
+
+
+def _print_json(path: str, loaded: Loaded) -> None:
+    import msgspec
+
+    problems = [_located(problem, loaded.source_map) for problem in loaded.problems]
+    line = msgspec.json.encode({"file": path, "valid": loaded.spec is not None, "problems": problems})
+    print(line.decode())
+
+
+def _located(problem: Problem, where: SourceMap | None) -> dict[str, Any]:
+    shown = problem.as_json()
+    if where is None:
+        return shown
+    (start, end), related = where.span_of(problem), []
+    line, column = where.position(start)
+    end_line, end_column = where.position(end)
+    for other, span in _related(problem, where):
+        other_line, other_column = where.position(span[0])
+        related.append({**other, "line": other_line, "column": other_column})
+    place = {"line": line, "column": column, "endLine": end_line, "endColumn": end_column}
+    return {**shown, **place, "related": related}
+
+
+def _print_human(path: str, loaded: Loaded, file: TextIO) -> None:
+    where = loaded.source_map
+    for problem in loaded.problems:
+        text = f"{problem.severity}: {_printable(problem.message)} [{problem.code}]"
+        if where is None:
+            print(f"{path}: {text}", file=file)
+            continue
+        span = where.span_of(problem)
+        line, column = where.position(span[0])
+        print(f"{path}:{line}:{column}: {text}", file=file)
+        for shown in _excerpt(where, span):
+            print(shown, file=file)
+        for other, other_span in _related(problem, where):
+            other_line, other_column = where.position(other_span[0])
+            print(f"    {path}:{other_line}:{other_column}: {_printable(other['message'])}", file=file)
+
+
+def _related(problem: Problem, where: SourceMap) -> Iterator[tuple[dict[str, str], Span]]:
+    for other in problem.related:
+        span = other.span if other.span is not None else where.span(other.path)
+        yield {"path": other.path, "message": other.message}, span
+
+
+def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
+    """The line of a problem, and a line that marks the place in it."""
+    number, column = where.position(span[0])
+    line = where.line(number)
+    if not line.strip():
+        return
+    start = column - 1
+    end = min(start + max(span[1] - span[0], 1), max(len(line), start + 1))
+    cut = 0 if len(line) <= WIDTH else max(0, start - WIDTH // 2)
+    shown, end = line[cut : cut + WIDTH], min(end, cut + WIDTH)
+    before = _columns(line[cut:start])
+    mark = "^" * max(_columns(line[start:end]), 1)
+    gutter = f"{number:>5} | "
+    yield gutter + _printable(shown) + ("…" if cut + WIDTH < len(line) else "")
+    yield " " * (len(gutter) - 2) + "| " + " " * before + mark
+
+
+def _columns(text: str) -> int:
+    """How wide a terminal shows a text."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _printable(text: str) -> str:
+    """The text with one visible character for each that would move the cursor or change colours."""
+    return (
+        text if text.isprintable() else "".join(char if char.isprintable() else " " if char == "\t" else "�" for char in text)
+    )
+
+
+def _summary(loaded: Loaded) -> str:
+    counts = [(len(loaded.errors), "error"), (len(loaded.warnings), "warning")]
+    found = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
+    if loaded.spec is None:
+        return found or "cannot be run"
+    parts = len(loaded.spec.components)
+    return f"{found or 'ok'}, {parts} component{'s' if parts != 1 else ''}"

@@ -1,0 +1,165 @@
+"""`rrext nodes`: the catalog of nodes, and everything about one of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rrext.cli.options import add_nodes_option, catalog_from
+from rrext.errors import RrextError
+
+if TYPE_CHECKING:
+    from rrext.engine.catalog import Catalog
+
+__all__ = ["add_parser", "run"]
+
+EXAMPLE = """example:
+  rrext nodes
+  rrext nodes tool_filesystem
+  rrext nodes --nodes my_nodes.py weather --json
+"""
+EXIT_USAGE = 2
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "nodes",
+        help="list the nodes that pipelines may use",
+        description="List all nodes, or show one: its lanes, its settings with their defaults, its tools with their schemas.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a provider name as in pipeline files")
+    parser.add_argument("--json", action="store_true", help="the definitions as JSON, as rrext_services answers them")
+    add_nodes_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the catalog or one node; 2 for a name that nobody has."""
+    try:
+        catalog = catalog_from(args)
+        found = catalog.services(args.name)
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_USAGE
+    definitions = [found] if args.name is not None else list(found["services"].values())
+    for definition in definitions:
+        _add_availability(catalog, definition)
+    if args.json:
+        import msgspec
+
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    elif args.name is not None:
+        print(*_details(found), sep="\n")
+    else:
+        print(*_table(definitions), sep="\n")
+    for conflict in catalog.conflicts:
+        print(f"rrext: {conflict}; the first one is used", file=sys.stderr)
+    return 0
+
+
+def _add_availability(catalog: Catalog, definition: dict[str, Any]) -> None:
+    """Say why a node cannot run on this machine, if it cannot."""
+    if "unavailable" in definition:
+        return
+    try:
+        reason = catalog.class_of(definition["prefix"]).unavailable()
+    except Exception as error:  # a node's own code
+        reason = f"{type(error).__name__}: {error}"
+    if reason is not None:
+        definition["unavailable"] = reason
+
+
+def _table(definitions: list[dict[str, Any]]) -> Iterator[str]:
+    """One line per node: its name, its lanes, its tools."""
+    width = max((len(definition["prefix"]) for definition in definitions), default=0)
+    for definition in definitions:
+        parts = [*_lanes(definition["lanes"])]
+        tools = [tool["name"] for tool in definition["tools"]]
+        if tools:
+            parts.append(f"tools: {', '.join(tools)}")
+        if "unavailable" in definition:
+            parts.append(f"(not available here: {_first_line(definition['unavailable'])})")
+        yield f"{definition['prefix']:<{width}}  {'; '.join(parts) or '-'}"
+
+
+def _details(definition: dict[str, Any]) -> Iterator[str]:
+    """Everything about one node, for people."""
+    yield f"{definition['prefix']}: {definition['title']}"
+    if "unavailable" in definition:
+        yield f"  not available here: {definition['unavailable']}"
+    for line in definition["description"]:
+        yield f"  {line}".rstrip()
+    if definition.get("aliases"):
+        yield f"\nother names: {', '.join(definition['aliases'])}"
+    for title, lines in (
+        ("lanes", list(_lanes(definition["lanes"]))),
+        ("class types", definition["classType"]),
+        ("wants bound to it by control", list(_slots(definition.get("invoke", {})))),
+        ("config", list(_fields(definition.get("fields", {})))),
+        ("profiles", list(_profiles(definition.get("preconfig", {})))),
+        ("tools", list(_tools(definition["tools"]))),
+    ):
+        if lines:
+            yield f"\n{title}"
+            yield from (f"  {line}".rstrip() for line in lines)
+
+
+def _lanes(lanes: Mapping[str, list[str]]) -> Iterator[str]:
+    for lane, outs in lanes.items():
+        if lane == "_source":
+            yield f"sends {', '.join(outs) or 'nothing'}"
+        elif outs:
+            yield f"{lane} → {', '.join(outs)}"
+    taken = [lane for lane, outs in lanes.items() if lane != "_source" and not outs]
+    if taken:
+        yield f"takes {', '.join(taken)}"
+
+
+def _slots(invoke: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    for kind, slot in invoke.items():
+        least, most = slot.get("min") or 0, slot.get("max")
+        count = f"exactly {least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        yield f"{kind} ({count})  {slot.get('description', '')}"
+
+
+def _fields(fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    import msgspec
+
+    for name, field in fields.items():
+        kind = field.get("type") or " or ".join(str(part.get("type")) for part in field.get("anyOf", ())) or "any"
+        kind = " | ".join(str(value) for value in field["enum"]) if "enum" in field else kind
+        default = "required" if field["required"] else f"default {msgspec.json.encode(field.get('default')).decode()}"
+        yield f"{name} ({kind}, {default})  {field.get('description', '')}"
+
+
+def _profiles(preconfig: Mapping[str, Any]) -> Iterator[str]:
+    import msgspec
+
+    for name, values in preconfig.get("profiles", {}).items():
+        mark = " (default)" if name == preconfig.get("default") else ""
+        yield f"{name}{mark}  {msgspec.json.encode(values).decode()}"
+
+
+def _tools(tools: list[dict[str, Any]]) -> Iterator[str]:
+    import msgspec
+
+    for tool in tools:
+        yield tool["name"]
+        for line in (tool.get("description") or "").splitlines():
+            yield f"  {line}"
+        for key in ("inputSchema", "outputSchema"):
+            if key in tool:
+                schema = msgspec.json.format(msgspec.json.encode(tool[key]), indent=2).decode()
+                head, *rest = schema.splitlines()
+                yield f"  {key}: {head}"
+                yield from (f"  {line}" for line in rest)
+        yield ""
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]

@@ -1,0 +1,166 @@
+"""`rrext check`: problems of pipeline files for people and programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rrext.cli.main import main
+
+GOOD = """{
+  "components": [
+    {"id": "w", "provider": "webhook", "config": {}}, // begins here
+    {"id": "o", "provider": "response_text", "config": {}, "input": [{"lane": "text", "from": "w"}]},
+  ],
+}
+"""
+
+GENERATOR = """
+from rrext import Node
+
+class Gen(Node):
+    provider = "gen"
+    lanes = {"text": ()}
+
+    def write_text(self, text):
+        yield text
+"""
+OWN = """
+from rrext import Node
+
+class Own(Node):
+    provider = "own"
+    lanes = {"text": ("text",)}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.pipe").write_text(GOOD)
+    return tmp_path
+
+
+def check(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    code = main(["check", *args])
+    done = capsys.readouterr()
+    return code, done.out, done.err
+
+
+def test_a_good_file_prints_no_result_and_ends_with_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(capsys, "good.pipe") == (0, "", "good.pipe: ok, 2 components\n")
+
+
+def test_a_problem_has_its_place_its_line_and_near_matches(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.pipe").write_text(GOOD.replace('"webhook"', '"webhok"'))
+    code, out, err = check(capsys, "bad.pipe")
+    assert code == 2
+    assert out.splitlines() == [
+        'bad.pipe:3:29: error: There is no node "webhok". Did you mean "webhook"? [unknown_provider]',
+        '    3 |     {"id": "w", "provider": "webhok", "config": {}}, // begins here',
+        "      |                             ^^^^^^^^",
+    ]
+    assert err == "bad.pipe: 1 error\n"
+
+
+def test_the_mark_stands_below_wide_characters_and_tabs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "wide.pipe").write_text('{\n\t"name": "日本e\u0301", "x": NaN, "components": []}')
+    _, out, _ = check(capsys, "wide.pipe")
+    lines = out.splitlines()
+    assert lines[0].startswith("wide.pipe:2:23: error: JSON has no NaN")
+    assert lines[2].index("^") == len('    2 |  "name": "日本e", "x": ') + 2
+
+
+def test_a_long_line_is_cut_around_the_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "long.pipe").write_text('{"name": "' + "x" * 5000 + '", "y": NaN, "z": "' + "x" * 5000 + '"}')
+    _, out, _ = check(capsys, "long.pipe")
+    lines = out.splitlines()
+    at = next(number for number, line in enumerate(lines) if "[not_finite]" in line)
+    excerpt, mark = lines[at + 1 : at + 3]
+    assert len(excerpt) < 140
+    assert excerpt[mark.index("^") : mark.rindex("^") + 1] == "NaN"
+
+
+def test_escape_sequences_of_a_file_do_not_reach_the_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "evil.pipe").write_text(GOOD.replace('"webhook"', '"\x1b[31mweb\u202e"'))
+    _, out, _ = check(capsys, "evil.pipe")
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+def test_related_places_have_their_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "twice.pipe").write_text(GOOD.replace('"id": "o"', '"id": "w"'))
+    code, out, _ = check(capsys, "twice.pipe")
+    assert code == 2
+    assert '    twice.pipe:3:12: The first "w" stands here.' in out.splitlines()
+
+
+def test_warnings_alone_end_with_0(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "warn.pipe").write_text(
+        GOOD.replace('"config": {}, "input"', '"config": {"laneNam": "x${ROCKETRIDE_NO}"}, "input"')
+    )
+    code, out, err = check(capsys, "warn.pipe")
+    assert code == 0
+    assert "[unknown_config_key]" in out
+    assert "[unresolved_variable]" in out
+    assert err == "warn.pipe: 2 warnings, 2 components\n"
+
+
+def test_json_is_one_line_per_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.pipe").write_text(GOOD.replace('"id": "o"', '"id": "w"'))
+    code, out, err = check(capsys, "--json", "good.pipe", "bad.pipe")
+    good, bad = (json.loads(line) for line in out.splitlines())
+    assert (code, err) == (2, "")
+    assert good == {"file": "good.pipe", "valid": True, "problems": []}
+    (problem,) = bad["problems"]
+    assert (problem["code"], problem["line"], problem["column"], problem["endColumn"]) == ("duplicate_id", 4, 12, 15)
+    assert problem["related"] == [
+        {"path": "/components/0/id", "message": 'The first "w" stands here.', "line": 3, "column": 12}
+    ]
+
+
+def test_a_file_that_cannot_be_read_does_not_hide_the_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = check(capsys, "none.pipe", "good.pipe")
+    assert (code, out) == (2, "")
+    assert "none.pipe: No such file" in err
+    assert "good.pipe: ok" in err
+
+
+def test_nodes_of_ones_own_are_known(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own_check_node.py").write_text(OWN)
+    own = GOOD.replace('"webhook"', '"own"').replace(
+        "{}}, //", '{}, "input": []}, {"id": "x", "provider": "webhook", "config": {}}, //'
+    )
+    own = own.replace('"input": []', '"input": [{"lane": "text", "from": "x"}]')
+    (folder / "own.pipe").write_text(own)
+    assert check(capsys, "own.pipe")[0] == 2
+    assert check(capsys, "--nodes", "own_check_node.py", "own.pipe")[0] == 0
+
+
+def test_node_code_that_cannot_be_loaded_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = check(capsys, "--nodes", "nowhere.py", "good.pipe")
+    assert (code, err) == (2, "rrext: --nodes nowhere.py: there is no such file.\n")
+
+
+def test_env_names_are_known(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_LANE", "text")
+    (folder / "env.pipe").write_text(GOOD.replace('"lane": "text"', '"lane": "${MY_LANE}"'))
+    assert "variable_not_allowed" in check(capsys, "env.pipe")[1]
+    assert check(capsys, "--env", "MY_LANE", "env.pipe")[:2] == (0, "")
+
+
+def test_what_serve_would_refuse_later_is_found_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "gen_node.py").write_text(GENERATOR)
+    document: dict[str, Any] = {
+        "components": [
+            {"id": "w", "provider": "webhook", "config": {}},
+            {"id": "g", "provider": "gen", "config": {}, "input": [{"lane": "text", "from": "w"}]},
+        ]
+    }
+    (folder / "gen.pipe").write_text(json.dumps(document))
+    code, out, _ = check(capsys, "--nodes", "gen_node.py", "gen.pipe")
+    assert code == 2
+    assert "[cannot_run]" in out
