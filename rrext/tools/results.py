@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
-from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -48,7 +47,7 @@ def encode_json(value: Any) -> bytes:
                 break
         else:
             return raw
-    if not _plain(value, raw):
+    if not _is_plain(value, raw):
         for path, reason in _problems(value):
             raise NotJson(path, reason)
     return raw
@@ -59,35 +58,43 @@ def plain_json(value: Any) -> Any:
     return msgspec.json.decode(encode_json(value))
 
 
-def _plain(value: Any, raw: bytes) -> bool:
-    """Whether a value that was encoded is nothing but finite JSON with string keys. Level by level, at the speed of C."""
-    level: list[Any] = [value]
-    hidden: bool | None = None
-    while level:
-        kinds = set(map(type, level))
-        if not kinds <= _PLAIN:
-            return False
-        if float in kinds:
-            # Only a value that was written as null can be NaN or infinite.
-            hidden = b"null" in raw if hidden is None else hidden
-            if hidden and not all(isfinite(entry) for entry in level if type(entry) is float):
+def _is_plain(value: Any, raw: bytes) -> bool:
+    """Whether a value that was encoded is nothing but finite JSON with string keys. Small containers are looked through
+    one by one, large ones at the speed of C."""
+    waiting: list[Any] = [value] if type(value) in _CONTAINERS else [(value,)]
+    while waiting:
+        container = waiting.pop()
+        entries = container
+        if type(container) is dict:
+            entries = container.values()
+            if not set(map(type, container)) <= _STRINGS:
                 return False
-        dicts = [entry for entry in level if type(entry) is dict] if dict in kinds else []
-        if not set(map(type, chain.from_iterable(dicts))) <= _STRINGS:
-            return False
-        lists = [entry for entry in level if type(entry) is list or type(entry) is tuple] if kinds & {list, tuple} else []
-        level = _next_level(dicts, lists, raw)
+        if len(container) > _SMALL:
+            inner = _inner_of_many(entries, raw)
+            if inner is None:
+                return False
+            waiting += inner
+            continue
+        for entry in entries:
+            kind = type(entry)
+            if kind in _ATOMS:
+                continue
+            if kind in _CONTAINERS:
+                waiting.append(entry)
+            elif kind is not float or not isfinite(entry):
+                return False
     return True
 
 
-def _next_level(dicts: list[Any], lists: list[Any], raw: bytes) -> list[Any]:
-    def entries() -> Iterator[Any]:
-        return chain(chain.from_iterable(map(dict.values, dicts)), chain.from_iterable(lists))
-
-    kinds = set(map(type, entries()))
-    if kinds <= _ATOMS or (kinds <= _ATOMS | {float} and b"null" not in raw):
-        return []
-    return [entry for entry in entries() if type(entry) not in _ATOMS]
+def _inner_of_many(entries: Collection[Any], raw: bytes) -> list[Any] | None:
+    """The containers among many entries; None if an entry is not plain."""
+    kinds = set(map(type, entries))
+    if not kinds <= _PLAIN:
+        return None
+    # Only what was written as null can be NaN or infinite.
+    if float in kinds and b"null" in raw and not all(map(isfinite, [entry for entry in entries if type(entry) is float])):
+        return None
+    return [entry for entry in entries if type(entry) in _CONTAINERS] if kinds & _CONTAINERS else []
 
 
 def _located(value: Any, error: Exception) -> NotJson:
