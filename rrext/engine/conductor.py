@@ -99,11 +99,6 @@ class Conductor:
         """The context of the running operation, for a method of this node."""
         return self._lent().context(node_id)
 
-    def rest(self) -> None:
-        """The operation is over: hold nothing of it, unless a thread of it goes on."""
-        if not self._leftovers:
-            self.bridge = None
-
     def _lent(self) -> Bridge:
         assert self.bridge is not None, "methods run in operations only"
         return self.bridge
@@ -208,8 +203,6 @@ class Conductor:
                 await _stop(link.strays())
                 link.emissions.clear()
             link.state = QUIET
-        if self.failure is not None:
-            raise self.failure  # the method swallowed it
 
     async def _visit(self, target: Target, args: tuple[Any, ...]) -> None:
         """An `async def` method that a thread waits for."""

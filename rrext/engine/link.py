@@ -79,7 +79,7 @@ class Link:
             self.state = SENDING
             conductor.depth = depth
             return None
-        if self.state == SENDING_ASYNC and conductor.failure is None:
+        if self.state == SENDING_ASYNC:  # a failure is raised when it is awaited
             targets = self._fanouts.get(lane)
             if targets is None:
                 targets = self._find(lane)
@@ -127,7 +127,7 @@ class Link:
         """An emission is awaited: who delivers it."""
         if emission.task is not None:
             raise self._broken(RuntimeError(f"the emit at {emission.where} is awaited twice"))
-        if self.state != SENDING_ASYNC or self._conductor.failure is not None:
+        if self.state != SENDING_ASYNC:
             raise self._refusal(emission.lane)
         self.state = WAITING
         return self._conductor

@@ -100,7 +100,7 @@ class NodeObjects:
             try:
                 self._conductor.deliver(self._source, (payload,))
             finally:
-                self._conductor.rest()
+                self._conductor.bridge = None
 
     async def write(self, data: bytes | str, bridge: Bridge) -> None:
         """`write_blocking`, on the loop. Cancelled, the object has failed."""
@@ -110,7 +110,7 @@ class NodeObjects:
             try:
                 await self._conductor.deliver_on_loop(self._source, (payload,))
             finally:
-                self._conductor.rest()
+                self._conductor.bridge = None
 
     def finish_blocking(self, bridge: Bridge) -> RrextError | None:
         """Send the end marks, run `closing` and `close` of every node. Returns the object's first error."""
@@ -234,7 +234,7 @@ class NodeObjects:
         try:
             self._conductor.drive(steps)
         finally:
-            self._conductor.rest()
+            self._conductor.bridge = None
             self._let_go()
 
     async def _on_loop(self, steps: Steps, bridge: Bridge) -> None:
@@ -242,7 +242,7 @@ class NodeObjects:
         try:
             await self._conductor.drive_on_loop(steps)
         finally:
-            self._conductor.rest()
+            self._conductor.bridge = None
             self._let_go()
 
     def _let_go(self) -> None:

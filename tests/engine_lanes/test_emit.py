@@ -120,6 +120,40 @@ async def test_a_node_that_swallows_the_error_of_its_receiver_does_not_save_the_
     await fails(tail(end, first=Swallows if kind == "def" else AsyncSwallows), "broken")
 
 
+def test_a_swallowed_error_goes_on_to_whoever_sent_to_the_swallower() -> None:
+    class Swallows(Recorder):
+        def write_text(self, text: str) -> None:
+            with pytest.raises(RrextError):
+                self.emit("text", text)
+
+    class Sends(Recorder):
+        def write_text(self, text: str) -> None:
+            self.emit("text", text)
+            self.record("went on")
+
+    flow = Flow({"a": Sends, "b": Swallows, "c": Breaks}, "source text a", "a text b", "b text c")
+    with pytest.raises(ToolError, match="broken"):
+        flow.through("x")
+    assert ("a", "went on") not in flow.log
+    alone = Flow({"b": Swallows, "c": Breaks}, "source text b", "b text c")
+    with pytest.raises(ToolError, match="broken"):
+        alone.through("x")
+
+
+async def test_one_failure_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Swallows(AsyncRecorder):
+        async def write_text(self, text: str) -> None:
+            with pytest.raises(RrextError):
+                await self.emit("text", text)  # type: ignore[misc]
+
+    class Strays(Recorder):
+        def write_text(self, text: str) -> None:
+            self.emit("nowhere", text)
+
+    await fails(tail(Strays, first=Swallows), "nowhere")
+    assert len(caplog.records) == 1
+
+
 async def test_the_first_error_wins_over_what_an_emitter_makes_of_it() -> None:
     class Rewrites(Recorder):
         def write_text(self, text: str) -> None:
@@ -369,6 +403,12 @@ DEPTH = Limits().emit_depth
 async def test_nodes_may_emit_inside_each_other_down_to_the_limit(node_class: type[Node]) -> None:
     log = await row(DEPTH, node_class, DEPTH).through_loop("x")
     assert ("end", "text", "x") in log
+
+
+@pytest.mark.parametrize("node_class", [Forwards, AsyncForwards])
+async def test_emits_one_after_the_other_are_no_depth(node_class: type[Node]) -> None:
+    log = await row(2, node_class, 2).through_loop(*"xyz" * 3)
+    assert [what for node, what, *_ in log if node == "end"].count("text") == 9
 
 
 @pytest.mark.parametrize("node_class", [Forwards, AsyncForwards])

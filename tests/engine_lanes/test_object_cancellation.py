@@ -246,9 +246,42 @@ async def test_a_node_whose_open_outlives_its_operation_is_closed_when_it_has_re
 
 async def test_a_close_that_outlives_its_operation_is_not_repeated() -> None:
     flow, objects, bridge, _, node = await parked("close")
+    assert opened_and_closed(flow)[1] == [], "the others wait for it"
     node.go.set()
     await objects.abandon(bridge)
     assert opened_and_closed(flow) == (["end", "p", "q"], ["end", "p", "q"])
+
+
+async def left_in_close(*others: type[Node]) -> tuple[Flow, NodeObjects, Bridge, Any]:
+    """An object whose finish was cancelled while a thread of its was in the close of the first node, p."""
+    node_class = type("ParkedInClose", (Parked,), {"at": "close"})
+    names = [f"r{i}" for i in range(len(others))]
+    edges = [f"source text {node}" for node in ("p", *names)]
+    flow = Flow({"p": node_class, **dict(zip(names, others, strict=True))}, *edges)
+    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
+    node: Any = objects.object("p")
+    finishing = asyncio.create_task(whole(objects, bridge))
+    await asyncio.to_thread(node.entered.wait, 30)
+    finishing.cancel()
+    await asyncio.wait([finishing])
+    return flow, objects, bridge, node
+
+
+async def test_a_leftover_thread_goes_no_further_than_its_method() -> None:
+    flow, objects, bridge, node = await left_in_close(DefEnd)
+    node.go.set()
+    await asyncio.to_thread(bridge.join)
+    assert opened_and_closed(flow)[1] == ["p"]
+    await objects.abandon(bridge)
+    assert opened_and_closed(flow)[1] == ["p", "r0"]
+
+
+async def test_an_object_is_not_closed_while_its_last_close_still_runs() -> None:
+    _, objects, bridge, node = await left_in_close()
+    assert not objects.closed
+    node.go.set()
+    await objects.abandon(bridge)
+    assert objects.closed
 
 
 async def test_waiting_for_a_leftover_thread_can_be_cancelled_and_taken_up_again() -> None:
@@ -318,8 +351,17 @@ async def test_what_is_cancelled_before_its_thread_begins_never_runs() -> None:
     assert flow.log == []
 
 
-async def test_a_close_that_is_cancelled_before_its_thread_begins_still_runs() -> None:
-    flow = Flow({"a": DefEnd, "b": DefEnd}, "source text a", "source text b")
+class OnlyCloses(Node):
+    def open(self, entry: Entry) -> None:
+        self.shared.append((self.node_id, "open"))
+
+    def close(self) -> None:
+        self.shared.append((self.node_id, "close"))
+
+
+@pytest.mark.parametrize("node_class", [DefEnd, OnlyCloses], ids=["in closing", "in close"])
+async def test_a_close_that_is_cancelled_before_its_thread_begins_still_runs(node_class: type[Node]) -> None:
+    flow = Flow({"a": node_class, "b": node_class}, "source text a", "source text b")
     objects, bridge = flow.objects(), Late(asyncio.get_running_loop())
     bridge.hold = False
     await whole(objects, bridge, use=False)
