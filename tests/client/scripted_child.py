@@ -16,7 +16,11 @@ from rrext.wire.messages import Request
 
 def answer(wire: ServerConnection, request: Request, body: dict[str, Any]) -> None:
     assert request.id is not None
-    for piece in wire.result(request.id, request.command, encode(body)):
+    send(wire.result(request.id, request.command, encode(body)))
+
+
+def send(pieces: list[bytes]) -> None:
+    for piece in pieces:
         rest = memoryview(piece)
         while rest:
             rest = rest[os.write(1, rest) :]
@@ -64,6 +68,46 @@ def misbehave(name: str) -> dict[str, Any] | None:
     return None
 
 
+written = 0
+cancelled: list[Any] = []
+
+
+def handle(wire: ServerConnection, request: Request) -> None:
+    global written
+    match request.arguments.get("subcommand", request.command):
+        case "tool":
+            call_tool(wire, request, request.arguments["tool"])
+        case "open":
+            written = 0
+            answer(wire, request, {"pipe_id": 1})
+        case "write":
+            written += len(request.tail or b"")
+            answer(wire, request, {})
+        case "close":
+            answer(wire, request, {"written": written})
+        case "cancel":
+            cancelled.append(request.arguments["requestId"])
+            answer(wire, request, {})
+        case _:
+            answer(wire, request, {})
+
+
+def call_tool(wire: ServerConnection, request: Request, name: str) -> None:
+    match name:
+        case "cancelled":
+            body: dict[str, Any] | None = {"result": len(cancelled)}
+        case "report":
+            send(wire.event("rrext_progress", encode({"request": request.id, "progress": 1})))
+            body = {"result": "reported"}
+        case "tell":
+            send(wire.event("told", b"{}"))
+            body = {"result": None}
+        case _:
+            body = ask(name) or misbehave(name)
+    if body is not None:
+        answer(wire, request, body)
+
+
 def main(mode: str) -> None:
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -74,14 +118,9 @@ def main(mode: str) -> None:
     while data := os.read(0, 65536):
         for request in wire.receive_data(data):
             assert isinstance(request, Request)
-            if request.command == "rrext_process":
-                body = ask(request.arguments["tool"]) or misbehave(request.arguments["tool"])
-                if body is not None:
-                    answer(wire, request, body)
-            else:
-                answer(wire, request, {})
-                if request.command == "disconnect" and mode == "polite":
-                    return
+            handle(wire, request)
+            if request.command == "disconnect" and mode == "polite":
+                return
     while mode in ("deaf", "stubborn"):
         time.sleep(60)
 

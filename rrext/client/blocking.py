@@ -1,0 +1,194 @@
+"""`rrext.blocking.Client`: the SDK without `async`, usable from any thread."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from rrext.client import client as client_module
+from rrext.client import pipe as pipe_module
+from rrext.client.call import Body
+from rrext.client.events import EventStream, ServerEvent
+from rrext.client.portal import Portal
+from rrext.errors import NotConnected, UsageError
+from rrext.limits import CLIENT_DEFAULTS
+
+__all__ = ["Client", "Pipe"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AsyncClient = client_module.Client
+AsyncPipe = pipe_module.Pipe
+
+
+def _made_by(make: Callable[P, AsyncClient]) -> Callable[P, Client]:
+    """The constructor of the same arguments."""
+
+    @functools.wraps(make)
+    def construct(*args: P.args, **kwargs: P.kwargs) -> Client:
+        return Client(make(*args, **kwargs))
+
+    return construct
+
+
+def _of_client(method: Callable[Concatenate[AsyncClient, P], Awaitable[R]]) -> Callable[Concatenate[Client, P], R]:
+    """The method that runs the client's one and waits for it."""
+
+    @functools.wraps(method)
+    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.portal.run(method, self.wrapped, *args, **kwargs)
+
+    return call
+
+
+def _of_pipe(method: Callable[Concatenate[AsyncPipe, P], Awaitable[R]]) -> Callable[Concatenate[Pipe, P], R]:
+    """The method that runs the pipe's one and waits for it."""
+
+    @functools.wraps(method)
+    def call(self: Pipe, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.portal.run(method, self.wrapped, *args, **kwargs)
+
+    return call
+
+
+class Pipe:
+    """A pipe as `rrext.Client.pipe` makes it: `with client.pipe() as pipe: pipe.write(data)`, then `pipe.result`."""
+
+    def __init__(self, wrapped: AsyncPipe, portal: Portal) -> None:
+        """Made by `Client.pipe`."""
+        self.wrapped = wrapped
+        self.portal = portal
+
+    write = _of_pipe(AsyncPipe.write)
+    tool = _of_pipe(AsyncPipe.tool)
+    close = _of_pipe(AsyncPipe.close)
+
+    def open(self, *, timeout: float | None = None) -> Pipe:
+        """Open the pipe; waits while all pipes of the pipeline are in use."""
+        self.portal.run(self.wrapped.open, timeout=timeout)
+        return self
+
+    @property
+    def pipe_id(self) -> int | None:
+        """The server's number of this pipe, once it is open."""
+        return self.wrapped.pipe_id
+
+    @property
+    def result(self) -> Body | None:
+        """The pipeline's result, once the pipe is closed."""
+        return self.wrapped.result
+
+    def __enter__(self) -> Pipe:
+        return self.open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.portal.run(self.wrapped.__aexit__, kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<blocking {self.wrapped!r}>"
+
+
+class Client:
+    """`rrext.Client` with the same names, blocking: `with Client.spawn("weather.pipe") as client: client.tool(tool=…)`.
+
+    Its event loop has a thread of its own. Ctrl-C in a call cancels the tool itself. Callbacks run in the thread of the
+    call that they belong to, and may use the client. `over` takes a `rrext.transports.fds.FdChannel`.
+    """
+
+    def __init__(self, wrapped: AsyncClient, *, backend: str = "asyncio") -> None:
+        """Use `spawn` or `over`."""
+        self.wrapped = wrapped
+        self._backend = backend
+        self._portal: Portal | None = None
+        self._stack = ExitStack()
+        self._used = False
+
+    spawn = staticmethod(_made_by(AsyncClient.spawn))
+    over = staticmethod(_made_by(AsyncClient.over))
+
+    use = _of_client(AsyncClient.use)
+    terminate = _of_client(AsyncClient.terminate)
+    validate = _of_client(AsyncClient.validate)
+    services = _of_client(AsyncClient.services)
+    tasks = _of_client(AsyncClient.tasks)
+    status = _of_client(AsyncClient.status)
+    send = _of_client(AsyncClient.send)
+    send_files = _of_client(AsyncClient.send_files)
+    chat = _of_client(AsyncClient.chat)
+    tool = _of_client(AsyncClient.tool)
+    tools = _of_client(AsyncClient.tools)
+    ping = _of_client(AsyncClient.ping)
+    cancel = _of_client(AsyncClient.cancel)
+    shutdown = _of_client(AsyncClient.shutdown)
+    request = _of_client(AsyncClient.request)
+    close = _of_client(AsyncClient.close)
+
+    def pipe(
+        self,
+        *,
+        token: str | None = None,
+        objinfo: Mapping[str, Any] | None = None,
+        mimetype: str | None = None,
+        provider: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        meta: Any = None,
+    ) -> Pipe:
+        """A pipe for one object, opened by `with` or `open()`; see `rrext.Client.pipe`."""
+        wrapped = self.wrapped.pipe(
+            token=token, objinfo=objinfo, mimetype=mimetype, provider=provider, context=context, meta=meta
+        )
+        return Pipe(wrapped, self.portal)
+
+    def events(self, *, size: int = CLIENT_DEFAULTS.events) -> Iterator[ServerEvent]:
+        """The server's events from now on: `for event in client.events()`; see `rrext.Client.events`."""
+        portal = self.portal
+
+        async def listen() -> EventStream:
+            return self.wrapped.events(size=size)
+
+        return _read_events(portal, portal.run(listen))
+
+    @property
+    def server(self) -> Body:
+        """What the server said of itself."""
+        return self.wrapped.server
+
+    @property
+    def portal(self) -> Portal:
+        """The way to the event loop. Raises `NotConnected` outside of the `with` block."""
+        if self._portal is not None:
+            return self._portal
+        why = "is closed." if self._used else "is not connected yet: use it in a `with` block."
+        raise NotConnected(f"The client {why}")
+
+    def __enter__(self) -> Client:
+        if self._used:
+            raise UsageError("A client is used once: make another.")
+        self._used = True
+        with ExitStack() as stack:
+            portal = stack.enter_context(Portal(self._backend))
+            stack.enter_context(portal.entered(self.wrapped))
+            self._portal = portal
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self._stack.__exit__(kind, error, trace)
+        finally:
+            self._portal = None
+
+    def __repr__(self) -> str:
+        return f"<blocking {self.wrapped!r}>"
+
+
+def _read_events(portal: Portal, stream: EventStream) -> Iterator[ServerEvent]:
+    async def following() -> ServerEvent | None:
+        return await anext(stream, None)
+
+    while (event := portal.run(following)) is not None:
+        yield event
