@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.node import Node
-from rrext.engine.plugins import PluginError, builtin_nodes, import_class, installed_nodes, origin_of
+from rrext.engine.plugins import PluginError, builtin_nodes, check_definition, import_class, installed_nodes, origin_of
 from rrext.errors import ProviderNotFound, Unavailable
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Catalog:
         """Add a class under its provider name and its aliases. Raises `PluginError` if one is taken, naming both owners."""
         if not node_class.provider:
             raise PluginError(f"{origin_of(node_class)} has no `provider`, the name that pipelines use for it")
+        check_definition(node_class)
         for name in (node_class.provider, *node_class.aliases):
             owner = self._owner(name)
             if owner is not None and self._given.get(name) is not node_class:
@@ -74,11 +75,12 @@ class Catalog:
     def settings_of(self, node_class: type[Node]) -> Settings | None:
         """The form of a class's `Config`, or None if it takes any settings. Raises `PluginError` for a type it cannot have."""
         if node_class not in self._settings:
-            self._settings[node_class] = None
+            settings = None
             if node_class.Config is not None:
                 from rrext.engine.settings import Settings  # the type grammar: not needed where nothing has settings
 
-                self._settings[node_class] = Settings(node_class.Config, owner=origin_of(node_class))
+                settings = Settings(node_class.Config, owner=origin_of(node_class))
+            self._settings[node_class] = settings
         return self._settings[node_class]
 
     def describe(self, provider: str) -> dict[str, Any]:
@@ -86,7 +88,11 @@ class Catalog:
         from rrext.engine.services import definition_of
 
         node_class = self.class_of(provider)
-        return definition_of(node_class, self.settings_of(node_class), self.aliases_of(node_class.provider))
+        try:
+            settings = self.settings_of(node_class)
+        except PluginError as error:
+            raise Unavailable(f'The node "{provider}" cannot be used: {error.message}') from error
+        return definition_of(node_class, settings, self.aliases_of(node_class.provider))
 
     def services(self, service: str | None = None) -> dict[str, Any]:
         """What `rrext_services` answers: the definition of one provider, or `{"services": {provider: definition}}`.
@@ -104,7 +110,7 @@ class Catalog:
         for name in self.names():
             try:
                 found[name] = self.describe(name)
-            except (Unavailable, PluginError) as error:
+            except Unavailable as error:
                 found[name] = broken_definition(name, error.message)
         return {"services": found}
 
@@ -132,6 +138,7 @@ class Catalog:
 def _imported(name: str, reference: str) -> type[Node]:
     try:
         found = import_class(reference)
+        check_definition(found)
     except PluginError as error:
         raise Unavailable(f'The node "{name}" cannot be used: {error.message}') from error
     except Exception as error:

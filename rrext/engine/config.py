@@ -137,6 +137,7 @@ class Configuring:
         }
         values, unknown = settings.known(values)
         for parts, known in unknown:
+            known = names if known == names else known  # the same tuple, as near matches are remembered by it
             self._report_unknown(str(parts[-1]), below(self._base, *parts), known)
         wrong = settings.problems(values)
         made = None

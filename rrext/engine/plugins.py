@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from rrext.engine.node import Node
 from rrext.errors import UsageError, near_matches
 
-__all__ = ["ENTRY_POINTS", "PluginError", "builtin_nodes", "import_class", "installed_nodes", "load_nodes", "origin_of"]
+__all__ = [
+    "ENTRY_POINTS",
+    "PluginError",
+    "builtin_nodes",
+    "check_definition",
+    "import_class",
+    "installed_nodes",
+    "load_nodes",
+    "origin_of",
+]
 
 ENTRY_POINTS: Final = "rrext.nodes"
 """The entry-point group in which a package names its nodes: `provider = "module:Class"`."""
@@ -65,6 +74,29 @@ def installed_nodes() -> dict[str, list[str]]:
         if point.value not in references:  # a package can be found twice on a search path
             references.append(point.value)
     return found
+
+
+def check_definition(node: type[Node]) -> None:
+    """Refuse class attributes that would only fail later, or never: `lanes = {"text": "text"}` has four lanes out.
+
+    Raises `PluginError`, which names the class and the attribute.
+    """
+    for attribute in ("aliases", "class_types", "capabilities", "accepts"):
+        if not _are_names(getattr(node, attribute)):
+            raise PluginError(f'{origin_of(node)}: {attribute} is a tuple of texts, as ("{attribute}",)')
+    lanes = node.lanes
+    if not isinstance(lanes, Mapping) or not _are_names(tuple(lanes)) or not all(map(_are_names, lanes.values())):
+        raise PluginError(f'{origin_of(node)}: lanes go from lane in to a tuple of lanes out, as {{"text": ("table",)}}')
+    for attribute in ("invoke", "profiles"):
+        found = getattr(node, attribute)
+        if not isinstance(found, Mapping) or not all(isinstance(part, Mapping) for part in found.values()):
+            raise PluginError(f"{origin_of(node)}: {attribute} is a dict of dicts")
+    if node.default_profile is not None and node.default_profile not in node.profiles:
+        raise PluginError(f'{origin_of(node)}: default_profile "{node.default_profile}" is none of its profiles')
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(name, str) and name for name in value)
 
 
 def origin_of(node_class: type[Node]) -> str:

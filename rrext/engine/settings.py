@@ -36,7 +36,7 @@ class Settings:
     JSON has no form for.
     """
 
-    __slots__ = ("_form", "_validator", "owner", "schema")
+    __slots__ = ("_form", "_required", "_validator", "names", "owner", "schema")
 
     def __init__(self, config: type, *, owner: str) -> None:
         self.owner = owner
@@ -47,30 +47,32 @@ class Settings:
             raise PluginError(f"Config of {owner}: {error}") from error
         except Exception as error:  # annotations are code: anything can be raised
             raise PluginError(f"Config of {owner}: {type(error).__name__}: {error}") from error
-        self.schema = self._form.schema
-        if grammar.definitions:
-            self.schema = {**self.schema, "$defs": grammar.definitions}
+        self.schema = _whole(self._form.schema, grammar.definitions)
         if "properties" not in self.schema:
             raise PluginError(f"Config of {owner} has no fields: it is no class of settings")
-
-        self._validator = SchemaValidator(self.schema)
-
-    @property
-    def names(self) -> tuple[str, ...]:
+        self.names: tuple[str, ...] = tuple(self.schema["properties"])
         """The keys that the class knows."""
-        return tuple(self.schema["properties"])
+        self._required = frozenset(self.schema.get("required", ()))
+        self._validator = SchemaValidator(self.schema)
 
     def has_default(self, name: str) -> bool:
         """Whether a key may be left out."""
-        return name not in self.schema.get("required", ())
+        return name not in self._required
 
-    def known(self, value: Any) -> tuple[Any, list[tuple[Parts, tuple[str, ...]]]]:
+    def known(self, value: dict[str, Any]) -> tuple[Any, list[tuple[Parts, tuple[str, ...]]]]:
         """The value without the keys that the class does not know, inner objects included; and those keys.
 
         Each is given as its path and the keys that are known there.
         """
         unknown: list[tuple[Parts, tuple[str, ...]]] = []
+        if self._knows_all(value):
+            return value, unknown
         return _pruned(value, self.schema, self.schema, (), unknown), unknown
+
+    def _knows_all(self, value: dict[str, Any]) -> bool:
+        """Whether flat settings have known keys only."""
+        names = self.names
+        return all(key in names and type(item) is not dict and type(item) is not list for key, item in value.items())
 
     def problems(self, value: dict[str, Any]) -> list[tuple[Parts, str]]:
         """What is wrong with a value, as (path, message); values are never repeated."""
@@ -90,6 +92,13 @@ class Settings:
 
     def __repr__(self) -> str:
         return f"<Settings of {self.owner}>"
+
+
+def _whole(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """A schema with its definitions, and an object at its root even where the class contains itself."""
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def _is_plain(config: type) -> bool:

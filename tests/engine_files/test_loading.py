@@ -115,6 +115,7 @@ def test_validating_begins_where_the_caller_says() -> None:
     assert validate(document, catalog(), Environment(), "b")["pipeline"]["chain"] == ["o"]
 
 
+@pytest.mark.promise("start:cold:light")
 def test_a_pipeline_of_bare_nodes_loads_without_heavy_libraries() -> None:
     program = """
 import sys

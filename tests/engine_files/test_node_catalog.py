@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sample_nodes import Chat, Hammer, Weather, Webhook, catalog
+from sample_nodes import Chat, Hammer, Weather, Webhook, catalog, component, pipeline
 
 from rrext.engine import plugins
 from rrext.engine.catalog import Catalog
+from rrext.engine.environment import Environment
+from rrext.engine.loading import load_pipeline
 from rrext.engine.node import Node
 from rrext.engine.plugins import PluginError, load_nodes
 from rrext.errors import ProviderNotFound, Unavailable
@@ -153,6 +155,40 @@ def test_an_alias_that_is_taken_is_refused_too() -> None:
 
     with pytest.raises(PluginError, match='"chat" is taken twice'):
         catalog().add(Alias)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "message"),
+    [
+        ("lanes", {"text": "text"}, "lanes go from"),
+        ("lanes", {"text": None}, "lanes go from"),
+        ("lanes", ("text",), "lanes go from"),
+        ("class_types", "tool", "class_types is a tuple"),
+        ("accepts", "send", "accepts is a tuple"),
+        ("aliases", ("",), "aliases is a tuple"),
+        ("invoke", {"llm": 1}, "invoke is a dict of dicts"),
+        ("profiles", ["a"], "profiles is a dict of dicts"),
+        ("default_profile", "none", 'default_profile "none"'),
+    ],
+)
+def test_a_class_that_says_nonsense_of_itself_is_refused(attribute: str, value: Any, message: str) -> None:
+    wrong = type("Wrong", (Node,), {"provider": "wrong", attribute: value})
+    with pytest.raises(PluginError, match=message):
+        catalog().add(wrong)
+
+
+def test_a_config_that_cannot_be_is_told_at_the_component_and_in_the_listing() -> None:
+    class Odd(Node):
+        provider = "odd"
+
+        class Config:
+            value: complex = 1j
+
+    nodes = Catalog([Webhook, Odd], builtin={}, installed=False)
+    document = pipeline(component("w", "webhook"), component("o", "odd"), source="w")
+    problem = load_pipeline(document, nodes, Environment()).problems[0]
+    assert (problem.code, problem.path) == ("provider_unavailable", "/components/1/provider")
+    assert "Config of" in nodes.services()["services"]["odd"]["unavailable"]
 
 
 def test_the_same_class_twice_is_no_conflict() -> None:

@@ -183,6 +183,7 @@ def test_a_node_that_feeds_itself_is_a_circle() -> None:
     assert "a-[text]->a" in problem.message
 
 
+@pytest.mark.promise("call:nested:no-deadlock")
 def test_a_circle_of_control_is_refused() -> None:
     document = agent_pipeline(
         component("agent_2", "agent", control="tool:agent_1 tool:agent_3"),

@@ -170,6 +170,20 @@ def test_the_quick_check_lets_nothing_through_that_the_schema_refuses(values: di
     assert (form.problems(values) == []) == jsonschema_rs.is_valid(form.schema, values)
 
 
+@dataclasses.dataclass
+class Tree:
+    name: str
+    below: list[Tree] = dataclasses.field(default_factory=list)
+
+
+def test_a_config_may_contain_itself() -> None:
+    instance = made(Tree, name="a", below=[{"name": "b", "below": [{"name": "c"}]}])
+    assert instance == Tree("a", [Tree("b", [Tree("c")])])
+    assert settings(Tree).names == ("name", "below")
+    _, unknown = settings(Tree).known({"name": "a", "below": [{"nam": "b"}]})
+    assert [path for path, _ in unknown] == [("below", 0, "nam")]
+
+
 def test_unknown_keys_are_found_inside_too() -> None:
     value, unknown = settings(WithDataclass).known(
         {"city": "a", "town": 1, "inner": {"name": "x", "nam": 1}, "many": [{"name": "y"}, {"size": 2, "sice": 3}]}
