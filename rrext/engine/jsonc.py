@@ -49,7 +49,15 @@ class Scanner:
         match, text, handlers, tree = tokens.TOKEN.match, self._text, self._handlers, self._tree
         if text.startswith("\ufeff"):
             self._pos = tree.last = 1
+        member = tokens.MEMBER.match
         while True:
+            if tree.expect in AT_KEY:
+                found = member(text, self._pos)
+                if found is not None and (found.start(1) < found.end(1)) == (tree.expect == AFTER_VALUE):
+                    self._on_member(found)
+                    if tree.stopped:
+                        break
+                    continue
             found = match(text, self._pos)
             assert found is not None  # one alternative fits everywhere
             kind = found.lastindex
@@ -63,6 +71,23 @@ class Scanner:
         tree.at = len(text)
         self.complete = not tree.cut
         return tree.finish()
+
+    def _on_member(self, found: re.Match[str]) -> None:
+        """A key and its value, or the opening bracket of its value, after a comma if there must be one."""
+        tree = self._tree
+        tree.expect = KEY
+        start, end = found.span(2)
+        kind = found.lastindex or 0
+        begin, self._pos = found.span(kind)
+        tree.at = end
+        tree.key(self._text[start + 1 : end - 1], (start, end), end)
+        tree.at = self._pos
+        if kind == 3:
+            tree.value("string", self._text[begin + 1 : self._pos - 1], begin, self._pos)
+        elif kind == 4:
+            self._take_word(self._text[begin : self._pos], begin, self._pos)
+        else:
+            tree.open(KINDS[self._text[begin]], begin, self._pos)
 
     def _on_key(self, start: int, end: int) -> None:
         close = self._text.index('"', start + 1)

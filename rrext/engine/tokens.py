@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CLEAN_END", "COLON", "END", "NUMBER", "TOKEN", "VALUES", "WORDS", "unescape"]
+__all__ = ["CLEAN_END", "COLON", "END", "MEMBER", "NUMBER", "TOKEN", "VALUES", "WORDS", "unescape"]
 
 _SKIP = r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
 _PLAIN = r"[^\"\\\x00-\x1f]*+"
@@ -30,6 +30,10 @@ TOKEN: Final = re.compile(
     r"|([^ \t\r\n])"  # OTHER: a stray slash
     r"|(\Z)"
     ")"
+)
+# What most of a file is made of, in one step: `, "key": "text"`, `, "key": 12`, `, "key": {`.
+MEMBER: Final = re.compile(
+    rf'{_SKIP}(,?+){_SKIP}("{_PLAIN}"){_SKIP}:{_SKIP}(?:("{_PLAIN}")(?!{_SKIP}:)|([^ \t\r\n"\'{{}}\[\],:/]++)|([{{\[]))'
 )
 COLON: Final = re.compile(_SKIP + ":")
 CLEAN_END: Final = re.compile(_SKIP + r"(?:[,}\]]|\Z)")
