@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from rrext.errors import InvalidArguments
 from rrext.limits import Limits
-from rrext.tools.forms import Convert, Misfit, UnsupportedType, convert_items, json_kind
+from rrext.tools.forms import Convert, Misfit, UnsupportedType, json_kind
 from rrext.tools.grammar import Grammar
 from rrext.tools.schema import object_schema
-from rrext.tools.signature import NO_DEFAULT, Parameter, Signature
+from rrext.tools.signature import Parameter, Signature
 from rrext.tools.validation import InvalidSchema, Problem, SchemaValidator, pointer
 
 __all__ = ["InputPlan", "derived_input", "given_input"]
@@ -21,7 +21,6 @@ Conversion = tuple[str, type | None, Convert]
 """A parameter, the type whose values need no conversion, and the conversion."""
 
 ROOT = "/input"
-_SPREAD = (dict, Mapping, Any)
 _EXACT = {"integer": int, "string": str, "boolean": bool}
 _SAYS_NOTHING = frozenset({"type", "title", "description", "default", "examples"})
 """Keywords that keep no value out, besides the type."""
@@ -34,25 +33,27 @@ class InputPlan:
     validator, which most first calls of a process are glad of: loading it takes longer than all the rest of the call.
     """
 
-    __slots__ = ("_all", "_bind", "_conversions", "_exact", "_required", "_validator", "schema")
+    __slots__ = ("_all", "_conversions", "_exact", "_own", "_required", "_validator", "_whole", "schema")
 
     def __init__(
         self,
         schema: dict[str, Any],
         conversions: tuple[Conversion, ...],
         *,
-        content: bool,
         exact: Mapping[str, type] | None = None,
-        bind: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        own: dict[str, Any] | None = None,
+        whole: str | None = None,
     ) -> None:
         self.schema = schema
         self._conversions = conversions
-        self._bind = bind
         self._exact = exact
         self._required = frozenset(schema.get("required", ()))
         # An input of as many properties has them all, and so what is required: that is told without a set.
         self._all = len(exact) if exact is not None and self._required <= exact.keys() else -1
-        self._validator = SchemaValidator(schema, content=content)
+        # Parameters decode their base64 anyway; what only the author's schema says is base64, nobody else checks.
+        self._validator = SchemaValidator(schema, content=own is not None)
+        self._own = None if own is None else SchemaValidator(own, content=False)
+        self._whole = whole
 
     def arguments(self, input: Any, limits: Limits) -> dict[str, Any]:
         """The keyword arguments, in a dict of their own. Raises `InvalidArguments` with pointers below `/input`, and
@@ -67,100 +68,82 @@ class InputPlan:
                     return input.copy()
         if input is None:
             input = {}
-        try:
-            fits = type(input) is dict and self._validator.fits(input)
-        except (ValueError, TypeError, RecursionError):
-            fits = False  # no JSON; from the wire nothing else comes
-        if not fits:
-            raise self._refusal(input, limits)
-        return self._converted(input, limits)
+        if type(input) is not dict:
+            raise InvalidArguments.at(ROOT, f"expected object, got {json_kind(input)}")
+        self._check(self._validator, input, limits)
+        kwargs = input.copy() if self._whole is None else {self._whole: input.copy()}
+        if self._own is not None:
+            self._check(self._own, kwargs, limits)
+        return self._converted(kwargs, limits)
 
-    def _converted(self, input: dict[str, Any], limits: Limits) -> dict[str, Any]:
-        kwargs = input.copy() if self._bind is None else self._bind(input)
+    def _check(self, validator: SchemaValidator, value: dict[str, Any], limits: Limits) -> None:
         try:
-            for name, exact, convert in self._conversions:
-                if name in kwargs and type(kwargs[name]) is not exact:
+            if validator.fits(value):
+                return
+            small = len(msgspec.json.encode(value)) <= limits.all_errors_input
+            problems = validator.problems(value, limits.max_errors if small else 1)
+        except (ValueError, TypeError, RecursionError):
+            raise InvalidArguments.at(ROOT, "expected JSON: it holds what JSON cannot, or is nested too deeply") from None
+        raise self._invalid(problems or [((), "does not fit its schema")], below_name=validator is self._own)
+
+    def _converted(self, kwargs: dict[str, Any], limits: Limits) -> dict[str, Any]:
+        problems: list[Problem] = []
+        for name, exact, convert in self._conversions:
+            if name in kwargs and type(kwargs[name]) is not exact:
+                try:
                     kwargs[name] = convert(kwargs[name])
-        except Misfit:
-            raise self._misfits(input, limits) from None
-        except RecursionError:
-            raise InvalidArguments.at(ROOT, "nested too deeply") from None
+                except Misfit as misfit:
+                    problems += misfit.below(name)
+                except RecursionError:
+                    problems.append(((name,), "nested too deeply"))
+        if problems:
+            raise self._invalid(problems[: limits.max_errors], below_name=True)
         return kwargs
 
-    def _misfits(self, input: dict[str, Any], limits: Limits) -> InvalidArguments:
-        """The conversion stopped at one problem; here are all of them."""
-        kwargs = input if self._bind is None else self._bind(input)
-        try:
-            convert_items((name, kwargs[name], convert) for name, _, convert in self._conversions if name in kwargs)
-        except Misfit as misfit:
-            return _invalid(misfit.problems[: limits.max_errors])
-        raise RuntimeError("a conversion failed once and then did not: it depends on more than its input")
-
-    def _refusal(self, input: Any, limits: Limits) -> InvalidArguments:
-        if type(input) is not dict:
-            return InvalidArguments.at(ROOT, f"expected object, got {json_kind(input)}")
-        try:
-            small = len(msgspec.json.encode(input)) <= limits.all_errors_input
-            problems = self._validator.problems(input, limits.max_errors if small else 1)
-        except (ValueError, TypeError, RecursionError):
-            problems = []
-        if problems:
-            return _invalid(problems)
-        return InvalidArguments.at(ROOT, "expected JSON: it holds something that JSON cannot, or is nested too deeply")
-
-
-def _invalid(problems: list[Problem]) -> InvalidArguments:
-    return InvalidArguments.of([(pointer(ROOT, path), message) for path, message in problems])
+    def _invalid(self, problems: list[Problem], *, below_name: bool) -> InvalidArguments:
+        """The error for problems. Where one parameter takes the whole input, its name is no step on the way."""
+        skipped = 1 if below_name and self._whole is not None else 0
+        return InvalidArguments.of([(pointer(ROOT, path[skipped:]), message) for path, message in problems])
 
 
 def derived_input(signature: Signature, texts: Mapping[str, str]) -> InputPlan:
     """The plan of a tool whose schema comes from its signature. Raises `UnsupportedType` naming the parameter."""
+    schema, conversions = _from_signature(signature, texts)
+    exact = {name: _EXACT[entry["type"]] for name, entry in schema["properties"].items() if _is_exact(entry)}
+    return InputPlan(schema, conversions, exact=exact)
+
+
+def given_input(signature: Signature, schema: Mapping[str, Any]) -> InputPlan:
+    """The plan of a tool whose schema its author gave. The properties go to the parameters of their names; a single
+    parameter that is none of them takes the whole object. What the schema lets through and the annotations do not is
+    refused too. Raises `UnsupportedType` or `InvalidSchema`."""
+    root = {"type": "object", **schema}
+    if root["type"] != "object":
+        raise InvalidSchema(f'the root of an input schema is an object, not "{root["type"]}"')
+    parameters, properties = signature.parameters, root.get("properties", {})
+    own, conversions = _from_signature(signature, {})
+    if len(parameters) == 1 and parameters[0].name not in properties:
+        only = parameters[0].name
+        if own["properties"][only].get("type", "object") == "object":
+            return InputPlan(root, conversions, own=own, whole=only)
+    for parameter in parameters:
+        if parameter.required and parameter.name not in properties and root.get("additionalProperties") is False:
+            raise InvalidSchema(f'input_schema has no property for the parameter "{parameter.name}"')
+    return InputPlan(root, conversions, own=own)
+
+
+def _from_signature(signature: Signature, texts: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Conversion, ...]]:
     grammar = Grammar()
     forms = [(parameter, _form(grammar, parameter)) for parameter in signature.parameters]
     schema = object_schema(((p.name, form, p.required, p.default) for p, form in forms), texts)
     if grammar.definitions:
         schema["$defs"] = grammar.definitions
-    conversions = tuple((p.name, form.exact, form.convert) for p, form in forms if form.convert is not None)
-    exact = {name: _EXACT[entry["type"]] for name, entry in schema["properties"].items() if _is_exact(entry)}
-    # Parameters decode their base64 anyway, so the validator need not.
-    return InputPlan(schema, conversions, content=False, exact=exact)
+    return schema, tuple((p.name, form.exact, form.convert) for p, form in forms if form.convert is not None)
 
 
 def _is_exact(schema: Mapping[str, Any]) -> bool:
     """Whether a schema asks for nothing but a type that Python has too. Floats are not among them: NaN is no number."""
     return schema.get("type") in _EXACT and schema.keys() <= _SAYS_NOTHING
-
-
-def given_input(signature: Signature, schema: Mapping[str, Any]) -> InputPlan:
-    """The plan of a tool whose schema its author gave. The properties go to the parameters of their names; a single
-    parameter that is none of them takes the whole object. Raises `UnsupportedType` or `InvalidSchema`."""
-    root = {"type": "object", **schema}
-    if root["type"] != "object":
-        raise InvalidSchema(f'the root of an input schema is an object, not "{root["type"]}"')
-    parameters = signature.parameters
-    properties = root.get("properties", {})
-    if len(parameters) == 1 and parameters[0].name not in properties and parameters[0].hint in _SPREAD:
-        name = parameters[0].name
-        return InputPlan(root, (), content=True, bind=lambda input: {name: input.copy()})
-    grammar = Grammar()
-    forms = [(parameter.name, _form(grammar, parameter)) for parameter in parameters]
-    conversions = tuple((name, form.exact, form.convert) for name, form in forms if form.convert is not None)
-    return InputPlan(root, conversions, content=True, bind=_by_name(parameters))
-
-
-def _by_name(parameters: tuple[Parameter, ...]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What a schema lets through need not be what the function takes; that is said here, before it is called."""
-    names = {parameter.name for parameter in parameters}
-    required = [parameter.name for parameter in parameters if parameter.default is NO_DEFAULT]
-
-    def bind(input: dict[str, Any]) -> dict[str, Any]:
-        problems: list[Problem] = [((name,), f"required property missing: {name}") for name in required if name not in input]
-        problems += [((name,), "the tool takes no such property") for name in input if name not in names]
-        if problems:
-            raise _invalid(problems)
-        return input.copy()
-
-    return bind
 
 
 def _form(grammar: Grammar, parameter: Parameter) -> Any:

@@ -14,7 +14,7 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of
 from rrext.tools.facts import FunctionFacts
 from rrext.tools.results import NotJson, encode_json
-from rrext.tools.validation import InvalidSchema, pointer
+from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
 if TYPE_CHECKING:
     from rrext.tools.arguments import InputPlan
@@ -40,6 +40,7 @@ class ToolSpec:
         "_facts",
         "_output",
         "_plan",
+        "_validator",
         "annotations",
         "bound",
         "function",
@@ -82,6 +83,7 @@ class ToolSpec:
         self._context: str | None = _UNASKED
         self._output = options.output_schema
         self._plan: InputPlan | None = None
+        self._validator: SchemaValidator | None = None
         self._doubted = False
 
     @property
@@ -101,14 +103,22 @@ class ToolSpec:
         """Of a generator: whether `output_schema` describes its chunks, because it returns no value."""
         return self._facts.chunks_described
 
-    def replace(self, *, name: str | None = None, description: str | None = None) -> ToolSpec:
-        """The same tool under another name or with another description; its parameters stay."""
+    def replace(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input_schema: Mapping[str, Any] | None = None,
+    ) -> ToolSpec:
+        """The same tool with another name, description or schema of its input; what is not given stays."""
         options = msgspec.structs.replace(
             self.options,
             name=self.name if name is None else check_name(name),
             description=self.options.description if description is None else description,
+            input_schema=self.options.input_schema if input_schema is None else input_schema,
         )
-        return ToolSpec(self.function, options, owner=self.owner, bound=self.bound, facts=self._facts)
+        facts = self._facts if input_schema is None else None
+        return ToolSpec(self.function, options, owner=self.owner, bound=self.bound, facts=facts)
 
     def describe(self, node: Any) -> dict[str, Any]:
         """`{name, description, inputSchema, outputSchema?, annotations?, group?}`. `node` may be None if `static`.
@@ -196,7 +206,11 @@ class ToolSpec:
 
     def _check_output(self, what: str, node: Any, raw: bytes, limits: Limits) -> None:
         """Check what is sent, not what it was made from: then classes, tuples and bytes are what the caller gets."""
-        validator = self._facts.output(self._output_schema(node))
+        validator = self._validator
+        if validator is None:
+            validator = self._facts.output(self._output_schema(node))
+            if not callable(self._output):
+                self._validator = validator
         value = msgspec.json.decode(raw)
         if validator.fits(value):
             return

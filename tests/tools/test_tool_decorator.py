@@ -376,6 +376,12 @@ def test_a_copy_has_its_own_name_and_text_and_the_same_parameters() -> None:
     assert changed["inputSchema"] == original["inputSchema"]
     assert run(copy, greeter(), {"name": "x"}) == "Hello x from g_1"
     assert spec.replace().describe(None) == original
+    schema = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2}}, "required": ["name"]}
+    strict = spec.replace(input_schema=schema)
+    assert strict.describe(None)["inputSchema"] == schema
+    with pytest.raises(InvalidArguments, match="at least 2"):
+        run(strict, greeter(), {"name": "x"})
+    assert run(spec, greeter(), {"name": "x"}) == "Hello x from g_1"
     with pytest.raises(ValueError, match="no name"):
         spec.replace(name="a.b")
 

@@ -257,7 +257,7 @@ def test_a_given_schema_is_published_and_checked_and_the_annotations_still_conve
         "raw": b"A",
     }
     assert problems(spec, {"query": ""}) == [("/input/query", "expected at least 1 character")]
-    assert problems(spec, {"query": "x", "other": 1}) == [("/input/other", "the tool takes no such property")]
+    assert problems(spec, {"query": "x", "other": 1}) == [("/input/other", 'unexpected property "other"')]
 
 
 def test_a_given_schema_that_forgets_a_parameter_never_calls_without_it() -> None:
@@ -275,6 +275,26 @@ def test_a_single_parameter_that_is_no_property_takes_the_whole_object() -> None
     assert kwargs == {"args": sent}
     assert kwargs["args"] is not sent
     assert spec.describe(None)["inputSchema"] == GIVEN
+
+
+def test_the_whole_object_is_structured_as_its_parameter_says() -> None:
+    def any_dict(args: dict[str, Any]):
+        return args
+
+    def typed(args: Inner, ctx: ToolContext):
+        return args
+
+    schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    assert tool(any_dict, input_schema=schema).structure(None, {"n": 1}, DEFAULTS) == {"args": {"n": 1}}
+    assert tool(typed, input_schema=schema).structure(None, {"n": 1.0}, DEFAULTS) == {"args": Inner(1)}
+    [(path, message)] = problems(tool(typed, input_schema=schema), {"n": 1, "m": 2})
+    assert path == "/input/m"
+    assert "unexpected" in message
+
+
+def test_a_given_schema_that_shuts_a_parameter_out_is_the_authors_error() -> None:
+    with pytest.raises(ToolDefinitionError, match='no property for the parameter "query"'):
+        tool(by_name, input_schema={"properties": {"limit": {}}, "additionalProperties": False}).describe(None)
 
 
 @pytest.mark.parametrize(
