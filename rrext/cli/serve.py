@@ -69,10 +69,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace, limits: Limits, catalog: Any, environment: Any) -> int:
-    from rrext.engine.runtime import LocalEngine
     from rrext.server.logs import set_up_logging
-    from rrext.server.stdio import StdioServer
     from rrext.transports.claim import claim_stdio
+
+    from rrext.engine.runtime import LocalEngine
+    from rrext.server.stdio import StdioServer
 
     engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args))
     for path in args.files:

@@ -175,7 +175,7 @@ class Call(msgspec.Struct, eq=False):
 
     `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock.
     The engine sets `stop` while there is something to stop, `seconds` when there is a deadline, and `was_quick` when
-    `Engine.start_inline` would have taken the call.
+    `Engine.start_short` would have taken the call on a thread that may block.
     """
 
     operation: Operation
@@ -200,6 +200,7 @@ class Call(msgspec.Struct, eq=False):
         """Answer with a body; False if it was answered before."""
         if not self.claim():
             return False
+        self.stop = None  # it leads back to here: such circles would wait for the garbage collector
         self.answer.succeed(self, body, tail)
         return True
 
@@ -207,6 +208,7 @@ class Call(msgspec.Struct, eq=False):
         """Answer with a failure; False if it was answered before."""
         if not self.claim():
             return False
+        self.stop = None
         self.answer.fail(self, error)
         return True
 
@@ -220,9 +222,9 @@ class Call(msgspec.Struct, eq=False):
 
     def cancel(self, reason: str, error: RrextError) -> bool:
         """Answer with `error` now and stop what runs; False if it was answered before."""
+        stop = self.stop
         if not self.fail(error):
             return False
-        stop = self.stop
         if stop is not None:
             stop(reason)
         return True
@@ -245,15 +247,16 @@ class Engine:
     def end_batch(self) -> None:
         """All calls of the batch were started; what can run at once, runs."""
 
-    def start_inline(self, call: Call) -> bool:
-        """Run the call to its end here, if it is known to be quick; False: not taken, nothing happened.
+    def start_short(self, call: Call, *, may_block: bool) -> bool:
+        """Take the call if nothing about it has to be waited for; False: not taken, nothing happened.
 
-        Called on a thread that may block, at most one at a time.
+        With `may_block` the calling thread is one that may block, and the call is answered when this returns. Without,
+        it is the loop's thread inside a batch.
         """
         return False
 
     def overstayed(self, call: Call) -> None:
-        """A call that `start_inline` took keeps its thread for too long: take no more of its kind."""
+        """A call that `start_short` took keeps its thread for too long: take no more of its kind."""
 
     def disconnect(self, connection_id: str) -> None:
         """A connection is gone: its pipes are freed. The face has cancelled its calls before."""

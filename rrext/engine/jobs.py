@@ -9,7 +9,7 @@ from typing import Any
 from rrext.engine.failures import failure_of
 from rrext.engine.host import Host, claim
 from rrext.engine.interface import Call
-from rrext.engine.lease import Lease
+from rrext.engine.lease import Borrowed, Lease
 from rrext.engine.nested import Nesting
 from rrext.engine.places import Place
 from rrext.engine.task import Route, Task
@@ -28,7 +28,7 @@ class _Job:
     __slots__ = ("_deadline", "_host", "_kwargs", "_lease", "_route", "_token", "_unclaimed", "call")
 
     def __init__(
-        self, host: Host, call: Call, lease: Lease, route: Route, kwargs: dict[str, Any], deadline: float | None
+        self, host: Host, call: Call, lease: Lease | Borrowed, route: Route, kwargs: dict[str, Any], deadline: float | None
     ) -> None:
         self._host = host
         self.call = call
@@ -109,7 +109,7 @@ class SyncJob(_Job):
             call.fail(tool_failure(self._host, call, route, error))
             return
         took = perf_counter() - began
-        route.quick = route.plain and self._token is None and took < LEARN_BELOW * self._host.limits.quick
+        route.quick = route.may_be_quick and took < LEARN_BELOW * self._host.limits.quick
         self._give_back()
         answer(call, encoded)
 

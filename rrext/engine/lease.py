@@ -17,7 +17,33 @@ if TYPE_CHECKING:
     from rrext.engine.objects import NodeObjects
     from rrext.engine.task import Task
 
-__all__ = ["Lease"]
+__all__ = ["Borrowed", "Lease"]
+
+
+class Borrowed:
+    """A borrowed place with pooled objects in one coroutine's hands: nothing waited for it, no thread can share it."""
+
+    __slots__ = ("_objects", "task")
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._objects: NodeObjects | None = None
+
+    @property
+    def objects(self) -> NodeObjects:
+        """The node objects, taken when the call runs: calls of a batch that run one after the other share them."""
+        if self._objects is None:
+            self._objects = self.task.take_spare()
+        return self._objects
+
+    def drop(self) -> None:
+        """Give everything back."""
+        if self._objects is not None:
+            self.task.give_spare(self._objects)
+        self.task.places.give_back_one()
+
+    def __repr__(self) -> str:
+        return f"<Borrowed of {self.task!r}>"
 
 
 class Lease:

@@ -201,7 +201,7 @@ class ObjectCalls:
             await host.granted(place)
             for component in task.components.values():
                 await component.ensure(host.workers)
-            objects = NodeObjects(task.plan, task.make_object)
+            objects = NodeObjects(task.plan, task.make_object, trusted=call.caller.trusted)
             pipe = Pipe(self._pipes.next_id(), task, call.caller, objects, entry, intake, place, task.now())
             bridge = _Bridge(host, call, pipe, token)
             await self._run(
@@ -261,7 +261,7 @@ class ObjectCalls:
             try:
                 await self._finish(pipe, call, token, turn)
             except asyncio.CancelledError:
-                pipe.free()
+                self.reclaim(pipe)  # what was not closed yet still must be
                 raise
         body = self._result(pipe)
         pipe.free()

@@ -74,9 +74,10 @@ class Pipe:
         self._lock = threading.Lock()
 
     def fail(self, error: RrextError) -> None:
-        """Mark the object failed; the first error is kept."""
+        """Mark the object failed; the first error is kept, and nothing is sent on from then on."""
         if self.failed is None:
             self.failed = error
+        self.objects.fail(error)
 
     def check_usable(self) -> None:
         """Raise `PipeFailed` if the object failed."""

@@ -78,6 +78,21 @@ class Places:
             self._line.append(place)
             return place
 
+    def take_one(self) -> bool:
+        """A place without an object for it, if one is free and nobody waits; `give_back_one` gives it back."""
+        with self.lock:
+            if self._used < self.limit and not self._line:
+                self._used += 1
+                return True
+            return False
+
+    def give_back_one(self) -> None:
+        """What `take_one` took."""
+        with self.lock:
+            wake = self._pass_on()
+        if wake is not None:
+            wake()
+
     def take_with(self, other: Places) -> bool:
         """A place here and one of `other`, which shares the lock, if both are free and nobody waits for either."""
         with self.lock:
@@ -110,10 +125,7 @@ class Places:
 
     def lend(self) -> None:
         """A holder waits and needs no place meanwhile: the next in line may run."""
-        with self.lock:
-            wake = self._pass_on()
-        if wake is not None:
-            wake()
+        self.give_back_one()
 
     def _pass_on(self) -> Callable[[], None] | None:
         """Under the lock: a held place goes to the next in line, or is free."""

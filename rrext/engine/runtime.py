@@ -102,17 +102,17 @@ class LocalEngine(Engine):
     def end_batch(self) -> None:
         self._host.runner.end()
 
-    def start_inline(self, call: Call) -> bool:
+    def start_short(self, call: Call, *, may_block: bool) -> bool:
         operation = call.operation
         if type(operation) is Write:
-            return self._objects.write_inline(call, operation)
+            return may_block and self._objects.write_inline(call, operation)
         if type(operation) is not Tool:
             return False
         try:
             task = self._tasks.get(operation.token)
         except RrextError:
             return False
-        return self._tools.start_inline(call, task, operation)
+        return self._tools.start_short(call, task, operation, may_block=may_block)
 
     def overstayed(self, call: Call) -> None:
         operation = call.operation

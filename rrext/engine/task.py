@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Route", "Task"]
 
 KEEP_ERRORS = 50  # as the reference server's status does
-KEEP_SPARE = 8  # pooled chains beyond this are cheaper to make again than to keep
+KEEP_SPARE = 16  # pooled chains beyond this are cheaper to make again than to keep
 
 
 class Route:
@@ -42,6 +42,16 @@ class Route:
         self.quick = False
         on_short_way = spec.kind == "async" or (spec.kind == "sync" and spec.thread == "pool")
         self.plain = on_short_way and spec.static and not spec.has_predicate
+
+    @property
+    def may_be_quick(self) -> bool:
+        """Whether it is a sync tool that needs nothing but its input: no context, no deadline of its own."""
+        return self.plain and self.spec.kind == "sync" and not self.spec.wants_context and self.spec.timeout is None
+
+    @property
+    def stays_in_task(self) -> bool:
+        """Whether it is one task on the loop, which no thread can come out of."""
+        return self.plain and self.spec.kind == "async" and not self.spec.wants_context and self.spec.timeout is None
 
     def __repr__(self) -> str:
         return f"<Route {self.component.id}.{self.spec.name}{' quick' if self.quick else ''}>"
@@ -183,14 +193,12 @@ class Task:
         where = f' on node "{node_id}"' if node_id else ""
         raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
 
-    def quick_route(self, node_id: str | None, tool: str) -> Route | None:
-        """The only owner of a tool, if it may run on the thread that read the request."""
+    def only_route(self, node_id: str | None, tool: str) -> Route | None:
+        """The owner of a tool if there is exactly one to ask."""
         if node_id:
-            route = self._routes.get((node_id, tool))
-        else:
-            routes = self._broadcast.get(tool, ())
-            route = routes[0] if len(routes) == 1 else None
-        return route if route is not None and route.quick else None
+            return self._routes.get((node_id, tool))
+        routes = self._broadcast.get(tool, ())
+        return routes[0] if len(routes) == 1 else None
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """Every tool in chain order, or those of one node. Raises `NodeNotFound`."""

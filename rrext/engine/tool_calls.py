@@ -1,7 +1,8 @@
 """Tool calls of clients: from the operation to its one answer, on the shortest way that is safe for it.
 
-Three ways lead through the same steps. A quick sync tool may run on the very thread that read its request
-(`start_inline`). A sync tool of which nothing has to be waited for goes straight to a worker, which also answers.
+Several ways lead through the same steps. A call of which nothing has to be waited for may be taken at once
+(`start_short`): a quick sync tool on the very thread that read its request, an async tool inside the batch that was read.
+A sync tool of which nothing has to be waited for goes straight to a worker, which also answers.
 Everything else — async tools, generators, setup, predicates, a full line — is a task on the loop.
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 from rrext.engine.host import Host, claim
 from rrext.engine.interface import Call, Tool
 from rrext.engine.jobs import AsyncJob, SyncJob, answer, run_inline, tool_failure
-from rrext.engine.lease import Lease
+from rrext.engine.lease import Borrowed, Lease
 from rrext.engine.nested import Nesting
 from rrext.engine.pipes import Pipe, Pipes
 from rrext.engine.places import Place
@@ -68,18 +69,39 @@ class ToolCalls:
 
         call.stop = stop
 
-    def start_inline(self, call: Call, task: Task, operation: Tool) -> bool:
-        """Run a quick sync tool here, to its end; False if there is anything about the call that could wait."""
+    def start_short(self, call: Call, task: Task, operation: Tool, *, may_block: bool) -> bool:
+        """Take the call if nothing about it has to be waited for; False if something has, and then nothing was done.
+
+        On a thread that may block, a quick sync tool runs to its end; on the loop, an async tool begins with the batch.
+        """
         if operation.pipe_id is not None or operation.timeout is not None:
             return False
-        route = task.quick_route(operation.node_id, operation.tool)
-        if route is None or self._watched() or not task.places.take_with(task.sync_places):
+        route = task.only_route(operation.node_id, operation.tool)
+        if route is None or self._watched():
             return False
+        if may_block:
+            if not route.quick or not task.places.take_with(task.sync_places):
+                return False
+            run_inline(self._host, call, task, route, operation.input)
+        else:
+            if not route.stays_in_task or not route.component.ready or not task.places.take_one():
+                return False
+            self._begin_async(call, task, route, operation)
         task.calls += 1
         if task.ttl:
             task.last_used = task.now()
-        run_inline(self._host, call, task, route, operation.input)
         return True
+
+    def _begin_async(self, call: Call, task: Task, route: Route, operation: Tool) -> None:
+        lease = Borrowed(task)
+        try:
+            kwargs = route.spec.structure(None, operation.input, self._host.limits)
+        except RrextError as error:
+            lease.drop()
+            call.fail(error)
+            return
+        task.active.add(call)
+        AsyncJob(self._host, call, lease, route, kwargs, None).launch()
 
     def overstayed(self, task: Task, operation: Tool) -> None:
         """A tool that was taken for quick is not."""

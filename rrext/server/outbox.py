@@ -109,6 +109,10 @@ class Outbox:
             while queue:
                 pieces = list(queue) if len(queue) <= PIECES else [queue[i] for i in range(PIECES)]
                 written = self._sink.write(pieces)
+                if written == self.size:
+                    queue.clear()
+                    self.size = 0
+                    return
                 if not self._consume(written, pieces):
                     self._blocked = True
                     self._sink.when_writable(self._resume)

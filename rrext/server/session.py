@@ -121,7 +121,7 @@ class Session:
         quick = False
         try:
             if kind is Request:
-                quick = self._request(event)
+                quick = not self._take_short(event, may_block=False) and self._request(event)
             elif kind is Malformed:
                 self._answer(self.connection.error(event.id, "", event.error))
             elif kind is Fatal:
@@ -139,6 +139,11 @@ class Session:
 
     def handle_inline(self, event: Any) -> bool:
         """On a thread that may block: run a quick tool call or write to its end; False if the loop must handle the event."""
+        self._batch_thread = get_ident()
+        return self._take_short(event, may_block=True)
+
+    def _take_short(self, event: Any, *, may_block: bool) -> bool:
+        """Start a tool call or a raw write of which nothing has to be waited for; False if nothing was done."""
         if type(event) is not Request or event.command != "rrext_process" or event.id is None:
             return False
         if self.is_draining or self.is_closed or self._held or self.outbox.is_full:
@@ -158,10 +163,9 @@ class Session:
             return False
         call = Call(operation, self, self.caller, request_id, event.command, event.tail)
         table: dict[Any, Call] = calls if shape is Tool else self._others
-        self._batch_thread = get_ident()
         table[request_id] = self._inline = call
         try:
-            taken = self._engine.start_inline(call)
+            taken = self._engine.start_short(call, may_block=may_block)
         except Exception:
             log.exception("request=%s a bug of rrext", request_id)
             call.fail(_internal())
