@@ -31,6 +31,9 @@ class Capture:
             self._drop(len(self._tail) - self._half)
 
     def _drop(self, count: int) -> None:
+        for _ in range(_WIDEST - 1):  # whole characters, so that each is counted once
+            if self._tail[count] & 0xC0 == 0x80:
+                count += 1
         gone = bytes(self._tail[:count])
         self._dropped += len(gone.translate(None, _CONTINUATION))  # characters: bytes that begin one
         del self._tail[:count]

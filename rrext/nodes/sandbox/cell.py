@@ -28,7 +28,7 @@ _BOOT = (
     "for c in marshal.loads(r(int.from_bytes(r(4),'little'))): exec(c,n)\n"
     "raise SystemExit(n['main'](n['encode_result']))\n"
 )
-_FILTERS = 2  # sandlock's and the guest's own
+_FILTERS = 2  # sandlock's and the guest's own, beside any that the server was started with
 _NICE = 5  # when cores are scarce, the server comes first
 
 
@@ -84,7 +84,7 @@ class Cell:
         wrong = [name for name in ("CapPrm", "CapEff", "CapInh", "CapAmb") if status[name]]
         if status["NoNewPrivs"] != 1:
             wrong.append("NoNewPrivs")
-        if status["Seccomp"] != 2 or status["Seccomp_filters"] < _FILTERS:
+        if status["Seccomp"] != 2 or status["Seccomp_filters"] < status_of(os.getpid())["Seccomp_filters"] + _FILTERS:
             wrong.append("Seccomp")
         if wrong:
             raise WallMissing(", ".join(wrong))
@@ -106,7 +106,10 @@ class Cell:
     def wait(self) -> tuple[int, int]:
         """The guest's exit status, or −1, and the signal that killed it, or 0."""
         end = self.process.wait()
-        return (-1, end.signal) if end.signal > 0 else (end.exit_code, 0)
+        if end.reason == sandlock.ExitReason.EXITED:
+            return end.exit_code, 0
+        # sandlock has no number for a kill that is beyond asking: SIGKILL is the only such signal.
+        return -1, end.signal if end.signal > 0 else int(signal.SIGKILL)
 
 
 def _policy(files: Files) -> Any:

@@ -12,7 +12,8 @@ __all__ = ["Files", "command", "executable"]
 _LIBRARIES = (
     "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/etc/ld.so.cache",
 )  # fmt: skip
-_TIME_ZONES = ("/usr/share/zoneinfo",)
+# Public tables that modules of the standard library read: `zoneinfo`, `mimetypes`, `ssl`.
+_TABLES = ("/usr/share/zoneinfo", "/etc/mime.types", "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -30,7 +31,7 @@ class Files:
         self.execute = (executable(), os.path.realpath("/lib64/ld-linux-x86-64.so.2"))
         around = (
             *glob.glob(os.path.join(os.path.dirname(library), "libpython*")),
-            *filter(os.path.exists, (*_LIBRARIES, *_TIME_ZONES, "/dev/urandom")),
+            *filter(os.path.exists, (*_LIBRARIES, *_TABLES, "/dev/urandom")),
         )
         self.read = (*(os.path.join(library, name) for name in entries if name not in _INSTALLED), *around)
         self.names = (library,)

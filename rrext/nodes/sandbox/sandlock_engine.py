@@ -68,9 +68,12 @@ def _package_folder() -> str | None:
 
 
 class SandlockSandbox:
-    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tries its walls."""
+    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tries its walls.
 
-    __slots__ = ("_checked", "_closed", "_control", "_lock", "_missing", "_warden")
+    `alone` says whether the kernel also granted namespaces, so that names of the host's files are hidden.
+    """
+
+    __slots__ = ("_checked", "_closed", "_control", "_lock", "_missing", "_warden", "alone")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,6 +82,7 @@ class SandlockSandbox:
         self._missing: str | None = None
         self._checked = False
         self._closed = False
+        self.alone = False
 
     def run(
         self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None = None
@@ -182,10 +186,11 @@ class SandlockSandbox:
                 start_new_session=True,  # a terminal's Ctrl-C is the server's to handle
             )
         self._control = ours
-        missing = _greeting(ours)
-        if missing is not None:
+        greeting = _greeting(ours)
+        if greeting.missing is not None:
             self._end_warden()
-            raise Unavailable(f"This machine cannot isolate programs: {missing}")
+            raise Unavailable(f"This machine cannot isolate programs: {greeting.missing}")
+        self.alone = greeting.alone
         return ours
 
     def _end_warden(self) -> None:
@@ -205,15 +210,20 @@ class SandlockSandbox:
         return f"<SandlockSandbox {state}>"
 
 
-def _greeting(control: socket.socket) -> str | None:
-    """The warden's first word: what is missing, or None."""
+class _Greeting(msgspec.Struct, frozen=True):
+    missing: str | None
+    alone: bool = False
+
+
+def _greeting(control: socket.socket) -> _Greeting:
+    """The warden's first word."""
     control.settimeout(_START)
     try:
         word = control.recv(65_536)
     except TimeoutError:
-        return "the warden did not start in time"
+        return _Greeting("the warden did not start in time")
     control.settimeout(None)
-    return msgspec.json.decode(word)["missing"] if word else "the warden did not start"
+    return msgspec.json.decode(word, type=_Greeting) if word else _Greeting("the warden did not start")
 
 
 def _hang_up(link: socket.socket) -> None:

@@ -22,7 +22,7 @@ from rrext.nodes.sandbox.cell import Cell, WallMissing
 from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.interpreter import Files
 
-__all__ = ["Supervisor"]
+__all__ = ["supervise"]
 
 _START = 30.0
 """Seconds for the interpreter to start; a loaded machine needs a few."""
@@ -33,17 +33,36 @@ _ENVELOPE = 64
 """Bytes of a report beside the result itself."""
 
 
-class Supervisor:
-    """Runs one program. Everything it reads from the guest is bounded, and passed on without being understood."""
+def supervise(host: socket.socket, files: Files, guest_code: bytes) -> None:
+    """Serve the one request of `host`. Raises `EOFError` if it is given up before it is made."""
+    request: dict[str, Any] = json.loads(receive(host))
+    try:
+        cell = Cell(files, guest_code)
+    except Exception as error:
+        _answer(
+            host, {"why": f"walls: {error or type(error).__name__}", "exit_code": -1, "signal": 0, "stdout": "", "stderr": ""}
+        )
+        return
+    _Watch(host, request, cell).serve()
+
+
+def _answer(host: socket.socket, answer: dict[str, Any], report: bytes = b"") -> None:
+    try:
+        host.sendall(block(json.dumps(answer).encode()) + report)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # the server does not want it any more
+
+
+class _Watch:
+    """A guest while it runs. Everything it says is bounded, and passed on without being understood."""
 
     __slots__ = ("_cell", "_deadline", "_host", "_locked", "_report", "_request", "_streams", "_why")
 
-    def __init__(self, host: socket.socket, files: Files, guest_code: bytes) -> None:
+    def __init__(self, host: socket.socket, request: dict[str, Any], cell: Cell) -> None:
         self._host = host
-        self._request: dict[str, Any] = json.loads(receive(host))
-        self._cell = Cell(files, guest_code)
-        kept = self._request["output"]
-        self._streams = {self._cell.stdout: Capture(kept), self._cell.stderr: Capture(kept)}
+        self._request = request
+        self._cell = cell
+        self._streams = {fd: Capture(request["output"]) for fd in (cell.stdout, cell.stderr)}
         self._report = bytearray()
         self._why = ""
         self._locked = False
@@ -60,10 +79,7 @@ class Supervisor:
             "stdout": self._streams[self._cell.stdout].text(),
             "stderr": self._streams[self._cell.stderr].text(),
         }
-        try:
-            self._host.sendall(block(json.dumps(answer).encode()) + self._report)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # the server does not want it any more
+        _answer(self._host, answer, bytes(self._report))
 
     def _watch(self) -> None:
         """Move bytes and keep the limits until the guest is dead and its pipes are empty."""

@@ -34,25 +34,27 @@ def main() -> None:
     except Exception as error:
         control.send(json.dumps({"missing": f"{type(error).__name__}: {error}"}).encode())
         os._exit(1)
-    control.send(json.dumps({"missing": None}).encode())
+    control.send(json.dumps({"missing": None, "alone": warden.alone}).encode())
     warden.serve(control, server)
 
 
 class _Warden:
-    __slots__ = ("files", "guest_code", "supervisor")
+    __slots__ = ("alone", "files", "guest_code", "supervise")
 
     def __init__(self) -> None:
         from rrext.nodes.sandbox import guest, values
         from rrext.nodes.sandbox.interpreter import Files
         from rrext.nodes.sandbox.landlock import confine
+        from rrext.nodes.sandbox.namespaces import move_out
         from rrext.nodes.sandbox.privileges import drop_capabilities
-        from rrext.nodes.sandbox.supervisor import Supervisor
+        from rrext.nodes.sandbox.supervisor import supervise
 
-        self.supervisor = Supervisor
+        self.supervise = supervise
         self.files = Files()
         self.guest_code = marshal.dumps([_compiled(values.__file__), _compiled(guest.__file__)])
-        drop_capabilities()
         files = self.files
+        self.alone = move_out((*files.roots, *files.devices, "/proc"), files.hidden)
+        drop_capabilities()
         confine(execute=files.execute, read=(*files.read, "/proc"), names=files.names, write=files.devices)
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel takes ended supervisors away
         gc.freeze()
@@ -71,7 +73,11 @@ class _Warden:
 
     def _start(self, control: socket.socket, descriptor: int) -> None:
         warden = os.getpid()
-        if os.fork():
+        try:
+            child = os.fork()
+        except OSError:  # the machine is full; the server reads the end of the call's socket
+            child = -1
+        if child:
             os.close(descriptor)
             return
         try:
@@ -80,7 +86,7 @@ class _Warden:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, *map(ctypes.c_ulong, (signal.SIGKILL, 0, 0, 0)))
             if os.getppid() == warden:  # else it died before the line above
                 with socket.socket(fileno=descriptor) as host:
-                    self.supervisor(host, self.files, self.guest_code).serve()
+                    self.supervise(host, self.files, self.guest_code)
         finally:
             os._exit(0)
 

@@ -1,0 +1,160 @@
+"""If a wall does not stand, no program runs: each wall is taken away once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+SPEAK = """
+import json, sys
+from rrext.errors import Unavailable
+from rrext.nodes.sandbox.protocol import SandboxLimits
+from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
+sandbox = SandlockSandbox()
+answers = []
+for code in sys.argv[1:]:
+    try:
+        run = sandbox.run(code, SandboxLimits(timeout=10))
+        answers.append([run.exit_code, run.result])
+    except Unavailable as error:
+        answers.append(["unavailable", error.message])
+print(json.dumps({"alone": sandbox.alone, "answers": answers}))
+sandbox.close()
+"""
+
+ATTACKS = """
+import os, socket
+result = []
+for attempt in (
+    lambda: open("/etc/passwd").read(), lambda: os.listdir("/"), lambda: os.chmod("/tmp", 0o1777), os.fork,
+    lambda: socket.socket(), lambda: os.kill(os.getppid(), 0), lambda: open("/dev/shm/rrext-x", "w"),
+):
+    try:
+        attempt()
+    except OSError:
+        continue
+    result.append(repr(attempt))
+"""
+
+
+def spoken(*programs: str, before: str = "", python: str = sys.executable, user: int | None = None) -> Any:
+    """The answers of a server of its own, which runs `before` first."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    more: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    ended = subprocess.run(
+        [python, "-B", "-c", before + SPEAK, *programs],
+        capture_output=True,
+        env={"PYTHONPATH": paths},
+        cwd="/",
+        check=False,
+        **more,
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    return json.loads(ended.stdout)
+
+
+def refusing(*calls: int) -> str:
+    """A program's first lines: it has the kernel refuse system calls to itself and all its children."""
+    steps = [
+        (0x20, 0, 0, 0),
+        *((0x15, len(calls) - at, 0, call) for at, call in enumerate(calls)),
+        (6, 0, 0, 0x7FFF0000),
+        (6, 0, 0, 0x50001),
+    ]
+    return f"""
+import ctypes, struct
+steps = b"".join(struct.pack("<HBBI", *step) for step in {steps!r})
+class Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+libc = ctypes.CDLL(None)
+program = ctypes.byref(Program(len(steps) // 8, steps))
+none = ctypes.c_ulong(0)
+assert libc.prctl(38, ctypes.c_ulong(1), none, none, none) == 0
+assert libc.prctl(22, ctypes.c_ulong(2), program, none, none) == 0
+"""
+
+
+UNSHARE, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN = 272, 317, 446, 444, 434
+
+
+def test_without_namespaces_the_other_walls_hold() -> None:
+    told = spoken(ATTACKS, before=refusing(UNSHARE))
+    assert told == {"alone": False, "answers": [[0, []]]}
+
+
+@pytest.mark.parametrize("call", [SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN])
+def test_a_kernel_that_refuses_a_wall_makes_the_tool_unavailable(call: int) -> None:
+    told = spoken("result = 1", "result = 2", before=refusing(call))
+    assert [kind for kind, _ in told["answers"]] == ["unavailable", "unavailable"]
+
+
+WITHOUT = """
+import rrext.nodes.sandbox.sandlock_engine as engine
+head, tail = engine._BOOT.split("; from", 1)
+engine._BOOT = head + "\\n" + {change!r} + "\\nfrom" + tail
+"""
+
+CHANGES = {
+    "the guest's filter": """
+from rrext.nodes.sandbox import warden as w
+def unlocked(path):
+    return compile(open(path).read().replace("_lock_in(receive(channel))", "receive(channel)"), "<rrext>", "exec")
+w._compiled = unlocked
+""",
+    "sandlock's filter": """
+import rrext.nodes.sandbox.cell as c
+c._FILTERS = 3  # one less than there should be, seen the other way round
+""",
+    "both domains": """
+import rrext.nodes.sandbox.cell as c, rrext.nodes.sandbox.landlock as l, sandlock
+l.confine = lambda **paths: None
+c._policy = lambda files: sandlock.Sandbox(fs_readable=["/"], clean_env=True, cwd="/")
+""",
+    "capabilities": """
+import rrext.nodes.sandbox.privileges as p
+p.drop_capabilities = lambda: None
+""",
+}
+
+
+@pytest.mark.parametrize("title", CHANGES)
+def test_a_wall_that_is_left_out_is_noticed(title: str) -> None:
+    if title == "capabilities" and os.geteuid() != 0:
+        pytest.skip("only root has capabilities to keep")
+    told = spoken("result = 1", before=WITHOUT.format(change=CHANGES[title]))
+    assert [kind for kind, _ in told["answers"]] == ["unavailable"], told
+
+
+def test_without_root_it_works_the_same() -> None:
+    if os.geteuid() != 0:
+        assert spoken(ATTACKS)["answers"] == [[0, []]]
+        return
+    nobody = 65534
+    here = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (os.path.realpath(sys.executable), here):
+        if subprocess.run(["true"], user=nobody, check=False).returncode == 0 and runs(python, nobody):
+            assert spoken(ATTACKS, "import os; result = os.getuid()", python=python, user=nobody)["answers"] == [
+                [0, []],
+                [0, nobody],
+            ]
+            return
+    pytest.skip("no interpreter that others than root may run")
+
+
+def runs(python: str, user: int) -> bool:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    try:
+        ended = subprocess.run(
+            [python, "-B", "-c", "import msgspec, sandlock, rrext"],
+            user=user, group=user, extra_groups=[], env={"PYTHONPATH": paths}, cwd="/", capture_output=True, check=False,
+        )  # fmt: skip
+    except OSError:
+        return False
+    return ended.returncode == 0
