@@ -25,6 +25,10 @@ class Peer(JsonRPCClient):
     def report_server_error(self, error: Exception, source: Any) -> None:
         self.surprises.append(error)
 
+    async def server_exit(self, server: asyncio.subprocess.Process) -> None:
+        assert server.stderr is not None
+        print((await server.stderr.read()).decode())  # pytest shows it beside a failure
+
     async def ask(self, method: str, **params: Any) -> Any:
         return await asyncio.wait_for(self.protocol.send_request_async(method, params), 30)
 
