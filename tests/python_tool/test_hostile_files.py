@@ -57,7 +57,7 @@ READERS = {
         fd = os.open(os.path.dirname(os.__file__), os.O_RDONLY)
         print(os.read(os.open("../" * 20 + {path!r}, os.O_RDONLY, dir_fd=fd), 99))
         """,
-    "importing it": "import importlib.util as u; s = u.spec_from_file_location('m', {path!r}); print(open(s.origin).read())",
+    "importing it": "from importlib.machinery import SourceFileLoader as L; print(L('m', {path!r}).get_data({path!r}))",
     "mmap": "import mmap, os; print(mmap.mmap(os.open({path!r}, 0), 0, prot=mmap.PROT_READ)[:])",
     "sqlite": "import sqlite3; print(sqlite3.connect({path!r}).execute('select * from sqlite_master').fetchall())",
     "the C library": """

@@ -65,10 +65,9 @@ def _send(channel: int, data: bytes) -> None:
 
 
 def _end_stdin() -> None:
-    reader, writer = os.pipe()
-    os.close(writer)
-    os.dup2(reader, 0)
-    os.close(reader)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
 
 def _lock_in(filters: bytes) -> None:
