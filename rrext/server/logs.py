@@ -1,0 +1,108 @@
+"""The server's log: a line per event, on stderr or in a file, that never holds up the server."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import traceback
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from rrext.transports.lossy import LossyWriter
+
+__all__ = ["LEVELS", "LineHandler", "LogForm", "set_up_logging"]
+
+LogForm: TypeAlias = Literal["text", "json"]
+
+LEVELS: Final[dict[str, int]] = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+MAX_TEXT: Final = 64 * 1024
+"""Characters of one event. An event goes out whole or not at all, so a huge one would crowd out all others."""
+
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+"""What could end a line, or steer a terminal: a log must not be forged by what tools and peers put into their texts."""
+
+
+def set_up_logging(level: str, path: str | None = None, *, form: LogForm = "text") -> LossyWriter:
+    """Log events of `level` and above to stderr, or append them to a file, which is made readable for its owner alone.
+
+    Returns the writer, to be flushed at the end. Raises `OSError` when the file cannot be opened.
+    """
+    fd = 2 if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        writer = LossyWriter(fd, lambda drops: _dropped(drops, form))
+    finally:
+        if fd != 2:
+            os.close(fd)
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        root.removeHandler(handler)
+    root.addHandler(LineHandler(writer, form))
+    root.setLevel(LEVELS[level])
+    return writer
+
+
+class LineHandler(logging.Handler):
+    """Writes each event as one line.
+
+    As text, a traceback follows on lines of its own, which begin with a space, as no event does. As JSON it is a member.
+    """
+
+    def __init__(self, writer: LossyWriter, form: LogForm) -> None:
+        super().__init__()
+        self._writer = writer
+        self._line = _json if form == "json" else _text
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self._line(record, _message(record))
+        except Exception as error:  # whatever an argument's __str__ raises
+            line = self._line(record, f"an event of {record.pathname}:{record.lineno} has no text: {type(error).__name__}")
+        self._writer.write(line)
+
+
+def _message(record: logging.LogRecord) -> str:
+    text = record.getMessage()
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} characters cut)"
+
+
+def _text(record: logging.LogRecord, message: str) -> bytes:
+    line = f"{_stamp(record)} {record.levelname} {record.name} {message}"
+    lines = [line, *(f"  {part}" for part in _trace(record).splitlines())]
+    return "".join(f"{part.translate(_CONTROLS)}\n" for part in lines).encode("utf-8", "backslashreplace")
+
+
+def _json(record: logging.LogRecord, message: str) -> bytes:
+    event = {"time": _stamp(record), "level": record.levelname.lower(), "logger": record.name, "message": message}
+    if trace := _trace(record):
+        event["exception"] = trace
+    plain = {name: text.encode("utf-8", "backslashreplace").decode() for name, text in event.items()}
+    return msgspec.json.encode(plain) + b"\n"
+
+
+def _stamp(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+def _trace(record: logging.LogRecord) -> str:
+    if not record.exc_info or record.exc_info[1] is None:
+        return ""
+    return "".join(traceback.format_exception(record.exc_info[1]))
+
+
+def _dropped(drops: int, form: LogForm) -> bytes:
+    record = logging.LogRecord("rrext.log", logging.WARNING, __file__, 0, "", None, None)
+    return (_json if form == "json" else _text)(record, f"{drops} events were dropped here: nobody read them in time")

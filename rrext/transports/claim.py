@@ -1,0 +1,131 @@
+"""Taking stdin and stdout for the wire alone, so that nothing else can read from it or write to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from stat import S_ISFIFO, S_ISSOCK
+from typing import TextIO
+
+from rrext.transports.lossy import LossyWriter, lossy_text
+from rrext.transports.reopen import reopen
+
+__all__ = ["ClaimedStdio", "claim_stdio"]
+
+PRIVATE = 3
+"""The lowest number of a private descriptor: 0, 1 and 2 are never what a program expects them not to be."""
+
+
+class ClaimedStdio:
+    """The wire's own descriptors, while the public ones point elsewhere.
+
+    `read_fd` blocks and `write_fd` does not; children inherit neither. Descriptor 0 is `/dev/null`, and 1 is what 2 is:
+    so `input()` sees the end of file, and what Python, C code or children print goes to stderr. `sys.stdout` and
+    `sys.stderr` never block; what nobody reads is dropped and counted (`stderr`, the writer behind both).
+    """
+
+    __slots__ = ("_blocking", "_saved", "_streams", "read_fd", "stderr", "write_fd")
+
+    def __init__(self) -> None:
+        os.fstat(0)
+        os.fstat(1)
+        if not _is_open(2):
+            _point(2, _null())
+        self._saved = [_private(fd) for fd in (0, 1, 2)]
+        self._blocking = [os.get_blocking(fd) for fd in self._saved]
+        self._streams: tuple[TextIO | None, TextIO | None] = (sys.stdout, sys.stderr)
+        self.read_fd = _own_reader(0)
+        self.write_fd = _own_writer(1)
+        _point(0, _null())
+        if _is_same_pipe(1, 2):  # `2>&1`: what is printed would be read as frames
+            _point(2, _null())
+        os.dup2(2, 1)
+        self.stderr = LossyWriter(2, _dropped)
+        self._rebind()
+
+    def _rebind(self) -> None:
+        for stream in self._streams:
+            if stream is not None:  # what was printed before goes where all prints go: the descriptors point there now
+                stream.flush()
+        sys.stdout = lossy_text(self.stderr, 1, "<stdout>")
+        sys.stderr = lossy_text(self.stderr, 2, "<stderr>")
+
+    def restore(self) -> None:
+        """Put back all that was changed, for a process that goes on, such as a test's."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = self._streams  # type: ignore[assignment]
+        for fd, (saved, blocking) in enumerate(zip(self._saved, self._blocking, strict=True)):
+            os.set_blocking(saved, blocking)
+            _point(fd, saved)
+        self.stderr.close()
+        os.close(self.read_fd)
+        os.close(self.write_fd)
+
+    def __repr__(self) -> str:
+        return f"<ClaimedStdio read_fd={self.read_fd} write_fd={self.write_fd}>"
+
+
+def claim_stdio() -> ClaimedStdio:
+    """Take stdin and stdout; do it before any code runs that might print. Raises `OSError` when one of them is closed."""
+    return ClaimedStdio()
+
+
+def _own_reader(fd: int) -> int:
+    """A private descriptor that blocks, whoever shares `fd` and may have made that non-blocking."""
+    own = reopen(fd, os.O_RDONLY)
+    number = _private(fd) if own is None else _moved(own)
+    os.set_blocking(number, True)
+    return number
+
+
+def _own_writer(fd: int) -> int:
+    """A private descriptor that does not block. Where it has to share its description, the others' does not either."""
+    own = reopen(fd, os.O_WRONLY)
+    number = _private(fd) if own is None else _moved(own)
+    os.set_blocking(number, False)
+    return number
+
+
+def _private(fd: int) -> int:
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, PRIVATE)
+
+
+def _moved(fd: int) -> int:
+    """A descriptor above the public numbers, in place of one that may have got one of them."""
+    if fd >= PRIVATE:
+        return fd
+    number = _private(fd)
+    os.close(fd)
+    return number
+
+
+def _null() -> int:
+    return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+
+
+def _point(fd: int, to: int) -> None:
+    """Make `fd` what `to` is, for children too, and close `to`."""
+    if fd == to:
+        os.set_inheritable(fd, True)
+    else:
+        os.dup2(to, fd)
+        os.close(to)
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _is_same_pipe(one: int, other: int) -> bool:
+    a, b = os.fstat(one), os.fstat(other)
+    return (S_ISFIFO(a.st_mode) or S_ISSOCK(a.st_mode)) and os.path.samestat(a, b)
+
+
+def _dropped(count: int) -> bytes:
+    return b"rrext: %d lines were dropped here, nobody read them in time\n" % count
