@@ -9,25 +9,10 @@ import pytest
 
 from rrext.errors import NUMBERS
 from rrext.limits import DEFAULTS, Limits, camel
+from rrext.server.commands import COMMANDS, SUBCOMMANDS
 
 PAGE = Path(__file__).resolve().parents[2] / "protocol.md"
 
-COMMANDS = (
-    "initialize",
-    "execute",
-    "terminate",
-    "rrext_process",
-    "tools",
-    "rrext_validate",
-    "rrext_services",
-    "rrext_get_tasks",
-    "rrext_get_task_status",
-    "rrext_ping",
-    "cancel",
-    "shutdown",
-    "disconnect",
-)
-SUBCOMMANDS = ("open", "write", "close", "tool", "tools")
 EVENTS = ("rrext_progress", "rrext_chunk")
 
 
