@@ -1,0 +1,123 @@
+"""The nodes that the client meets on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from rrext import Node, ToolContext, ToolError, tool_function
+
+ended: list[str] = []
+"""How parked calls ended, for as long as the process lives."""
+
+
+class Probe(Node):
+    """Tools of every kind."""
+
+    provider = "probe"
+
+    @tool_function
+    def add(self, a: int, b: int = 1) -> dict[str, int]:
+        """Add."""
+        return {"sum": a + b}
+
+    @tool_function
+    async def wait(self, *, ctx: ToolContext) -> None:
+        """Wait for ever."""
+        ctx.progress(1, message="parked")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("wait")
+
+    @tool_function
+    def park(self, *, ctx: ToolContext) -> None:
+        """Block until cancelled."""
+        ctx.progress(1, message="parked")
+        stopped = threading.Event()
+        ctx.on_cancel(stopped.set)
+        stopped.wait()
+        ended.append("park")
+        ctx.check()
+
+    @tool_function
+    def how_they_ended(self) -> list[str]:
+        """And forget it."""
+        told, ended[:] = list(ended), []
+        return told
+
+    @tool_function
+    def count(self, to: int) -> Iterator[int]:
+        """Chunks."""
+        yield from range(to)
+
+    @tool_function
+    async def slabs(self, number: int, size: int) -> AsyncIterator[bytes]:
+        """Large chunks."""
+        for _ in range(number):
+            yield b"x" * size
+
+    @tool_function
+    def report(self, to: int, *, ctx: ToolContext) -> str:
+        """Progress."""
+        for value in range(1, to + 1):
+            ctx.progress(value, to)
+        return "done"
+
+    @tool_function
+    def blob(self, data: bytes) -> bytes:
+        """The same bytes."""
+        return data
+
+    @tool_function
+    def large(self, mebibytes: int) -> str:
+        """Text."""
+        return "x" * (mebibytes * 1024 * 1024)
+
+    @tool_function
+    def refuse(self) -> None:
+        """Fail in the author's own words."""
+        raise ToolError("sold out", code="sold_out", hint="come back tomorrow", data={"left": 0})
+
+    @tool_function
+    def who(self, *, ctx: ToolContext) -> dict[str, Any]:
+        """The context of this call."""
+        return {"user": ctx.user_id, "space": ctx.space_id, "meta": ctx.meta, "pipe": ctx.pipe_id}
+
+    @tool_function
+    def die(self) -> None:
+        """End the process."""
+        import os
+        import sys
+
+        print("out of order", file=sys.stderr, flush=True)
+        os._exit(7)
+
+
+class Meter(Node):
+    """Counts what is written, and says so at the end."""
+
+    provider = "meter"
+    lanes = {"tags": ("text",), "text": ("text",)}
+
+    def open(self, entry: Any) -> None:
+        self.total = 0
+
+    def write_tags(self, tag: Any) -> None:
+        self.total += len(tag.data)
+
+    def write_text(self, text: str) -> None:
+        if text == "fail":
+            raise ToolError("I do not like this text")
+        self.emit("text", text.upper())
+
+    def closing(self) -> None:
+        if self.total:
+            self.emit("text", f"{self.total} bytes")
+
+    @tool_function
+    def measured(self) -> int:
+        """Bytes seen on this pipe."""
+        return self.total

@@ -1,0 +1,270 @@
+"""`rrext.Client` and the real server, each test on asyncio and trio, in both dialects."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rrext.client.client import Client
+from rrext.errors import (
+    InvalidArguments,
+    InvalidPipeline,
+    PipeNotOpen,
+    ResultTooLarge,
+    ServerExited,
+    TaskNotRegistered,
+    ToolError,
+    ToolNotFound,
+    ToolTimeout,
+)
+
+pytestmark = pytest.mark.anyio
+
+HERE = Path(__file__).resolve().parent
+ROOT = str(HERE.parents[1])
+PIPELINE = HERE / "real.pipe"
+
+
+def spawn(*files: Path, **more: Any) -> Client:
+    return Client.spawn(*(files or (PIPELINE,)), nodes=[HERE / "real_nodes.py"], env={"PYTHONPATH": ROOT}, **more)
+
+
+@pytest.fixture
+async def client(dialect: Any) -> AsyncIterator[Client]:
+    async with spawn(dialect=dialect) as connected:
+        yield connected
+
+
+async def test_a_tool_is_called(client: Client) -> None:
+    assert await client.tool(tool="add", input={"a": 1, "b": 2}) == {"sum": 3}
+    assert await client.tool(tool="add", node_id="probe_1", input={"a": 1}, token="real") == {"sum": 2}
+
+
+async def test_the_server_says_what_it_is(client: Client) -> None:
+    assert client.server["server"]["name"] == "rrext"
+    assert client.server["limits"]["maxInflight"] == 4096
+    assert (await client.ping())["pong"] is True
+    names = {tool["name"] for tool in await client.tools()}
+    assert {"add", "wait", "measured"} <= names
+    assert {tool["name"] for tool in await client.tools(node_id="meter_1")} == {"measured"}
+
+
+async def test_failures_are_the_classes_of_their_codes(client: Client) -> None:
+    with pytest.raises(ToolNotFound, match="ad"):
+        await client.tool(tool="ad")
+    with pytest.raises(InvalidArguments) as wrong:
+        await client.tool(tool="add", input={"a": "one"})
+    assert wrong.value.data["errors"][0]["path"] == "/input/a"
+    with pytest.raises(ToolError) as refused:
+        await client.tool(tool="refuse")
+    assert (refused.value.code, refused.value.hint, refused.value.data["left"]) == ("sold_out", "come back tomorrow", 0)
+    with pytest.raises(TaskNotRegistered):
+        await client.tool(tool="add", token="nobody")
+    with pytest.raises(ToolTimeout, match=r"0\.05"):
+        await client.tool(tool="wait", timeout=0.05)
+
+
+async def test_context_and_meta_reach_the_tool(client: Client) -> None:
+    context = {"userId": "u", "spaceId": "s"}
+    told = await client.tool(tool="who", context=context, meta={"traceparent": "00-1"})
+    assert told == {"user": "u", "space": "s", "meta": {"traceparent": "00-1"}, "pipe": None}
+
+
+async def test_the_clients_context_is_that_of_its_calls() -> None:
+    async with spawn(context={"userId": "u", "spaceId": "s"}) as client:
+        told = await client.tool(tool="who")
+        assert (told["user"], told["space"]) == ("u", "s")
+        told = await client.tool(tool="who", context={"userId": "v"})
+        assert (told["user"], told["space"]) == ("v", None)
+
+
+@pytest.mark.parametrize("tool", ["wait", "park"])
+@pytest.mark.promise("cancel:reaches:both-kinds")
+async def test_a_cancelled_call_ends_in_the_server(tool: str, client: Client) -> None:
+    with anyio.CancelScope() as scope:
+        await client.tool(tool=tool, progress=lambda *_: scope.cancel())
+    assert scope.cancelled_caught
+    with anyio.fail_after(10):
+        while await client.tool(tool="how_they_ended") != [tool]:
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.promise("cancel:next-call-unharmed")
+async def test_two_hundred_cancelled_calls_harm_no_next_one(client: Client) -> None:
+    for number in range(200):
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(cancel_after, scope, number % 50)
+                await client.tool(tool="wait" if number % 2 else "add", input={} if number % 2 else {"a": 1})
+                tasks.cancel_scope.cancel()
+        assert await client.tool(tool="add", input={"a": number}) == {"sum": number + 1}
+
+
+async def cancel_after(scope: anyio.CancelScope, turns: int) -> None:
+    for _ in range(turns):
+        await anyio.lowlevel.checkpoint()
+    scope.cancel()
+
+
+async def test_chunks_and_progress_come_before_the_result(client: Client) -> None:
+    seen: list[Any] = []
+    await client.tool(tool="count", input={"to": 100}, on_chunk=seen.append)
+    assert seen == list(range(100))
+    assert await client.tool(tool="count", input={"to": 3}) == [0, 1, 2]
+    reports: list[Any] = []
+    assert await client.tool(tool="report", input={"to": 50}, progress=lambda *report: reports.append(report)) == "done"
+    assert reports[-1] == (50, 50, None)
+    assert reports == sorted(reports)
+
+
+async def test_a_hundred_mebibytes_of_chunks_pass_a_slow_consumer(client: Client) -> None:
+    sizes: list[int] = []
+
+    async def slow(chunk: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+        sizes.append(len(chunk))
+
+    await client.tool(tool="slabs", input={"number": 100, "size": 1024 * 1024}, on_chunk=slow)
+    assert sizes == [1024 * 1024] * 100
+
+
+@pytest.mark.promise("wire:bytes:one-rule")
+async def test_bytes_come_back_as_they_were(client: Client) -> None:
+    import base64
+
+    data = os.urandom(200_000)
+    assert await client.tool(tool="blob", input={"data": base64.b64encode(data).decode()}) == data
+
+
+async def test_large_results_arrive_and_too_large_ones_are_refused(client: Client) -> None:
+    assert len(await client.tool(tool="large", input={"mebibytes": 15})) == 15 * 1024 * 1024
+    with pytest.raises(ResultTooLarge):
+        await client.tool(tool="large", input={"mebibytes": 17})
+    assert await client.tool(tool="add", input={"a": 1})
+
+
+async def test_a_pipe_carries_an_object(client: Client) -> None:
+    async with client.pipe(objinfo={"name": "a.bin"}) as pipe:
+        await pipe.write(os.urandom(5_000_000))
+        assert await pipe.tool(tool="measured") == 5_000_000
+        assert (await pipe.tool(tool="who"))["pipe"] == pipe.pipe_id
+    assert pipe.result is not None
+    assert pipe.result["reply"] == ["5000000 bytes\n\n"]
+    assert pipe.result["name"] == "a.bin"
+    with pytest.raises(PipeNotOpen):
+        await client.tool(tool="measured", pipe_id=pipe.pipe_id)
+
+
+async def test_text_is_sent_and_answered(client: Client) -> None:
+    assert (await client.send("hello"))["reply"] == ["HELLO\n\n"]
+
+
+async def test_a_failed_object_raises_and_keeps_what_there_is(client: Client) -> None:
+    pipe = client.pipe(mimetype="text/plain")
+    await pipe.open()
+    await pipe.write("good")
+    with pytest.raises(ToolError, match="do not like"):
+        await pipe.write("fail")
+    with pytest.raises(ToolError, match="do not like") as caught:
+        await pipe.close()
+    assert caught.value.result is not None
+    assert caught.value.result["reply"] == ["GOOD\n\n"]
+
+
+async def test_an_opening_that_is_cancelled_gives_its_place_back() -> None:
+    async with spawn(threads=1) as client:
+        async with client.pipe() as first:
+            with anyio.move_on_after(0.02) as scope:
+                await client.pipe().open()
+            assert scope.cancelled_caught
+            await first.write(b"x")
+        with anyio.fail_after(10):
+            async with client.pipe() as second:
+                assert second.pipe_id != first.pipe_id
+
+
+async def test_a_folder_of_files_is_sent(client: Client, tmp_path: Path) -> None:
+    for number in range(50):
+        (tmp_path / f"{number:02}.txt").write_text("fail" if number == 7 else f"text {number}")
+    results = await client.send_files([tmp_path], jobs=4)
+    assert [Path(result.path).name for result in results if not result.ok] == ["07.txt"]
+    assert results[3].result is not None
+    assert results[3].result["reply"] == ["TEXT 3\n\n"]
+
+
+async def test_pipelines_are_used_and_ended(client: Client) -> None:
+    body = await client.use(filepath=PIPELINE, token="second")
+    assert body["token"] == "second"
+    assert {task["token"] for task in await client.tasks()} == {"real", "second"}
+    assert await client.tool(tool="add", input={"a": 1}, token="second")
+    assert "state" in await client.status("second")
+    await client.terminate("second")
+    assert {task["token"] for task in await client.tasks()} == {"real"}
+    with pytest.raises(InvalidPipeline) as caught:
+        await client.use(pipeline={"components": [{"id": "x", "provider": "no_such", "config": {}}]})
+    assert caught.value.data["problems"]
+    assert (await client.validate(filepath=PIPELINE))["errors"] == []
+    assert "probe" in (await client.services())["services"]
+
+
+async def test_sixty_four_calls_at_a_time_are_all_answered(client: Client) -> None:
+    sums: list[int] = []
+
+    async def call(number: int) -> None:
+        sums.append((await client.tool(tool="add", input={"a": number}))["sum"])
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(64):
+            tasks.start_soon(call, number)
+    assert sorted(sums) == list(range(1, 65))
+
+
+async def test_a_server_that_dies_says_how(client: Client) -> None:
+    with pytest.raises(ServerExited, match="out of order") as caught:
+        await client.tool(tool="die")
+    assert caught.value.data["exit_code"] == 7
+
+
+async def test_a_pipeline_with_problems_stops_the_start(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pipe"
+    bad.write_text('{"components": [{"id": "x", "provider": "webhok", "config": {}}], "source": "x"}')
+    with pytest.raises(ServerExited, match="webhok") as caught:
+        async with spawn(bad):
+            raise AssertionError("it did not start")
+    assert caught.value.data["exit_code"] == 2
+
+
+@pytest.mark.promise("life:sigterm:bounded")
+async def test_shutdown_answers_what_runs_and_ends_with_zero() -> None:
+    async with spawn(drain=1) as client, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            with pytest.raises(Exception, match="ended|exited"):
+                await client.tool(tool="wait", progress=lambda *_: parked.set())
+
+        parked = anyio.Event()
+        tasks.start_soon(call)
+        await parked.wait()
+        with anyio.fail_after(5):
+            await client.shutdown()
+            with pytest.raises(ServerExited) as caught:
+                await client.ping()
+        assert caught.value.data["exit_code"] == 0
+
+
+async def test_a_killed_server_is_noticed(client: Client) -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            with pytest.raises(ServerExited) as caught:
+                await client.tool(tool="wait", progress=lambda *_: os.kill(pid, signal.SIGKILL))
+            assert caught.value.data["exit_code"] == -9
+
+        pid = client._session._process.pid  # type: ignore[union-attr]
+        tasks.start_soon(call)
