@@ -28,6 +28,7 @@ from rrext.engine.interface import (
     Write,
 )
 from rrext.engine.loader import load_task
+from rrext.engine.loading import validate
 from rrext.engine.object_calls import ObjectCalls
 from rrext.engine.pipes import Pipes
 from rrext.engine.status import status_of, summary_of

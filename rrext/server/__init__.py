@@ -1,0 +1,1 @@
+"""Connections: sessions, what they read and what they write."""
