@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator
 
 from rrext.engine.task import Task
@@ -13,7 +13,7 @@ __all__ = ["Tasks", "new_token"]
 
 def new_token(prefix: str) -> str:
     """A token that cannot be guessed: 128 random bits."""
-    return f"{prefix}_{secrets.token_hex(16)}"
+    return f"{prefix}_{os.urandom(16).hex()}"
 
 
 class Tasks:
