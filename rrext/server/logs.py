@@ -105,4 +105,4 @@ def _trace(record: logging.LogRecord) -> str:
 
 def _dropped(drops: int, form: LogForm) -> bytes:
     record = logging.LogRecord("rrext.log", logging.WARNING, __file__, 0, "", None, None)
-    return (_json if form == "json" else _text)(record, f"{drops} events were dropped here: nobody read them in time")
+    return (_json if form == "json" else _text)(record, f"events dropped here, because nobody read them in time: {drops}")

@@ -128,4 +128,4 @@ def _is_same_pipe(one: int, other: int) -> bool:
 
 
 def _dropped(count: int) -> bytes:
-    return b"rrext: %d lines were dropped here, nobody read them in time\n" % count
+    return b"rrext: lines dropped here, because nobody read them in time: %d\n" % count

@@ -1,0 +1,49 @@
+"""A process notices that its parent is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rrext.transports.parent import ParentWatch
+
+GRANDCHILD = f"""
+import os, sys
+sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})
+from rrext.transports.parent import ParentWatch
+asked, told = int(sys.argv[1]), int(sys.argv[2])
+watch = ParentWatch()
+while os.read(asked, 1):
+    os.write(told, b"gone" if watch.is_gone() else b"here")
+"""
+PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[3:], pass_fds=[int(sys.argv[1]), int(sys.argv[2])]).wait()"
+
+
+@pytest.mark.promise("life:parent-death:exits")
+def test_a_killed_parent_is_noticed_though_a_sibling_holds_every_pipe() -> None:
+    asked, ask = os.pipe()
+    answers, told = os.pipe()
+    fds = [str(asked), str(told)]
+    command = [sys.executable, "-c", PARENT, *fds, sys.executable, "-c", GRANDCHILD, *fds]
+    with subprocess.Popen(command, pass_fds=[asked, told]) as parent:
+        for _ in range(2):
+            os.write(ask, b"?")
+            assert os.read(answers, 10) == b"here"
+        parent.send_signal(signal.SIGKILL)
+        parent.wait(30)
+    os.write(ask, b"?")
+    assert os.read(answers, 10) == b"gone"
+    for fd in (asked, ask, answers, told):
+        os.close(fd)
+
+
+def test_a_parent_that_was_gone_before_is_noticed_if_it_is_named() -> None:
+    assert not ParentWatch().is_gone()
+    assert not ParentWatch(os.getppid()).is_gone()
+    assert ParentWatch(2**22 + 1).is_gone()
+    assert repr(ParentWatch(5)) == "<ParentWatch of 5>"
