@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rrext.client import blocking
+    from rrext import blocking
     from rrext.client.client import Client
     from rrext.engine.node import Entry, Node
     from rrext.errors import (
@@ -109,7 +109,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "blocking":
-        value: Any = importlib.import_module("rrext.client.blocking")
+        value: Any = importlib.import_module("rrext.blocking")
     else:
         value = getattr(importlib.import_module(_MODULES.get(name, "rrext.errors")), name)
     globals()[name] = value  # the next use finds it without coming here

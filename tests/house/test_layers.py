@@ -32,6 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "cli": ANYTHING,
     "testing": ANYTHING,
     "bridges": ANYTHING,
+    "blocking": {"client"},
     "package": ANYTHING,
 }
 """Room → rooms that it may import. `package` is `rrext/__init__.py` itself, which loads its names on first use."""

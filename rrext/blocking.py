@@ -1,0 +1,7 @@
+"""The SDK for programs without an event loop: `rrext.blocking.Client` has the names of `rrext.Client`, without `await`."""
+
+from __future__ import annotations
+
+from rrext.client.blocking import Client, Pipe
+
+__all__ = ["Client", "Pipe"]

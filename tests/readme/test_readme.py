@@ -1,0 +1,70 @@
+"""README says nothing that does not work: its Python blocks and shell lines are run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[tuple[int, str]]:
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    return [(PAGE.count("\n", 0, match.start()) + 2, match[1]) for match in found]
+
+
+def run(command: list[str] | str, *, shell: bool = False) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command, shell=shell, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=50, check=False
+    )
+
+
+PYTHON = [pytest.param(code, id=f"line {line}") for line, code in blocks("python")]
+LINES = [
+    pytest.param(text.removeprefix("$ "), id=f"line {line + offset}")
+    for line, block in blocks("console")
+    for offset, text in enumerate(block.splitlines())
+]
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_a_python_block_runs(code: str) -> None:
+    done = run([sys.executable, "-c", code])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_shell_line_gives_a_result(line: str) -> None:
+    done = run(line, shell=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_first_command_calls_a_tool_and_the_second_runs_the_tests() -> None:
+    (_, first), (_, second), *_ = blocks("sh")
+    command = re.search(r"v/bin/rrext (.*)$", first.strip())
+    assert command is not None
+    done = run(f"{sys.executable} -m rrext {command[1]}", shell=True)
+    assert done.returncode == 0, done.stderr
+    assert "content" in done.stdout
+    assert second.strip() == 'python3 -m venv t && t/bin/pip install ".[test]" && t/bin/python -m pytest'
+
+
+def test_every_command_of_the_program_has_a_row() -> None:
+    from rrext.cli.main import COMMANDS
+
+    rows = set(re.findall(r"^\| `rrext (\w+)", PAGE, re.MULTILINE))
+    assert rows == set(COMMANDS)
+
+
+def test_every_built_in_node_has_a_place() -> None:
+    from rrext.nodes import BUILTIN
+
+    assert not [provider for provider in BUILTIN if f"`{provider}`" not in PAGE]
