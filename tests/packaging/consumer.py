@@ -32,7 +32,7 @@ class Weather(Node):
 
 
 async def use() -> str:
-    async with rrext.Client("weather.pipe") as client:
+    async with rrext.Client.spawn("weather.pipe") as client:
         try:
             result = await client.tool(tool="forecast", node_id="weather_1", input={"city": "Oslo"})
         except RrextError as error:
