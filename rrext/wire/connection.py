@@ -11,9 +11,7 @@ from rrext.wire.codec import Bytes, decode, encode, insert_member
 from rrext.wire.dap import Dap
 from rrext.wire.dialect import Dialect, DialectName
 from rrext.wire.framing import Framer
-from rrext.wire.jsonrpc import JsonRpc
 from rrext.wire.messages import ClientEvent, Fatal, Malformed, RequestId, ServerEvent
-from rrext.wire.recovery import recover_members
 
 __all__ = ["ClientConnection", "Connection", "ServerConnection"]
 
@@ -49,14 +47,14 @@ class ServerConnection(Connection[ServerEvent]):
     returns pieces to be written in order; large payloads are among them uncopied.
     """
 
-    __slots__ = ("_dialect", "_speaks", "dialect", "raw_tail")
+    __slots__ = ("_dap", "_dialect", "dialect", "raw_tail")
 
     def __init__(self, limits: Limits = DEFAULTS) -> None:
         super().__init__(self._read_first, self._refuse_first, limits)
         self.dialect: DialectName | None = None
         self.raw_tail = False
-        self._speaks: tuple[Dap, JsonRpc] = (Dap(limits), JsonRpc(limits))
-        self._dialect: Dialect = self._speaks[0]
+        self._dap = Dap(limits)
+        self._dialect: Dialect = self._dap
 
     def __repr__(self) -> str:
         return f"<ServerConnection {self.dialect or 'undecided'}, {self.state()}>"
@@ -73,13 +71,15 @@ class ServerConnection(Connection[ServerEvent]):
         return event
 
     def _refuse_first(self, error: RrextError, start: memoryview) -> ServerEvent:
+        from rrext.wire.recovery import recover_members  # few connections ever need it
+
         members = recover_members(start)
         self._answer_like("jsonrpc" in members)
         return Malformed(error, self._dialect.request_id(members))
 
     def _answer_like(self, jsonrpc: bool) -> None:
         """Until a valid frame decides, an answer has the form that its request seems to have; DAP's if it has none."""
-        self._dialect = self._speaks[jsonrpc]
+        self._dialect = _speak("jsonrpc", self.limits) if jsonrpc else self._dap
 
     def _decide(self) -> None:
         self.dialect = self._dialect.name
@@ -114,7 +114,7 @@ class ClientConnection(Connection[ClientEvent]):
 
     def __init__(self, dialect: DialectName = "dap", limits: Limits = DEFAULTS) -> None:
         self.dialect: DialectName = dialect
-        self._dialect: Dialect = Dap(limits) if dialect == "dap" else JsonRpc(limits)
+        self._dialect = _speak(dialect, limits)
         super().__init__(self._dialect.read_answer, self._dialect.refused_answer, limits)
 
     def __repr__(self) -> str:
@@ -127,6 +127,14 @@ class ClientConnection(Connection[ClientEvent]):
     def notify(self, command: str, arguments: dict[str, Any]) -> list[bytes]:
         """A request whose answer, if the dialect has one, is for nobody. Raises `UsageError` as `request` does."""
         return self._dialect.notify(command, _encode(arguments))
+
+
+def _speak(dialect: DialectName, limits: Limits) -> Dialect:
+    if dialect == "dap":
+        return Dap(limits)
+    from rrext.wire.jsonrpc import JsonRpc  # many processes never hear it, and start sooner without
+
+    return JsonRpc(limits)
 
 
 def _says_jsonrpc(value: object) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from rrext.errors import InvalidRequest, RrextError, error_from_wire
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import encode_own, quote
-from rrext.wire.dialect import Dialect
+from rrext.wire.dialect import Dialect, Members
 from rrext.wire.frames import SMALL, frame, large_frame, utf8, wire_error
 from rrext.wire.messages import (
     MAX_ID,
@@ -23,7 +23,6 @@ from rrext.wire.messages import (
     Response,
     ServerEvent,
 )
-from rrext.wire.recovery import Members
 
 __all__ = ["Dap"]
 

@@ -9,11 +9,13 @@ from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import decode
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
-from rrext.wire.recovery import Members, recover_members
 
-__all__ = ["Dialect", "DialectName"]
+__all__ = ["Dialect", "DialectName", "Members"]
 
 DialectName: TypeAlias = Literal["dap", "jsonrpc"]
+
+Members: TypeAlias = dict[str, int | str | None]
+"""Top-level members that were found in a body. None: it is there, and is neither a usable integer nor a string."""
 
 
 class Dialect(ABC):
@@ -82,10 +84,14 @@ class Dialect(ABC):
 
     def refused_request(self, error: RrextError, start: memoryview) -> ServerEvent:
         """A request that cannot be read, given the first bytes of its body."""
+        from rrext.wire.recovery import recover_members  # few connections ever need it
+
         return Malformed(error, self.request_id(recover_members(start)))
 
     def refused_answer(self, error: RrextError, start: memoryview) -> ClientEvent:
         """An answer that cannot be read, given the first bytes of its body."""
+        from rrext.wire.recovery import recover_members
+
         return Malformed(error, self.answer_id(recover_members(start)))
 
     def _read_request_carefully(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:

@@ -32,9 +32,6 @@ _usual_header = re.compile(rb"Content-Length: ([0-9]{1,9})\r\n\r\n").match
 _usual_tail_header = re.compile(rb"Content-Length: ([0-9]{1,9})\r\nJson-Length: ([0-9]{1,9})\r\n\r\n").match
 """The same for a frame with a raw tail."""
 
-_blank_line = re.compile(rb"\n\r?\n").search
-_not_blank = re.compile(rb"[^\r\n]").search
-
 
 class Framer(Generic[E]):
     """Splits a stream into frames, each of which becomes one event.
@@ -161,14 +158,16 @@ class Framer(Generic[E]):
         tailed = _usual_tail_header(self._buffer, self._start, self._end)
         if tailed is not None and (json_length := int(tailed[2])) <= (length := int(tailed[1])):
             return Header(length, json_length), tailed.end()
-        first = _not_blank(self._buffer, self._start, self._end)
-        self._start = start = self._end if first is None else first.start()
+        start = self._start
+        while start < self._end and self._buffer[start] in b"\r\n":
+            start += 1
+        self._start = start
         if self._buffer[start : start + 1] in (b"{", b"["):
             raise ParseError("a message without a header block", hint=FORM)
         limit = start + self.limits.max_header
-        blank = _blank_line(self._buffer, start, min(self._end, limit))
-        if blank is not None:
-            return parse_header(bytes(self._buffer[start : blank.end()]), self.limits.max_length), blank.end()
+        body = _after_blank_line(self._buffer, start, min(self._end, limit))
+        if body:
+            return parse_header(bytes(self._buffer[start:body]), self.limits.max_length), body
         if self._end >= limit:
             raise ParseError(f"a header block over {self.limits.max_header} bytes", hint=FORM)
         return None
@@ -220,6 +219,14 @@ class Framer(Generic[E]):
         self._large = None
         self._start = self._end = self._need = 0
         return [self._on_body(*large.parts())]
+
+
+def _after_blank_line(buffer: bytearray, start: int, stop: int) -> int:
+    """Where the first blank line ends; 0 if there is none."""
+    crlf, lf = buffer.find(b"\n\r\n", start, stop), buffer.find(b"\n\n", start, stop)
+    if crlf >= 0 and (lf < 0 or crlf < lf):
+        return crlf + 3
+    return lf + 2 if lf >= 0 else 0
 
 
 def _too_large(size: int, maximum: int) -> FrameTooLarge:

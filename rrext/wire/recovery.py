@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import msgspec
 
 from rrext.wire.codec import Bytes
+from rrext.wire.dialect import Members
 from rrext.wire.messages import MAX_ID
 
-__all__ = ["Members", "recover_members"]
-
-Members: TypeAlias = dict[str, int | str | None]
-"""The top-level members of interest that were found. None: it is there, and is neither an integer id nor a string."""
+__all__ = ["recover_members"]
 
 _WANTED = frozenset({"id", "seq", "request_seq", "jsonrpc"})
 
