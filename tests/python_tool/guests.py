@@ -59,7 +59,7 @@ def _ends(pid: int, within: float) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process that `pid` or one of its descendants started and that has not ended."""
+    """Every process that `pid` or one of its descendants started and that has not ended; its own children first."""
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.errors import Cancelled, Unavailable
+from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.outcome import Answer, outcome
 from rrext.nodes.sandbox.probe import probe, verdict
 from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
@@ -75,6 +75,11 @@ def test_a_cancelled_call_is_no_run() -> None:
 def test_a_missing_wall_is_unavailable_and_says_which() -> None:
     with pytest.raises(Unavailable, match=r"did not run: Seccomp \(detail\)"):
         answered(why="walls: Seccomp", stderr="detail\n")
+
+
+def test_a_bug_of_the_supervisor_is_a_failed_tool_that_says_so() -> None:
+    with pytest.raises(ToolError, match="The sandbox failed, and the program was killed: KeyError: 'x'"):
+        answered(why="broken: KeyError: 'x'")
 
 
 def test_the_interpreters_place_is_not_told() -> None:

@@ -81,15 +81,16 @@ assert libc.prctl(22, ctypes.c_ulong(2), program, none, none) == 0
 """
 
 
-UNSHARE, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN = 272, 317, 446, 444, 434
+UNSHARE, PIVOT_ROOT, UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN = 272, 155, 166, 317, 446, 444, 434
 
 
-def test_without_namespaces_the_other_walls_hold() -> None:
-    told = spoken(ATTACKS, before=refusing(UNSHARE))
+@pytest.mark.parametrize("call", [UNSHARE, PIVOT_ROOT])
+def test_without_namespaces_the_other_walls_hold(call: int) -> None:
+    told = spoken(ATTACKS, before=refusing(call))
     assert told == {"alone": False, "answers": [[0, []]]}
 
 
-@pytest.mark.parametrize("call", [SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN])
+@pytest.mark.parametrize("call", [UMOUNT, SECCOMP, LANDLOCK_RESTRICT, LANDLOCK_CREATE, PIDFD_OPEN])
 def test_a_kernel_that_refuses_a_wall_makes_the_tool_unavailable(call: int) -> None:
     told = spoken("result = 1", "result = 2", before=refusing(call))
     assert [kind for kind, _ in told["answers"]] == ["unavailable", "unavailable"]

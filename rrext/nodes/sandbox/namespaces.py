@@ -28,12 +28,14 @@ def move_out(paths: Iterable[str], empty: Iterable[str]) -> bool:
     The directories in `empty` are seen, but without what is in them. Returns False, with all files as before, where
     the kernel does not allow it.
     """
+    covered = False
     try:
         _unshare()
         places = [(path, os.open(path, os.O_PATH | os.O_CLOEXEC)) for path in paths]
         covers = [path for path in empty if os.path.isdir(path)]
         _mount("none", "/", None, _RECURSIVE | _PRIVATE)  # nothing below is seen outside
         _mount("none", _SITE, "tmpfs", _NOSUID | _NOEXEC)
+        covered = True
         for path, handle in places:
             _bind(handle, _SITE + path)
         for path in covers:
@@ -42,6 +44,8 @@ def move_out(paths: Iterable[str], empty: Iterable[str]) -> bool:
         _check(_libc.syscall(ctypes.c_long(_PIVOT_ROOT), b".", b"."), "pivot_root")
     except OSError:
         os.chdir("/")
+        if covered:
+            _check(_libc.umount2(os.fsencode(_SITE), _DETACH), "umount")
         return False
     _check(_libc.umount2(b".", _DETACH), "umount")  # the old root lies over the new one
     os.chdir("/")

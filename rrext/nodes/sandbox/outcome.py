@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rrext.errors import Cancelled, Unavailable
+from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
 from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
 
@@ -22,10 +22,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A supervisor's answer: why the guest ended, its exit status (−1: a signal ended it), the signal or 0."""
 
     why: str
-    exit_code: int
-    signal: int
-    stdout: str
-    stderr: str
+    exit_code: int = -1
+    signal: int = 0
+    stdout: str = ""
+    stderr: str = ""
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,13 +34,15 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def outcome(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
-    """How the program ended. Raises `Cancelled`, and `Unavailable` if the walls did not stand."""
+    """How the program ended. Raises `Cancelled`, `Unavailable` if the walls did not stand, `ToolError` for our own bugs."""
     if answer.why == "cancelled":
         raise Cancelled()
     if answer.why.startswith("walls"):
         detail = answer.why.partition(": ")[2] or "the guest did not start"
         said = answer.stderr.strip()[-300:]
         raise Unavailable(f"This machine could not isolate the program, so it did not run: {detail}{said and f' ({said})'}")
+    if answer.why.startswith("broken"):
+        raise ToolError(f"The sandbox failed, and the program was killed: {answer.why.partition(': ')[2]}")
     if answer.why == "timeout":
         note = f"Killed: the time limit of {limits.timeout:g} s was reached"
         return _run(answer, limits, -1, note, timed_out=True)

@@ -76,7 +76,7 @@ class SandlockSandbox:
     __slots__ = ("_checked", "_closed", "_control", "_lock", "_missing", "_warden", "alone")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # trying the walls is a call, too
         self._warden: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._missing: str | None = None
@@ -109,19 +109,12 @@ class SandlockSandbox:
 
     def _try_walls(self) -> str | None:
         try:
-            wrong = verdict(self._call(probe(_WARDEN), SandboxLimits(), None, locked=True))
+            wrong = verdict(self._call(probe(_WARDEN), SandboxLimits(), None))
         except Unavailable as error:
             return error.message
         return f"This machine does not isolate programs: {wrong}" if wrong else None
 
-    def _call(
-        self,
-        code: str,
-        limits: SandboxLimits,
-        on_cancel: Callable[[Callable[[], object]], None] | None,
-        *,
-        locked: bool = False,
-    ) -> PythonRun:
+    def _call(self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None) -> PythonRun:
         ours, theirs = socket.socketpair()
         cancelled = False
 
@@ -131,12 +124,8 @@ class SandlockSandbox:
             _hang_up(ours)
 
         with ours:
-            with theirs:
-                if locked:
-                    self._hand_over(theirs)
-                else:
-                    with self._lock:
-                        self._hand_over(theirs)
+            with theirs, self._lock:
+                self._hand_over(theirs)
             ours.settimeout(limits.timeout + _OVERTIME)
             try:
                 ours.sendall(block(msgspec.json.encode({"code": code, **msgspec.structs.asdict(limits)})))

@@ -39,11 +39,13 @@ def supervise(host: socket.socket, files: Files, guest_code: bytes) -> None:
     try:
         cell = Cell(files, guest_code)
     except Exception as error:
-        _answer(
-            host, {"why": f"walls: {error or type(error).__name__}", "exit_code": -1, "signal": 0, "stdout": "", "stderr": ""}
-        )
+        _answer(host, {"why": f"walls: {error or type(error).__name__}"})
         return
-    _Watch(host, request, cell).serve()
+    try:
+        _Watch(host, request, cell).serve()
+    except Exception as error:
+        cell.kill()
+        _answer(host, {"why": f"broken: {type(error).__name__}: {error}"})
 
 
 def _answer(host: socket.socket, answer: dict[str, Any], report: bytes = b"") -> None:

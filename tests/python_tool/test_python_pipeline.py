@@ -1,0 +1,102 @@
+"""The example pipeline, served: a `webhook` with `tool_python` bound to it, called as a client calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from guests import descendants, still_there, wait_until
+
+PIPELINE = Path(__file__).parent.parent / "examples" / "python.pipe"
+SERVE = "import sys; from rrext.cli.main import main; sys.exit(main(['serve', sys.argv[1]]))"
+WITHOUT_PACKAGE = "import rrext.nodes.sandbox.sandlock_engine as engine; engine._package_folder = lambda: None\n"
+
+
+class Server:
+    """A server process and the requests sent to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.sent = 0
+
+    def send(self, command: str, **arguments: Any) -> int:
+        assert self.process.stdin is not None
+        self.sent += 1
+        body = json.dumps({"type": "request", "seq": self.sent, "command": command, "arguments": arguments}).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self.process.stdin.flush()
+        return self.sent
+
+    def receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        length = 0
+        while line := self.process.stdout.readline().strip():
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        return json.loads(self.process.stdout.read(length))
+
+    def execute(self, code: str, **arguments: Any) -> dict[str, Any]:
+        self.send("rrext_process", subcommand="tool", tool="execute", input={"code": code}, **arguments)
+        return self.receive()
+
+
+@contextmanager
+def serving(before: str = "") -> Iterator[Server]:
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-c", before + SERVE, str(PIPELINE)]
+    env = {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as process:
+        try:
+            yield Server(process)
+        finally:
+            process.kill()
+
+
+@pytest.mark.system
+def test_a_program_runs_and_its_output_and_result_come_back() -> None:
+    with serving() as server:
+        for _ in range(2):
+            answer = server.execute("print('hello')\nresult = {'sum': sum(range(10))}", nodeId="python_1")
+            expected = {"stdout": "hello\n", "stderr": "", "exit_code": 0, "timed_out": False, "result": {"sum": 45}}
+            assert answer["body"] == {"result": expected}
+        assert server.execute("1 / 0")["body"]["result"]["exit_code"] == 1
+        assert server.execute(" ")["code"] == "invalid_arguments"
+
+
+@pytest.mark.system
+def test_a_program_that_overstays_the_callers_deadline_is_gone() -> None:
+    with serving() as server:
+        server.execute("1")
+        answer = server.execute("while True: pass", timeout=1)
+        assert answer["code"] == "tool_timeout"
+        warden, *others = descendants(server.process.pid)
+        assert still_there(others) == []
+        assert descendants(server.process.pid) == [warden]
+
+
+@pytest.mark.system
+def test_a_server_that_is_killed_leaves_no_program_behind() -> None:
+    with serving() as server:
+        server.execute("1")
+        server.send("rrext_process", subcommand="tool", tool="execute", input={"code": "while True: pass"})
+        pids = wait_until(lambda: pids if len(pids := descendants(server.process.pid)) == 3 else None)
+        server.process.kill()
+        assert still_there(pids) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.uname().machine != "x86_64", reason="elsewhere another piece is missing")
+def test_without_the_package_the_tool_is_not_listed_and_calling_it_names_the_install_line() -> None:
+    with serving(WITHOUT_PACKAGE) as server:
+        server.send("tools")
+        assert server.receive()["body"] == {"tools": []}
+        answer = server.execute("result = 1")
+        assert (answer["success"], answer["code"]) == (False, "unavailable")
+        assert 'pip install "rrext[python]"' in answer["message"]
