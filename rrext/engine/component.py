@@ -20,8 +20,8 @@ class Component:
     """One component while its pipeline is loaded.
 
     `setup` is entered at first use and left at unload, both in one task of the component's own, as an async context
-    manager needs. A failing `setup` fails the calls that waited for it; the next call tries again. `blocked` is why this
-    machine cannot run the node, once that was asked.
+    manager needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` says why
+    the last one could not be served. `blocked` is why this machine cannot run the node, once that was asked.
     """
 
     __slots__ = (
@@ -35,22 +35,33 @@ class Component:
         "config",
         "confined",
         "directory",
+        "failure",
         "id",
         "node_class",
         "ready",
         "shared",
+        "tool_description",
     )
 
     def __init__(
-        self, component_id: str, node_class: type[Node], config: Any, *, directory: str = "", confined: bool = False
+        self,
+        component_id: str,
+        node_class: type[Node],
+        config: Any,
+        *,
+        directory: str = "",
+        confined: bool = False,
+        tool_description: str = "",
     ) -> None:
         self.id = component_id
         self.directory = directory
         self.confined = confined
+        self.tool_description = tool_description
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
         self.blocked: str | None = None
+        self.failure: RrextError | None = None
         self._checked = "unavailable" not in _overrides(node_class)
         self._waiting: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -65,6 +76,7 @@ class Component:
         node.node_id = self.id
         node.directory = self.directory
         node.confined = self.confined
+        node.tool_description = self.tool_description
         node.config = self.config
         node.shared = self.shared
         node.__init__()
@@ -151,11 +163,13 @@ class Component:
 
     def _become_ready(self, waiting: asyncio.Future[None]) -> None:
         self.ready = True
+        self.failure = None
         if not waiting.done():
             waiting.set_result(None)
 
     def _fail(self, waiting: asyncio.Future[None], error: RrextError) -> None:
         self._waiting = None  # the next call tries again
+        self.failure = error
         if not waiting.done():
             waiting.set_exception(error)
 

@@ -38,9 +38,16 @@ def load_task(
     loaded = load_pipeline(text, catalog, environment, source=source, limits=limits)
     spec = loaded.require()
     classes = {component.id: component.node_class for component in spec.components}
-    settings = {component.id: component.settings for component in spec.components}
+    specs = {component.id: component for component in spec.components}
     components = {
-        node_id: Component(node_id, classes[node_id], settings[node_id], directory=directory, confined=confined)
+        node_id: Component(
+            node_id,
+            classes[node_id],
+            specs[node_id].settings,
+            directory=directory,
+            confined=confined,
+            tool_description=_text(specs[node_id].config.get("tool_description")),
+        )
         for node_id in spec.chain
     }
     return Task(
@@ -58,3 +65,7 @@ def load_task(
         ttl=ttl,
         warnings=[problem.message for problem in loaded.problems if problem.severity == "warning"],
     )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

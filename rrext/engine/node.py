@@ -96,6 +96,8 @@ class Node:
     """Where relative paths in the settings begin: `--root`, or the folder of the pipeline's file. Empty: the current one."""
     confined: bool = False
     """Whether the settings may name nothing outside of `directory`: `--root` was given, or the pipeline is not trusted."""
+    tool_description: str = ""
+    """What the pipeline says of this node's tools; it stands before the description of each."""
     config: Any = None
     shared: Any = None
     _link: Any = None  # set by the engine: where `emit` goes

@@ -224,9 +224,8 @@ class ToolSpec:
     def _description(self, node: Any) -> str:
         given = self.options.description
         text = self._facts.docstring.text if given is None else _asked(self, "description", given, node, str)
-        config = getattr(node, "config", None)
-        before = config.get("tool_description") if isinstance(config, Mapping) else getattr(config, "tool_description", None)
-        return f"{before}\n\n{text}".strip() if isinstance(before, str) and before else text
+        before = getattr(node, "tool_description", "")
+        return f"{before}\n\n{text}".strip() if before else text
 
     def _input(self, node: Any) -> InputPlan:
         given = self.options.input_schema

@@ -323,7 +323,8 @@ class Configured(Node):
 
 def configured(most: int) -> Configured:
     node = Configured()
-    node.config = {"most": most, "tool_description": "For the library."}
+    node.config = {"most": most}
+    node.tool_description = "For the library."
     return node
 
 
