@@ -154,7 +154,8 @@ def test_the_warden_knows_nothing_of_the_server(guests: Guests, monkeypatch: pyt
 def test_names_of_host_files_are_hidden_where_the_kernel_grants_namespaces(guests: Guests) -> None:
     guests.result("result = 1")
     if not guests.sandbox.alone:
-        pytest.skip("no namespaces on this machine")
+        assert os.geteuid() != 0, "to root they are always granted"
+        return
     paths = ["/etc/passwd", "/home", "/tmp", "/usr/bin", "/var", __file__, os.getcwd()]
     assert guests.result(f"import os; result = [path for path in {paths!r} if os.path.exists(path)]") == []
     with open(f"/proc/{guests.warden}/mountinfo") as file:
