@@ -37,7 +37,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, ClassVar
 
 __all__ = [
@@ -365,6 +364,8 @@ def number_of(code: str) -> int:
 
 def near_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The known names most like `name`, best first: equal but for case, `_` and `-` first, then by similarity."""
+    from difflib import get_close_matches  # a millisecond that a start without mistakes need not pay
+
     names = list(dict.fromkeys(known))
     folded = fold(name)
     same = [n for n in names if fold(n) == folded and n != name]

@@ -22,6 +22,7 @@ EXAMPLE = """example:
 """
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
+FLUSH = 0.5  # seconds that a reader of stderr gets to make room for the last lines
 
 
 def add_parser(commands: Any) -> None:
@@ -35,14 +36,22 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
     add_pipeline_options(parser)
-    parser.add_argument("--threads", type=_count, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)")
     parser.add_argument(
-        "--pipe-idle", type=_seconds, default=DEFAULTS.pipe_idle, metavar="S", help="idle seconds until a pipe is reclaimed (%(default)g)"
+        "--threads", type=_count, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
+    )
+    parser.add_argument(
+        "--pipe-idle",
+        type=_seconds,
+        default=DEFAULTS.pipe_idle,
+        metavar="S",
+        help="idle seconds until a pipe is reclaimed (%(default)g)",
     )
     parser.add_argument(
         "--max-frame", type=_count, default=DEFAULTS.max_frame, metavar="BYTES", help="largest request body (%(default)s)"
     )
-    parser.add_argument("--drain", type=_seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)")
+    parser.add_argument(
+        "--drain", type=_seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)"
+    )
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, a line per call included")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
     parser.set_defaults(run=run)
@@ -59,20 +68,35 @@ def run(args: argparse.Namespace) -> int:
     limits = msgspec.structs.replace(
         DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
     )
+    from rrext.transports.claim import claim_stdio
+
+    stdio = claim_stdio()  # before any node's code is imported: what that prints must not reach the client
     try:
-        catalog, environment = catalog_from(args), environment_from(args)
-    except RrextError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
-        return EXIT_INVALID
-    code = asyncio.run(_serve(args, limits, catalog, environment))
+        code = _serve_claimed(args, limits, stdio)
+    except OSError as error:
+        print(f"rrext: {error.filename or 'log file'}: {error.strerror}", file=sys.stderr)
+        code = EXIT_INVALID
     sys.stderr.flush()
+    if stdio.stderr is not None:
+        stdio.stderr.flush(FLUSH)
     os._exit(code)
 
 
-async def _serve(args: argparse.Namespace, limits: Limits, catalog: Any, environment: Any) -> int:
+def _serve_claimed(args: argparse.Namespace, limits: Limits, stdio: Any) -> int:
     from rrext.server.logs import set_up_logging
-    from rrext.transports.claim import claim_stdio
 
+    lines = set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file)
+    try:
+        catalog, environment = catalog_from(args), environment_from(args)
+        return asyncio.run(_serve(args, limits, catalog, environment, stdio))
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_INVALID
+    finally:
+        lines.flush(FLUSH)
+
+
+async def _serve(args: argparse.Namespace, limits: Limits, catalog: Any, environment: Any, stdio: Any) -> int:
     from rrext.engine.runtime import LocalEngine
     from rrext.server.stdio import StdioServer
 
@@ -82,8 +106,6 @@ async def _serve(args: argparse.Namespace, limits: Limits, catalog: Any, environ
             return EXIT_INVALID
     gc.freeze()  # what is loaded stays: collections need not look at it again
     gc.enable()
-    stdio = claim_stdio()
-    set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file)
     return await StdioServer(engine, engine.host, stdio, limits=limits).run()
 
 
