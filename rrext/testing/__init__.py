@@ -1,0 +1,14 @@
+"""Testing without spawning: tools, nodes and pipelines in this process, through the same code as in a server.
+
+`call_tool`, `run_node` and `run_pipeline` block, for plain tests. `open_node`, `open_pipeline` and `pair` give a
+`Client`, for `async` tests on asyncio.
+"""
+
+from __future__ import annotations
+
+from rrext.testing.clock import ManualClock
+from rrext.testing.nodes import call_tool, open_node, run_node
+from rrext.testing.pairs import pair
+from rrext.testing.pipelines import open_pipeline, run_pipeline
+
+__all__ = ["ManualClock", "call_tool", "open_node", "open_pipeline", "pair", "run_node", "run_pipeline"]

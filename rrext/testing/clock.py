@@ -1,0 +1,58 @@
+"""Time that a test moves by hand."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+
+__all__ = ["ManualClock"]
+
+
+class ManualTimer:
+    """Something that a `ManualClock` will do."""
+
+    __slots__ = ("action", "is_cancelled")
+
+    def __init__(self, action: Callable[[], None]) -> None:
+        self.action = action
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        """Make it not happen."""
+        self.is_cancelled = True
+
+
+class ManualClock:
+    """A clock for `LocalEngine(clock=…)` that stands still until `advance`: deadlines and idle times without waiting."""
+
+    __slots__ = ("_now", "_order", "_timers")
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+        self._order = count()
+        self._timers: list[tuple[float, int, ManualTimer]] = []
+
+    def now(self) -> float:
+        """The time, in seconds."""
+        return self._now
+
+    def call_later(self, delay: float, action: Callable[[], None]) -> ManualTimer:
+        """Run `action` when `advance` gets there."""
+        timer = ManualTimer(action)
+        heapq.heappush(self._timers, (self._now + delay, next(self._order), timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and do what becomes due in its order, each at its own time. Call it on the event loop's thread."""
+        end = self._now + seconds
+        while self._timers and self._timers[0][0] <= end:
+            when, _, timer = heapq.heappop(self._timers)
+            self._now = max(self._now, when)
+            if not timer.is_cancelled:
+                timer.action()
+        self._now = end
+
+    def __repr__(self) -> str:
+        waiting = sum(not timer.is_cancelled for _, _, timer in self._timers)
+        return f"<ManualClock {self._now:g} s, {waiting} timers>"

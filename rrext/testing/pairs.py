@@ -1,0 +1,42 @@
+"""A client and an engine, connected in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import anyio
+
+from rrext.client.client import Client
+from rrext.engine.runtime import LocalEngine
+from rrext.testing.sessions import MemorySession, PipeSession
+
+__all__ = ["pair"]
+
+SESSIONS = {"memory": MemorySession, "pipes": PipeSession}
+
+
+@asynccontextmanager
+async def pair(
+    engine: LocalEngine,
+    *,
+    over: Literal["memory", "pipes"] = "memory",
+    dialect: Literal["dap", "jsonrpc"] = "dap",
+    context: Mapping[str, Any] | None = None,
+    trusted: bool = True,
+) -> AsyncIterator[Client]:
+    """A `Client` of an engine in this process, on asyncio: what works here works with a spawned server.
+
+    `over` says how the bytes travel: in memory, all on the event loop, or through two pipes of the system, as to a
+    process. Who is not `trusted` reads no texts of exceptions. The engine is not closed at the end.
+    """
+    session = SESSIONS[over](engine, trusted=trusted)
+    serving = engine.host.spawn(session.run(), "pair")
+    try:
+        async with Client.over(session.client_end, dialect=dialect, context=context) as client:
+            yield client
+    finally:
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait([serving], timeout=engine.limits.drain)

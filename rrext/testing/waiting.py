@@ -1,0 +1,22 @@
+"""Blocking helpers over `async` ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from rrext.errors import UsageError
+
+__all__ = ["run_to_end"]
+
+T = TypeVar("T")
+
+
+def run_to_end(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine function on an event loop of its own. Raises `UsageError` inside of another one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(function())
+    raise UsageError("This helper blocks: in async tests use open_node or open_pipeline.")
