@@ -45,12 +45,11 @@ class _Job:
         node = self._lease.objects.object(route.component.id)
         if self._token is None:
             return route.spec.call(node, self._kwargs, None)
-        run = self._run_of()
+        lease = self._lease
+        assert isinstance(lease, Lease)  # who only borrowed a place has no context to give
+        run = ToolRun(self._host, self.call, lease, route, deadline=self._deadline, token=self._token)
         run.nested = Nesting(run)
         return route.spec.call(node, self._kwargs, run.context)
-
-    def _run_of(self) -> ToolRun:
-        return ToolRun(self._host, self.call, self._lease, self._route, deadline=self._deadline, token=self._token)
 
     def _give_back(self) -> None:
         self._lease.task.active.discard(self.call)
@@ -94,7 +93,8 @@ class SyncJob(_Job):
             return
         if self._token is not None:
             self._token.cancel(reason)
-        self._lease.spoil()
+        if isinstance(self._lease, Lease):
+            self._lease.spoil()
         self._route.quick = False
 
     def __call__(self) -> None:

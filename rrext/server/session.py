@@ -88,8 +88,8 @@ class Session:
         self._on_shutdown = on_shutdown
         self._on_answer = on_answer
         self.reports_answers = False
-        self._calls: dict[int | str, Call] = {}
-        self._others: dict[int | str | Call, Call] = {}
+        self._calls: dict[Any, Call] = {}  # by request id
+        self._others: dict[Any, Call] = {}  # by request id; a call without one by itself
         self._held: deque[Request] = deque()
         self._late: set[Feed] = set()
         self._last_request: Request | None = None
@@ -325,8 +325,8 @@ class Session:
     def _finish(self, call: Call, pieces: list[bytes]) -> None:
         """The call is out of the table, and its answer on its way. From any thread."""
         request_id = call.request_id
-        if self._calls.pop(request_id, None) is None:  # pyright: ignore[reportArgumentType]
-            self._others.pop(request_id, None)  # pyright: ignore[reportArgumentType]
+        if self._calls.pop(request_id, None) is None:
+            self._others.pop(request_id, None)
         if call.feed is not None:
             pieces = [*call.feed.end(), *pieces]
         self._answer(pieces)
