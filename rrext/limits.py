@@ -118,7 +118,14 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     envelope: int = 64 * KIB
     """Room in a frame for everything beside a write's data."""
     jobs: int = 8
-    """Files that `send_files` sends at a time."""
+    """Files that `send_files` and `rrext send` send at a time."""
+    interrupt: float = 1.0
+    """What a first Ctrl-C leaves the command line's tools and pipes to end by themselves; a thread that is stuck is not
+    waited for any longer."""
+    progress_redraw: float = 0.1
+    """Between two states of progress on a terminal; faster ones flicker."""
+    progress_line: float = 1.0
+    """Between two lines of progress elsewhere, such as in the log of a build."""
 
 
 CLIENT_DEFAULTS = ClientLimits()

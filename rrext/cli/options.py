@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from rrext.engine.catalog import Catalog
     from rrext.engine.environment import Environment
 
-__all__ = ["add_nodes_option", "add_pipeline_options", "catalog_from", "environment_from", "root_from"]
+__all__ = [
+    "add_nodes_option",
+    "add_pipeline_options",
+    "catalog_from",
+    "environment_from",
+    "root_from",
+    "seconds",
+    "whole_number",
+]
 
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
@@ -53,3 +61,21 @@ def environment_from(args: argparse.Namespace) -> Environment:
 def root_from(args: argparse.Namespace) -> str | None:
     """`--root` as an absolute path, if it was given."""
     return os.path.abspath(args.root) if args.root is not None else None
+
+
+def whole_number(text: str) -> int:
+    """The type of an option that counts something; for argparse."""
+    if not (text.isascii() and text.isdecimal()) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """The type of an option that is a time; for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected seconds above 0, not {text!r}")
+    return value

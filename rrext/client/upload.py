@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mimetypes
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from inspect import isawaitable
@@ -14,13 +13,12 @@ from anyio.to_thread import run_sync
 
 from rrext.client.call import Body
 from rrext.client.files import Source, find_files
+from rrext.client.mimetype import mime_type_of
 from rrext.client.pipe import Pipe
 from rrext.errors import UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
 __all__ = ["FileResult", "PipeMaker", "Upload", "UploadCallback", "UploadProgress"]
-
-UNKNOWN_TYPE = "application/octet-stream"
 
 
 class FileResult(msgspec.Struct, frozen=True):
@@ -65,7 +63,6 @@ class Upload:
         self._jobs = jobs
         self._mimetype = mimetype
         self._progress = progress
-        self._types = mimetypes.MimeTypes()
         self._files_total = self._bytes_total = self._files_done = self._bytes_done = 0
         self._tasks = anyio.create_task_group()
         self._failure: Exception | None = None
@@ -104,7 +101,7 @@ class Upload:
         file, piece = await run_sync(_start_reading, source.path)
         with file:
             about = {"name": source.name, "path": source.path, "size": source.size}
-            mimetype = self._mimetype or self._types.guess_type(source.path)[0] or UNKNOWN_TYPE
+            mimetype = self._mimetype or mime_type_of(source.path)
             async with self._pipe(about, mimetype) as pipe:
                 while piece:
                     await pipe.write(piece)

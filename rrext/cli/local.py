@@ -1,0 +1,215 @@
+"""A pipeline that runs in the process of the command itself."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from rrext.cli.interrupts import Interrupts, end_process
+from rrext.cli.options import catalog_from, environment_from, root_from
+from rrext.cli.report import NodeLog, print_error
+from rrext.cli.results import Results
+from rrext.cli.terminal import printable
+from rrext.engine.interface import ANONYMOUS, Call, Caller, Feed, Operation
+from rrext.engine.places import Places
+from rrext.errors import Cancelled, RrextError, ToolTimeout
+from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
+
+if TYPE_CHECKING:
+    from rrext.engine.catalog import Catalog
+    from rrext.engine.environment import Environment
+    from rrext.engine.runtime import LocalEngine
+    from rrext.engine.task import Task
+
+__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "LocalPipeline", "Work", "run_locally"]
+
+T = TypeVar("T")
+
+EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+
+
+class LocalPipeline:
+    """A loaded pipeline, and what its caller may ask of it."""
+
+    __slots__ = ("_engine", "_is_late", "_loop", "_readers", "limits", "task")
+
+    def __init__(self, engine: LocalEngine, task: Task) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._is_late = False
+        self._readers = Places(engine.limits.threads)
+        self.task = task
+        self.limits = engine.limits
+
+    async def ask(
+        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
+    ) -> tuple[bytes, bytes | None]:
+        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure.
+
+        Cancelling the caller's task cancels the operation.
+        """
+        answer = _Answer(self._loop)
+        call = Call(operation, answer, caller, data=data, feed=feed)
+        self._engine.start(call)
+        try:
+            return await answer.future
+        except asyncio.CancelledError:
+            call.cancel("cancelled", Cancelled())
+            raise
+        except ToolTimeout:
+            self._is_late = True
+            raise
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """What `work`, which may block, returns or raises."""
+        return await self._engine.host.in_thread(work, places=self._readers, lease=None)
+
+    def drop(self, caller: Caller) -> None:
+        """Free the caller's pipes without a result."""
+        self._engine.disconnect(caller.connection_id)
+
+    def setup_failures(self) -> list[RrextError]:
+        """Why components with tools cannot be used, of those that were asked to set themselves up."""
+        found = (component.failure for component in self.task.components.values() if component.node_class.tools)
+        return [failure for failure in found if failure is not None]
+
+    async def close(self) -> bool:
+        """Unload the pipeline; False if something of it may still run, and is left behind.
+
+        A call that was too late counts as such: its tool may have threads of its own, which nobody can see from here.
+        """
+        is_idle = await _done_within(CLIENT_DEFAULTS.interrupt / 2, self._idle())
+        patience = self.limits.drain if is_idle else CLIENT_DEFAULTS.interrupt / 2
+        is_closed = await _done_within(patience, self._engine.aclose())
+        return is_idle and is_closed and not self._is_late
+
+    async def _idle(self) -> None:
+        while self.task.is_busy:  # noqa: ASYNC110 – a place is given back in whatever thread had it, and tells nobody
+            await asyncio.sleep(0.005)
+
+    def __repr__(self) -> str:
+        return f"<LocalPipeline {self.task!r}>"
+
+
+async def _done_within(seconds: float, work: Coroutine[Any, Any, None]) -> bool:
+    try:
+        await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+class _Answer:
+    """Takes the one answer of a call, in whatever thread it comes."""
+
+    __slots__ = ("_loop", "future")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.future: asyncio.Future[tuple[bytes, bytes | None]] = loop.create_future()
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        self._loop.call_soon_threadsafe(self._settle, (body, tail), None)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        self._loop.call_soon_threadsafe(self._settle, None, error)
+
+    def _settle(self, value: tuple[bytes, bytes | None] | None, error: RrextError | None) -> None:
+        if self.future.done():
+            return
+        if value is not None:
+            self.future.set_result(value)
+        elif error is not None:
+            self.future.set_exception(error)
+
+
+Work: TypeAlias = Callable[[LocalPipeline, Results], Awaitable[int]]
+"""What a command does with its pipeline: its exit code. When it is cancelled it says what was done, and raises."""
+
+
+def run_locally(args: argparse.Namespace, work: Work, *, limits: Limits = DEFAULTS, keeps_stdin: bool = False) -> int:
+    """Load `args.file`, do the work, unload; the exit code.
+
+    Does not return after Ctrl-C or SIGTERM, nor if a thread is left behind: such a thread must not be waited for, and
+    Python would.
+    """
+    with ExitStack() as stack:
+        try:
+            results = stack.enter_context(Results(keeps_stdin=keeps_stdin))
+            stack.enter_context(NodeLog())
+            text = _read(args.file, limits)
+            catalog, environment = catalog_from(args), environment_from(args)
+        except OSError as error:
+            print(f"rrext: {error.filename or 'stdout'}: {error.strerror}", file=sys.stderr)
+            return EXIT_USAGE
+        except RrextError as error:
+            print_error(error)
+            return EXIT_USAGE
+        with asyncio.Runner() as runner:
+            loop = runner.get_loop()
+            return loop.run_until_complete(_run(args, text, catalog, environment, limits, work, results))
+
+
+async def _run(
+    args: argparse.Namespace,
+    text: bytes,
+    catalog: Catalog,
+    environment: Environment,
+    limits: Limits,
+    work: Work,
+    results: Results,
+) -> int:
+    from rrext.engine.runtime import LocalEngine
+
+    engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args))
+    task = _load(engine, args.file, text)
+    if task is None:
+        return EXIT_USAGE
+    pipeline, me, loop = LocalPipeline(engine, task), asyncio.current_task(), asyncio.get_running_loop()
+    assert me is not None  # this coroutine runs in it
+    code, is_clean = EXIT_FAILED, False
+    with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel)) as interrupts:
+        try:
+            code = await work(pipeline, results)
+        except asyncio.CancelledError:
+            if interrupts.number is None:
+                raise
+        try:
+            is_clean = await pipeline.close()
+        except asyncio.CancelledError:
+            if interrupts.number is None:
+                raise
+    if interrupts.number is not None:
+        end_process(interrupts.exit_code)
+    if not is_clean:
+        end_process(code)
+    return code
+
+
+def _load(engine: LocalEngine, path: str, text: bytes) -> Task | None:
+    """The loaded pipeline; None after saying what is wrong with it."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    try:
+        task = engine.load(text, token=stem, name=stem, folder=os.path.dirname(os.path.abspath(path)))
+    except RrextError as error:
+        if "problems" not in error.data:
+            print_error(error, path)
+            return None
+        from rrext.cli.check import print_problems
+
+        print_problems(path, text, engine.catalog, engine.environment)
+        return None
+    for warning in task.warnings[:1]:
+        more = f" (and {len(task.warnings) - 1} more)" if len(task.warnings) > 1 else ""
+        print(f"rrext: {path}: warning: {printable(warning)}{more}; `rrext check` shows where", file=sys.stderr)
+    return task
+
+
+def _read(path: str, limits: Limits) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(limits.max_pipeline + 1)

@@ -1,0 +1,98 @@
+"""How far something is, on stderr: one line that is written anew on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import TextIO
+
+from rrext.cli.terminal import cut, is_terminal, printable, terminal_width
+from rrext.limits import CLIENT_DEFAULTS
+
+__all__ = ["ProgressLine", "amount", "size"]
+
+ERASE = "\r\x1b[K"
+
+
+class ProgressLine:
+    """The latest state of something that runs; may be used from any thread.
+
+    States that come too fast are not shown, except the last one: `end` shows it where lines stay, and takes the line
+    away where it is written anew. If a `summary_follows`, lines begin late, and the last state is not among them: what
+    is done in a second needs no more than the summary.
+    """
+
+    __slots__ = ("_ended", "_file", "_hidden", "_lock", "_next", "_now", "_pause", "_shown", "_summary_follows", "in_place")
+
+    def __init__(
+        self, file: TextIO | None = None, *, summary_follows: bool = False, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._file = file if file is not None else sys.stderr
+        self.in_place = is_terminal(self._file)
+        self._pause = CLIENT_DEFAULTS.progress_redraw if self.in_place else CLIENT_DEFAULTS.progress_line
+        self._now = now
+        self._summary_follows = summary_follows
+        self._next = now() + self._pause if summary_follows and not self.in_place else 0.0
+        self._hidden: str | None = None
+        self._shown = False
+        self._ended = False
+        self._lock = Lock()
+
+    def show(self, text: str) -> None:
+        """The state is this now."""
+        now = self._now()
+        with self._lock:
+            self._hidden = text
+            if now >= self._next and not self._ended:
+                self._next = now + self._pause
+                self._write()
+
+    def clear(self) -> None:
+        """Take the line away, because something else is going to be written. The next state is shown at once."""
+        with self._lock:
+            if self._shown:
+                self._shown = False
+                self._next = 0.0
+                self._file.write(ERASE)
+                self._file.flush()
+
+    def end(self) -> None:
+        """There are no more states, also if a thread that was left behind says so."""
+        with self._lock:
+            self._ended = True
+            if self._hidden is not None and not (self.in_place or self._summary_follows):
+                self._write()
+        self.clear()
+
+    def _write(self) -> None:
+        text, self._hidden = printable(self._hidden or "").replace("\n", " "), None
+        if self.in_place:
+            self._shown = True
+            self._file.write(ERASE + cut(text, terminal_width() - 1))
+        else:
+            self._file.write(text + "\n")
+        self._file.flush()
+
+    def __repr__(self) -> str:
+        return f"<ProgressLine {'in place' if self.in_place else 'lines'}>"
+
+
+def amount(value: float, total: float | None) -> str:
+    """`3/10 (30%)`, or `3` where the total is not known."""
+    if total is None:
+        return f"{value:.12g}"
+    share = f" ({min(value / total, 1.0):.0%})" if total > 0 else ""
+    return f"{value:.12g}/{total:.12g}{share}"
+
+
+def size(nbytes: float) -> str:
+    """Bytes as people read them: `980 B`, `1.5 MiB`."""
+    if nbytes < 1024:
+        return f"{nbytes:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        nbytes /= 1024
+        if nbytes < 1000:
+            return f"{nbytes:.1f} {unit}"
+    return f"{nbytes / 1024:.1f} TiB"

@@ -1,0 +1,101 @@
+"""What people are told of failures, on stderr."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from typing import Any, Final
+
+from rrext.cli.terminal import printable
+from rrext.errors import NUMBERS, RrextError
+
+__all__ = ["NodeLog", "error_lines", "print_error"]
+
+PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
+KNOWN_DATA: Final = frozenset({"errors", "exception", "nodeId", "path", "tool"})
+"""Members of a failed tool's data that rrext adds, and that its message has already."""
+
+
+def print_error(error: RrextError, about: str = "") -> None:
+    """Write an error: its message and code, every place that is wrong, and what to do next. `about` says what failed."""
+    for line in error_lines(error, about):
+        print(line, file=sys.stderr)
+
+
+def error_lines(error: RrextError, about: str = "") -> list[str]:
+    """The lines of `print_error`, without characters that would steer a terminal."""
+    lines = [f"rrext: {about + ': ' if about else ''}{error.message} [{error.code}]"]
+    problems = error.data.get("errors")
+    if isinstance(problems, list) and len(problems) > 1:
+        lines += [f"  {problem['path'] or '/'}: {problem['message']}" for problem in problems]
+    if error.hint and error.hint not in error.message:
+        lines.append(f"  hint: {error.hint}")
+    if own := _own_data(error):
+        lines.append(f"  data: {_json(own)}")
+    return [printable(line) for line in lines]
+
+
+def _own_data(error: RrextError) -> dict[str, Any]:
+    """What a tool's author gave to the error."""
+    if error.code not in NUMBERS:
+        return error.data
+    return {key: value for key, value in error.data.items() if key not in KNOWN_DATA} if error.code == "tool_failed" else {}
+
+
+def _json(value: object) -> str:
+    from rrext.wire.codec import encode
+
+    try:
+        return encode(value).decode()
+    except ValueError as error:
+        return f"(is no JSON: {error})"
+
+
+class NodeLog(logging.Handler):
+    """Inside of a `with` block: what rrext logs of nodes, for who may be their author.
+
+    An exception is shown with the frames of the author's code; those of rrext's machinery are left out, and so is what
+    was shown before: a thousand files may fail at one line.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._shown: set[tuple[object, ...]] = set()
+        self._log = logging.getLogger("rrext")
+
+    def __enter__(self) -> NodeLog:
+        self._log.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record; one of an exception that comes back as the call's failure anyway has no message of its own."""
+        raised = record.exc_info[1] if record.exc_info else None
+        lines = [] if raised is None else self._frames(raised)
+        if record.name != "rrext.failures":
+            lines.insert(0, f"rrext: {record.getMessage()}")
+        if lines:
+            print(printable("\n".join(lines)), file=sys.stderr)
+
+    def _frames(self, error: BaseException) -> list[str]:
+        told = traceback.TracebackException.from_exception(error)
+        _leave_out_machinery(told)
+        key = (type(error), *((frame.filename, frame.lineno) for frame in told.stack))
+        if not told.stack or key in self._shown:
+            return []
+        self._shown.add(key)
+        return "".join(told.format()).splitlines()
+
+
+def _leave_out_machinery(told: traceback.TracebackException | None) -> None:
+    """Keep the frames of the author's code, also of what an exception was raised from."""
+    while told is not None:
+        told.stack[:] = [
+            frame for frame in told.stack if not frame.filename.startswith(PACKAGE) or frame.filename.startswith(NODES)
+        ]
+        told = told.__cause__ or told.__context__

@@ -1,0 +1,204 @@
+"""Files through a pipeline in this process: a bounded number at a time, in pieces, one line of JSON for each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+import msgspec
+
+from rrext.cli.local import LocalPipeline
+from rrext.cli.progress import ProgressLine, size
+from rrext.cli.report import print_error
+from rrext.cli.results import Results
+from rrext.cli.terminal import printable
+from rrext.client.files import Source
+from rrext.client.mimetype import mime_type_of
+from rrext.engine.interface import Caller, Close, Open, Write
+from rrext.engine.lanes import choose_lane
+from rrext.errors import Cancelled, ClientError, FrameTooLarge, RrextError, error_from_wire
+from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+from rrext.wire.codec import encode
+
+__all__ = ["Sending"]
+
+IN_PIECES = ("tags", "text", "table", "image", "audio", "video")
+"""Lanes that take an object in pieces of any size; on the others each write is one whole JSON value."""
+
+
+class Unreadable(ClientError):
+    """A file that cannot be read."""
+
+    code = "unreadable"
+
+
+class _Closed(msgspec.Struct):
+    """What of a result body says how the object ended."""
+
+    error: dict[str, Any] | None = None
+
+
+class Sending:
+    """One run of `rrext send`. `run` returns when every file has its line, in the order in which they are done."""
+
+    def __init__(self, pipeline: LocalPipeline, results: Results, sources: list[Source], *, mime_type: str | None) -> None:
+        self._pipeline = pipeline
+        self._results = results
+        self._sources = sources
+        self._mime_type = mime_type
+        self._progress = ProgressLine(summary_follows=True)
+        self._bytes_total = sum(source.size for source in sources)
+        self._bytes_done = 0
+        self._unheard: set[str] = set()
+        self.done = 0
+        self.failed = 0
+        self.cancelled = 0
+
+    async def run(self, jobs: int) -> None:
+        """Send all files, `jobs` at a time. Raises `OSError` when nobody reads the results any more."""
+        turns = iter(enumerate(self._sources))
+        tasks = [asyncio.ensure_future(self._work(turns)) for _ in range(min(jobs, len(self._sources)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._progress.end()
+
+    def summary(self) -> str:
+        """What was done, in a line."""
+        total = len(self._sources)
+        rest = total - self.done - self.failed - self.cancelled
+        parts = [f"{self.done} done", f"{self.failed} failed"]
+        parts += [f"{count} {how}" for count, how in ((self.cancelled, "cancelled"), (rest, "not sent")) if count]
+        return f"{total} file{'s' if total != 1 else ''}, {size(self._bytes_done)} sent: {', '.join(parts)}"
+
+    async def _work(self, turns: Iterator[tuple[int, Source]]) -> None:
+        for index, source in turns:
+            caller = Caller(connection_id=f"file-{index}")  # a pipe of its own, which can be dropped alone
+            try:
+                result = await self._send(source, caller)
+            except asyncio.CancelledError:
+                self._pipeline.drop(caller)
+                self._finish(source, Cancelled(), None)
+                raise
+            except OSError as error:
+                self._pipeline.drop(caller)
+                self._finish(source, Unreadable(error.strerror or str(error)), None)
+            except RrextError as error:
+                self._finish(source, error, error.result)
+            else:
+                self._finish(source, None, result)
+
+    async def _send(self, source: Source, caller: Caller) -> bytes | dict[str, Any]:
+        """The encoded result body. Raises the object's failure, with what there is of a result, and `OSError`."""
+        if source.problem is not None:
+            raise Unreadable(source.problem)
+        pipeline, mime_type = self._pipeline, self._mime_type or mime_type_of(source.path)
+        lane = choose_lane(mime_type, pipeline.task.plan.listens)
+        self._warn_of_unheard(source, mime_type, lane)
+        file, piece = await pipeline.in_thread(lambda: _begin(source.path, in_pieces=lane in IN_PIECES))
+        with file:
+            about = {"name": utf8(source.name), "path": utf8(source.path), "size": source.size}
+            opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type), caller=caller)
+            pipe_id = msgspec.json.decode(opened)["pipe_id"]
+            try:
+                while piece:
+                    await pipeline.ask(Write(pipe_id=pipe_id), data=piece, caller=caller)
+                    self._advance(source, len(piece))
+                    piece = await pipeline.in_thread(lambda: file.read(CLIENT_DEFAULTS.write_chunk))
+            except RrextError as error:
+                error.result = await self._result_of_failed(pipe_id, caller)
+                raise
+        closed, _ = await pipeline.ask(Close(pipe_id=pipe_id), caller=caller)
+        failure = msgspec.json.decode(closed, type=_Closed).error
+        if failure is None:
+            return closed
+        raise _failed(failure, msgspec.json.decode(closed))
+
+    async def _result_of_failed(self, pipe_id: int, caller: Caller) -> dict[str, Any] | None:
+        try:
+            closed, _ = await self._pipeline.ask(Close(pipe_id=pipe_id), caller=caller)
+        except RrextError:
+            return None  # the write's failure is what has to be told
+        return _without_error(msgspec.json.decode(closed))
+
+    def _warn_of_unheard(self, source: Source, mime_type: str, lane: str) -> None:
+        """Say once of a lane that its objects reach no node: their empty results would say it to nobody."""
+        if lane not in self._unheard and not self._pipeline.task.plan.listens(lane):
+            self._unheard.add(lane)
+            self._say(f"rrext: {utf8(source.path)}: no node takes {mime_type} here ({lane} lane), nothing is done with it")
+
+    def _advance(self, source: Source, nbytes: int) -> None:
+        self._bytes_done += nbytes
+        done, total = self._bytes_done, self._bytes_total
+        share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # what is no file has no size before
+        self._progress.show(f"{self.done + self.failed}/{len(self._sources)} files, {size(done)}{share}, {utf8(source.path)}")
+
+    def _finish(self, source: Source, error: RrextError | None, result: bytes | dict[str, Any] | None) -> None:
+        """Count the file and write its line. Raises `OSError`."""
+        if error is None:
+            self.done += 1
+        elif isinstance(error, Cancelled):
+            self.cancelled += 1
+        else:
+            self.failed += 1
+            self._progress.clear()
+            print_error(error, utf8(source.path))
+        if self._results.is_terminal:
+            self._progress.clear()
+        self._results.write_line(_line(source, error, result))
+        self._advance(source, 0)
+
+    def _say(self, text: str) -> None:
+        self._progress.clear()
+        print(printable(text), file=sys.stderr)
+
+
+def utf8(path: str) -> str:
+    """A path as text that JSON can hold: bytes of a name that are not UTF-8 become `\\xNN`."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _begin(path: str, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
+    """The open file and its first piece, which is all of it where the lane takes it whole. Raises `FrameTooLarge`."""
+    file = open(path, "rb", buffering=0) if in_pieces else open(path, "rb")  # noqa: SIM115 – the caller closes it
+    try:
+        piece = file.read(CLIENT_DEFAULTS.write_chunk if in_pieces else DEFAULTS.max_frame + 1)
+        if len(piece) > DEFAULTS.max_frame:
+            raise FrameTooLarge(f"the lane takes one whole JSON value, of at most max_frame, {DEFAULTS.max_frame} bytes")
+        return file, piece
+    except BaseException:
+        file.close()
+        raise
+
+
+def _failed(failure: dict[str, Any], result: dict[str, Any]) -> RrextError:
+    """The failure that a result body tells of."""
+    error = error_from_wire(
+        failure.get("code") or "pipe_failed",
+        failure.get("message") or "the object failed",
+        failure.get("hint"),
+        failure.get("data"),
+    )
+    error.result = _without_error(result)
+    return error
+
+
+def _without_error(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key != "error"}
+
+
+def _line(source: Source, error: RrextError | None, result: bytes | dict[str, Any] | None) -> bytes:
+    """`{path, result}` or `{path, error, result?}`."""
+    members = [b'"path":' + msgspec.json.encode(utf8(source.path))]
+    if error is not None:
+        told = {"code": error.code, "message": error.message, **({"hint": error.hint} if error.hint else {})}
+        members.append(b'"error":' + encode(told))
+    if result is not None:
+        members.append(b'"result":' + (result if isinstance(result, bytes) else encode(result)))
+    return b"{" + b",".join(members) + b"}"

@@ -1,0 +1,117 @@
+"""`rrext tool`: one call of one tool."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+import msgspec
+
+from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
+from rrext.cli.options import add_pipeline_options, seconds
+from rrext.cli.report import print_error
+from rrext.cli.results import Results
+from rrext.cli.toolfeed import ToolFeed, write_value
+from rrext.engine.interface import Tool
+from rrext.errors import ParseError, RrextError
+from rrext.limits import DEFAULTS
+
+__all__ = ["add_parser", "run"]
+
+EXAMPLE = """examples:
+  rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
+  rrext tool pipeline.pipe read_file --input @request.json | jq .content
+  echo '{"path": "."}' | rrext tool pipeline.pipe list_directory --node files_1 --input -
+
+The result is one JSON value on stdout; a generator's is the list of its chunks. Bytes are a base64 string. Progress,
+errors and whatever the tool prints are on stderr. Ctrl-C cancels the tool.
+
+Exit code 0: done. 1: the tool failed, or came too late. 2: nothing was called, because the command, the pipeline, the
+tool's name or its input is wrong. 130: cancelled by Ctrl-C.
+"""
+CALL_IS_WRONG = ("invalid_arguments", "node_not_found", "tool_not_found")
+
+
+class _Body(msgspec.Struct):
+    """What answers a tool call; the result stays as it is encoded."""
+
+    result: msgspec.Raw
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "tool",
+        help="call one tool of a pipeline",
+        description="Call one tool of a pipeline, in this process.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    parser.add_argument("tool", metavar="TOOL", help="the tool's name; `rrext tools FILE.pipe` lists them")
+    parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; else the first one that has the tool")
+    parser.add_argument("--input", metavar="JSON|@FILE|-", help="the tool's input: JSON, a file of it, or stdin ({})")
+    parser.add_argument("--timeout", type=_timeout, metavar="S", help="seconds after which the tool is stopped")
+    parser.add_argument("--stream", action="store_true", help='one line {"chunk": …} per chunk at once, then one {"result": …}')
+    parser.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
+    add_pipeline_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Call the tool and print its result; the exit code."""
+    try:
+        given = _input(args.input)
+    except OSError as error:
+        print(f"rrext: --input: {error.filename or 'stdin'}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    except ParseError as error:
+        print(f"rrext: --input: {error.message.replace('the body', 'it')}", file=sys.stderr)
+        return EXIT_USAGE
+
+    async def work(pipeline: LocalPipeline, results: Results) -> int:
+        return await _call(args, given, pipeline, results)
+
+    return run_locally(args, work)
+
+
+async def _call(args: argparse.Namespace, given: Any, pipeline: LocalPipeline, results: Results) -> int:
+    operation = Tool(tool=args.tool, node_id=args.node, input=given, timeout=args.timeout, progress=True, stream=args.stream)
+    feed = ToolFeed(results, raw=args.raw)
+    try:
+        body, data = await feed.run(pipeline, operation)
+    except RrextError as error:
+        if error.code == "tool_not_found" and not error.hint:
+            error.hint = f"`rrext tools {args.file}` lists the tools"
+        print_error(error)
+        return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+    except asyncio.CancelledError:
+        print("rrext: cancelled", file=sys.stderr)
+        raise
+    encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_Body).result)
+    if not (args.stream and args.raw and encoded == b"null"):  # the chunks were all there is
+        write_value(results, "result" if args.stream else None, encoded, data, raw=args.raw)
+    return EXIT_DONE
+
+
+def _input(text: str | None) -> Any:
+    """The value that `--input` means. Raises `OSError` and `ParseError`."""
+    from rrext.wire.codec import decode
+
+    if text is None:
+        return {}
+    if text == "-":
+        return decode(sys.stdin.buffer.read())
+    if text.startswith("@"):
+        with open(text[1:], "rb") as file:
+            return decode(file.read())
+    return decode(text.encode("utf-8", "surrogateescape"))
+
+
+def _timeout(text: str) -> float:
+    value = seconds(text)
+    if value > DEFAULTS.max_timeout:
+        raise argparse.ArgumentTypeError(f"expected at most {DEFAULTS.max_timeout:g} seconds, not {text!r}")
+    return value

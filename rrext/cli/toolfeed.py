@@ -1,0 +1,96 @@
+"""What a tool says while it runs: progress for people, chunks for programs."""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Lock
+
+import msgspec
+
+from rrext.cli.local import LocalPipeline
+from rrext.cli.progress import ProgressLine, amount
+from rrext.cli.results import Results
+from rrext.engine.interface import Tool
+
+__all__ = ["ToolFeed", "write_value"]
+
+
+class ToolFeed:
+    """Shows progress on stderr, and writes chunks to stdout as they come.
+
+    `run` makes the call. When nobody reads stdout any more the call is cancelled, and `run` raises what the write raised.
+    """
+
+    __slots__ = ("_failure", "_lock", "_loop", "_progress", "_raw", "_results", "_task")
+
+    def __init__(self, results: Results, *, raw: bool) -> None:
+        self._results = results
+        self._raw = raw
+        self._progress = ProgressLine()
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[tuple[bytes, bytes | None]] | None = None
+        self._failure: OSError | None = None
+        self._lock = Lock()
+
+    async def run(self, pipeline: LocalPipeline, operation: Tool) -> tuple[bytes, bytes | None]:
+        """The body and the raw bytes of the answer. Raises the call's failure, and `OSError`."""
+        self._task = asyncio.ensure_future(pipeline.ask(operation, feed=self))
+        try:
+            return await self._task
+        except asyncio.CancelledError:
+            if self._failure is not None:
+                raise self._failure from None
+            raise
+        finally:
+            self._progress.end()
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None:
+        """Show it."""
+        self._progress.show(f"{amount(value, total)} {message or ''}".rstrip())
+
+    def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
+        """Write it; never dropped. A slow reader holds up the tool."""
+        with self._lock:
+            if self._failure is not None:
+                return
+            if self._results.is_terminal:
+                self._progress.clear()
+            try:
+                write_value(self._results, "chunk", chunk, tail, raw=self._raw)
+            except OSError as error:
+                self._failure = error
+                if self._task is not None:
+                    self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def wait_for_room(self) -> None:
+        """There is room: a chunk is written before its tool goes on."""
+
+    async def room(self) -> None:
+        """There is room, but a tool that never waits for anything must not keep the loop from seeing a signal."""
+        await asyncio.sleep(0)
+
+    def end(self) -> list[bytes]:
+        """Nothing is kept back."""
+        return []
+
+
+def write_value(results: Results, name: str | None, encoded: bytes, data: bytes | None, *, raw: bool) -> None:
+    """Write a value that is JSON, or the bytes `data`, as a line of JSON: alone, or as the member `name`.
+
+    With `raw`, text and bytes are written as they are. Where a person reads, JSON alone is indented.
+    """
+    if raw and (content := _content(encoded, data)) is not None:
+        results.write(content)
+        return
+    value = encoded if data is None else msgspec.json.encode(data)
+    if raw or name is None:
+        results.write_line(msgspec.json.format(value, indent=2) if results.is_terminal else value)
+    else:
+        results.write_line(b'{"%b":%b}' % (name.encode(), value))
+
+
+def _content(encoded: bytes, data: bytes | None) -> bytes | None:
+    """Text or bytes without JSON around them; None for a value that is neither."""
+    if data is not None:
+        return data
+    return msgspec.json.decode(encoded, type=str).encode() if encoded[:1] == b'"' else None

@@ -1,0 +1,133 @@
+"""`rrext tools`: what a pipeline's tools are called, and what they take."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rrext.cli.local import EXIT_DONE, EXIT_USAGE, LocalPipeline, run_locally
+from rrext.cli.options import add_pipeline_options
+from rrext.cli.report import print_error
+from rrext.cli.results import Results
+from rrext.cli.table import table
+from rrext.cli.terminal import terminal_width
+from rrext.engine.interface import ListTools
+from rrext.errors import RrextError
+
+__all__ = ["add_parser", "run", "signature"]
+
+EXAMPLE = """examples:
+  rrext tools pipeline.pipe
+  rrext tools pipeline.pipe --node files_1 --json | jq -r '.tools[].name'
+
+Nodes are set up, because only then it is known which of their tools can be called; why one cannot is said on stderr.
+
+Exit code 0: done. 2: the pipeline is invalid, or has no such node.
+"""
+HEADS = ("TOOL", "NODE", "PARAMETERS", "DESCRIPTION")
+MOST_VALUES = 5
+"""Values of an enumeration that are shown; `--json` has them all."""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "tools",
+        help="list the tools of a pipeline",
+        description="List the tools of a pipeline that can be called.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    parser.add_argument("--node", metavar="ID", help="the tools of this node alone")
+    parser.add_argument("--json", action="store_true", help="{tools: […]} with whole descriptions and schemas")
+    add_pipeline_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the tools; the exit code."""
+
+    async def work(pipeline: LocalPipeline, results: Results) -> int:
+        return await _list(args, pipeline, results)
+
+    return run_locally(args, work)
+
+
+async def _list(args: argparse.Namespace, pipeline: LocalPipeline, results: Results) -> int:
+    try:
+        body, _ = await pipeline.ask(ListTools(node_id=args.node))
+    except RrextError as error:
+        print_error(error)
+        return EXIT_USAGE
+    for failure in pipeline.setup_failures():
+        print_error(failure)
+    if args.json:
+        results.write_line(msgspec.json.format(body, indent=2) if results.is_terminal else body)
+        return EXIT_DONE
+    tools = msgspec.json.decode(body)["tools"]
+    if not tools:
+        where = f'node "{args.node}"' if args.node else args.file
+        print(f"rrext: {where} has no tool that can be called", file=sys.stderr)
+        return EXIT_DONE
+    rows = [(tool["name"], tool["nodeId"], signature(tool["inputSchema"]), _first_line(tool)) for tool in tools]
+    width = terminal_width() if results.is_terminal else None
+    bold = results.is_terminal and os.environ.get("TERM") != "dumb"
+    for line in table(HEADS, rows, width=width, bold=bold):
+        results.write_line(line.encode("utf-8", "replace"))
+    return EXIT_DONE
+
+
+def signature(schema: dict[str, Any]) -> str:
+    """The parameters of an input schema in a line: `path: string, limit: integer = 100, tail?: boolean`."""
+    required = schema.get("required", ())
+    parts = [_parameter(name, part, name in required) for name, part in schema.get("properties", {}).items()]
+    if not parts and schema.get("type") not in (None, "object"):
+        return _type(schema)
+    return ", ".join(parts)
+
+
+def _parameter(name: str, schema: Any, is_required: bool) -> str:
+    known = schema if isinstance(schema, dict) else {}
+    if is_required:
+        return f"{name}: {_type(known)}"
+    if known.get("default") is not None:
+        return f"{name}: {_type(known)} = {_value(known['default'])}"
+    return f"{name}?: {_type(known)}"
+
+
+def _type(schema: Any) -> str:
+    """A schema in a word or a few."""
+    if not isinstance(schema, dict) or not schema:
+        return "any"
+    if "enum" in schema:
+        values = [_value(value) for value in schema["enum"]]
+        return " | ".join([*values[:MOST_VALUES], *(["…"] if len(values) > MOST_VALUES else [])])
+    if "const" in schema:
+        return _value(schema["const"])
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    alternatives = schema.get("anyOf") or schema.get("oneOf")
+    kinds = schema.get("type")
+    if alternatives is not None or isinstance(kinds, list):
+        names = [_type(part) for part in alternatives] if alternatives is not None else [str(kind) for kind in kinds or ()]
+        return " | ".join(name for name in dict.fromkeys(names) if name != "null") or "null"
+    if kinds == "array":
+        item = _type(schema.get("items"))
+        return f"({item})[]" if "|" in item else f"{item}[]"
+    return str(kinds or "any")
+
+
+def _value(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _first_line(tool: dict[str, Any]) -> str:
+    lines: Iterator[str] = (line.strip() for line in (tool.get("description") or "").splitlines())
+    return next((line for line in lines if line), "")
