@@ -24,9 +24,7 @@ class Deadlines:
 
     __slots__ = ("_call_soon", "_clock", "_expire", "_heap", "_lock", "_numbers", "_sweep_at", "_timer", "_wakes_at")
 
-    def __init__(
-        self, clock: Clock, expire: Callable[[Call], None], call_soon: Callable[[Callable[[], None]], object]
-    ) -> None:
+    def __init__(self, clock: Clock, expire: Callable[[Call], None], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock
         self._expire = expire
         self._call_soon = call_soon

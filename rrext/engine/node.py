@@ -17,7 +17,7 @@ class Entry:
     `name`, `path`, `mime_type`, `size` and `metadata` come from `open`. `object_id` is a uuid5 of the name.
     """
 
-    __slots__ = ("mime_type", "metadata", "name", "object_id", "path", "result", "result_types", "size")
+    __slots__ = ("metadata", "mime_type", "name", "object_id", "path", "result", "result_types", "size")
 
     def __init__(
         self,

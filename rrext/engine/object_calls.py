@@ -10,11 +10,12 @@ from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from rrext.engine.bridge import Nobody, PipeBridge
 from rrext.engine.failures import failure_of
 from rrext.engine.gate import Pass
 from rrext.engine.host import Host, claim
 from rrext.engine.intake import Intake
-from rrext.engine.interface import Call, Caller, Close, Open, Operation, Write
+from rrext.engine.interface import Call, Close, Open, Operation, Write
 from rrext.engine.jobs import LEARN_BELOW
 from rrext.engine.lanes import choose_lane
 from rrext.engine.lease import Lease
@@ -24,7 +25,7 @@ from rrext.engine.pipes import Pipe, Pipes
 from rrext.engine.places import Place
 from rrext.engine.task import Task
 from rrext.errors import Cancelled, InvalidArguments, PipeFailed, ResultTooLarge, RrextError, ToolError
-from rrext.tools.context import CancelToken, ToolContext
+from rrext.tools.context import CancelToken
 from rrext.tools.results import NotJson, encode_json
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class ObjectCalls:
         call.stop = stop
         failure: RrextError | None = None
         try:
-            pipe.objects.write_blocking(data, _Bridge(self._host, call, pipe, token))
+            pipe.objects.write_blocking(data, PipeBridge(self._host, call, pipe, token))
         except BaseException as error:
             failure = self._told(error, call, f"Pipe {pipe.id} failed")
             pipe.fail(failure)
@@ -192,9 +193,7 @@ class ObjectCalls:
         )
         return entry, Intake(lane, mime_type)
 
-    async def _open(
-        self, call: Call, task: Task, entry: Entry, intake: Intake, place: Place, token: CancelToken
-    ) -> None:
+    async def _open(self, call: Call, task: Task, entry: Entry, intake: Intake, place: Place, token: CancelToken) -> None:
         host = self._host
         pipe: Pipe | None = None
         try:
@@ -203,7 +202,7 @@ class ObjectCalls:
                 await component.ensure(host.workers)
             objects = NodeObjects(task.plan, task.make_object, trusted=call.caller.trusted)
             pipe = Pipe(self._pipes.next_id(), task, call.caller, objects, entry, intake, place, task.now())
-            bridge = _Bridge(host, call, pipe, token)
+            bridge = PipeBridge(host, call, pipe, token)
             await self._run(
                 pipe,
                 lambda: objects.open_blocking(entry, intake, bridge),
@@ -228,7 +227,7 @@ class ObjectCalls:
     async def _write(self, call: Call, pipe: Pipe, turn: Pass, data: bytes | str, token: CancelToken) -> None:
         await self._host.granted(turn)
         self._pipes.find(pipe.id, call.caller.connection_id).check_writable()
-        bridge = _Bridge(self._host, call, pipe, token)
+        bridge = PipeBridge(self._host, call, pipe, token)
         objects = pipe.objects
         quick = self._host.limits.quick * LEARN_BELOW
 
@@ -269,7 +268,7 @@ class ObjectCalls:
         call.succeed(body)
 
     async def _finish(self, pipe: Pipe, call: Call, token: CancelToken, turn: Pass) -> None:
-        bridge = _Bridge(self._host, call, pipe, token)
+        bridge = PipeBridge(self._host, call, pipe, token)
         objects = pipe.objects
         try:
             failure = await self._run(pipe, lambda: objects.finish_blocking(bridge), lambda: objects.finish(bridge), turn)
@@ -306,8 +305,8 @@ class ObjectCalls:
 
     async def _abandon(self, pipe: Pipe, turn: Pass) -> None:
         """Let the nodes close what they hold, without results; then the place is free."""
-        call = Call(Operation(), _Nobody(), caller=pipe.caller)
-        bridge = _Bridge(self._host, call, pipe, CancelToken())
+        call = Call(Operation(), Nobody(), caller=pipe.caller)
+        bridge = PipeBridge(self._host, call, pipe, CancelToken())
         objects = pipe.objects
         try:
             await self._host.granted(turn)
@@ -351,55 +350,6 @@ class ObjectCalls:
     def _count_failure(self, task: Task, error: RrextError) -> None:
         task.failed_count += 1
         task.note_error(error.message)
-
-
-class _Bridge:
-    """How node methods reach threads, the loop and a context, while one operation on one pipe runs."""
-
-    __slots__ = ("_call", "_host", "_pipe", "_token")
-
-    def __init__(self, host: Host, call: Call, pipe: Pipe, token: CancelToken) -> None:
-        self._host = host
-        self._call = call
-        self._pipe = pipe
-        self._token = token
-
-    async def run_in_thread(self, work: Callable[[], T]) -> T:
-        lease = Lease(self._pipe.task, Place.free(), self._pipe)
-        try:
-            return await self._host.in_thread(work, places=self._pipe.task.sync_places, lease=lease)
-        finally:
-            lease.drop()
-
-    def run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        places = self._pipe.task.sync_places
-        places.lend()
-        try:
-            return self._host.from_thread(work, self._token)
-        finally:
-            places.take_back()
-
-    def context(self, node_id: str) -> ToolContext:
-        caller: Caller = self._pipe.caller
-        return ToolContext(
-            node_id=node_id,
-            token=self._token,
-            user_id=caller.user_id,
-            space_id=caller.space_id,
-            request_id=self._call.request_id,
-            connection_id=caller.connection_id,
-            pipe_id=self._pipe.id,
-            meta=self._call.operation.meta,
-            clock=self._host.clock.now,
-        )
-
-
-class _Nobody:
-    """Takes the answer of a call that nobody made."""
-
-    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None: ...
-
-    def fail(self, call: Call, error: RrextError) -> None: ...
 
 
 def _text(given: dict[str, Any], key: str) -> str | None:

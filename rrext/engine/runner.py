@@ -135,7 +135,8 @@ class _Bell:
 
     def ring(self) -> None:
         wake, self._wake = self._wake, None
-        assert wake is not None and self._context is not None
+        assert wake is not None
+        assert self._context is not None
         self._context.run(wake, self)
 
     def __await__(self) -> Generator[Any, None, None]:

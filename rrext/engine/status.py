@@ -27,9 +27,7 @@ def summary_of(task: Task) -> dict[str, Any]:
 
 def status_of(task: Task, pipes: list[Pipe]) -> dict[str, Any]:
     """The whole status object; every field is there from the start, with its type."""
-    counters = {
-        f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")
-    }
+    counters = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
     counters["completedCount"] = task.finished_count
     counters["failedCount"] = task.failed_count
     counters["totalCount"] = task.finished_count + len(pipes)

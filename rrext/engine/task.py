@@ -203,9 +203,7 @@ class Task:
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
         """Every tool in chain order, or those of one node. Raises `NodeNotFound`."""
         if node_id and node_id not in self.components and node_id != self.spec.source:
-            raise NodeNotFound.near(
-                f'Node "{node_id}" not found in pipeline.', node_id, [self.spec.source, *self.components]
-            )
+            raise NodeNotFound.near(f'Node "{node_id}" not found in pipeline.', node_id, [self.spec.source, *self.components])
         for (owner, _), route in self._routes.items():
             if not node_id or owner == node_id:
                 yield route

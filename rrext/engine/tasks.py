@@ -28,9 +28,7 @@ class Tasks:
     def add(self, task: Task) -> None:
         """Register. Raises `TaskAlreadyRunning` if token or key are taken."""
         if self.find_same(task.token, task.key) is not None:
-            raise TaskAlreadyRunning(
-                "Pipeline is already running.", hint="pass useExisting to join it, or terminate it first"
-            )
+            raise TaskAlreadyRunning("Pipeline is already running.", hint="pass useExisting to join it, or terminate it first")
         self._by_token[task.token] = task
         self._by_key[task.key] = task
 

@@ -26,6 +26,7 @@ from rrext.tools.context import CancelToken
 
 __all__ = ["ToolCalls"]
 
+
 class ToolCalls:
     """Starts and runs `Tool` operations of an engine."""
 

@@ -50,9 +50,7 @@ def _known(shape: type[msgspec.Struct]) -> frozenset[str]:
 
 def _refuse_misspelt(arguments: dict[str, Any], known: frozenset[str]) -> None:
     folded = {fold(name): name for name in known}
-    wrong = [
-        (name, folded[fold(name)]) for name in arguments if name not in known and fold(name) in folded
-    ]
+    wrong = [(name, folded[fold(name)]) for name in arguments if name not in known and fold(name) in folded]
     if wrong:
         problems = [(f"/{_escaped(name)}", f'unknown argument; did you mean "{right}"?') for name, right in wrong]
         raise InvalidArguments.of(problems, hint=f'use "{wrong[0][1]}"')
@@ -64,7 +62,9 @@ def _invalid(text: str, arguments: dict[str, Any]) -> InvalidArguments:
     pointer = _pointer(path.rstrip("`"))
     if message.startswith("Object missing required field `"):
         field = message.split("`")[1]
-        return InvalidArguments(f"{field} is required", data={"errors": [{"path": f"{pointer}/{field}", "message": "is required"}]})
+        return InvalidArguments(
+            f"{field} is required", data={"errors": [{"path": f"{pointer}/{field}", "message": "is required"}]}
+        )
     message = message.replace("`", "").replace(" | null", "").replace("Expected", "expected")
     return InvalidArguments.at(pointer, message)
 

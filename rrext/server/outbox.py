@@ -35,7 +35,19 @@ class Sink(Protocol):
 class Outbox:
     """A queue of bytes with one lock around queue and write, so that frames never mix."""
 
-    __slots__ = ("_blocked", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters", "is_broken", "size")
+    __slots__ = (
+        "_blocked",
+        "_limit",
+        "_lock",
+        "_loop",
+        "_on_room",
+        "_queue",
+        "_rooms",
+        "_sink",
+        "_waiters",
+        "is_broken",
+        "size",
+    )
 
     def __init__(
         self, sink: Sink, limit: int, loop: asyncio.AbstractEventLoop, on_room: Callable[[], None] = lambda: None

@@ -15,15 +15,14 @@ from rrext.engine.interface import Call, Caller, Engine, Open, Operation, Tool, 
 from rrext.errors import Cancelled, InternalError, InvalidArguments, InvalidRequest, RrextError, ShuttingDown, TooManyRequests
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, decode
-from rrext.server.commands import COMMANDS, Cancel, Initialize, operation_for
+from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
 from rrext.server.outbox import Outbox, Sink
+from rrext.server.own_commands import OWN_COMMANDS
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
-__all__ = ["PROTOCOL_VERSION", "Session"]
-
-PROTOCOL_VERSION = 1
+__all__ = ["Session"]
 
 log: Final = logging.getLogger("rrext.session")
 
@@ -43,7 +42,6 @@ class Session:
         "_engine",
         "_flush_is_due",
         "_held",
-        "_initialized",
         "_inline",
         "_last_request",
         "_late",
@@ -56,6 +54,7 @@ class Session:
         "connection",
         "is_closed",
         "is_draining",
+        "is_initialized",
         "last_was_quick",
         "limits",
         "now",
@@ -93,7 +92,7 @@ class Session:
         self._held: deque[Request] = deque()
         self._late: set[Feed] = set()
         self._last_request: Request | None = None
-        self._initialized = False
+        self.is_initialized = False
         self._batch_thread = 0
         self._flush_is_due = False
         self._inline: Call | None = None
@@ -187,7 +186,7 @@ class Session:
 
     def _request(self, request: Request) -> bool:
         """Start what is asked for; True if it was a tool call that a reading thread may run itself."""
-        own = _OWN.get(request.command)
+        own = OWN_COMMANDS.get(request.command)
         if own is not None:
             self._refuse_tail(request, Operation)
             own(self, request)
@@ -214,7 +213,9 @@ class Session:
         operation = decode(arguments, shape, self.limits)
         caller = self.caller
         context = arguments.get("context")
-        if context is not None and (shape is Tool or shape is Open or "tools" in (request.command, arguments.get("subcommand"))):
+        if context is not None and (
+            shape is Tool or shape is Open or "tools" in (request.command, arguments.get("subcommand"))
+        ):
             caller = caller_of(caller, context, self.limits)
         call = Call(operation, self, caller, request.id, request.command, request.tail)
         if operation.timeout is not None:
@@ -248,52 +249,27 @@ class Session:
             self._calls.pop(request_id, None) if isinstance(error, InternalError) else None
             self._answer(self.connection.error(request_id, getattr(event, "command", ""), error))
 
-    # -- commands of the session itself
+    def answer_own(self, request: Request, body: dict[str, Any]) -> None:
+        """Answer a command of the session itself."""
+        if request.id is not None:
+            self._answer(self.connection.result(request.id, request.command, msgspec.json.encode(body)))
 
-    def _initialize(self, request: Request) -> None:
-        if self._initialized:
-            raise InvalidRequest("initialize was received already")
-        given = decode(request.arguments, Initialize, self.limits)
-        self.caller = caller_of(self.caller, given.context, self.limits)
-        self._initialized = True
-        from rrext import __version__
-
-        body = {
-            "server": {"name": "rrext", "version": __version__},
-            "protocol": PROTOCOL_VERSION,
-            "capabilities": {"rawTail": True, "progress": True, "stream": True, "cancel": True, "tools": True},
-            "limits": self.limits.as_json(),
-            "commands": list(COMMANDS),
-        }
-        self._succeed(request, body)
-        self.connection.raw_tail = bool(given.raw_tail)
-
-    def _ping(self, request: Request) -> None:
-        self._succeed(request, {"pong": True})
-
-    def _cancel(self, request: Request) -> None:
-        """Cancel a call. An unknown or finished id is no error: the answer may have crossed the cancel."""
-        given = decode(request.arguments, Cancel, self.limits)
-        held = next((r for r in self._held if r.id == given.request_id), None)
+    def cancel(self, request_id: int | str) -> bool:
+        """Cancel a request of this connection; False if it is not in flight."""
+        held = next((r for r in self._held if r.id == request_id), None)
         if held is not None:
             self._held.remove(held)
             self._answer(self.connection.error(held.id, held.command, Cancelled()))
-        call = self._calls.get(given.request_id) or self._others.get(given.request_id)
-        was_running = held is not None or (call is not None and call.cancel("cancelled", Cancelled()))
-        if not was_running:
-            log.debug("cancel of request %s, which is not in flight", given.request_id)
-        self._succeed(request, {"cancelled": was_running})
+            return True
+        call = self._calls.get(request_id) or self._others.get(request_id)
+        return call is not None and call.cancel("cancelled", Cancelled())
 
-    def _shutdown(self, request: Request) -> None:
-        """Answered by `end_with` when the drain is over."""
+    def begin_end(self, request: Request) -> None:
+        """Begin to drain; `end_with` answers the request when that is over. Raises `ShuttingDown` if it has begun."""
         if self.is_draining:
             raise ShuttingDown("the server ends already")
         self._last_request = request
         self._on_shutdown(request.command)
-
-    def _succeed(self, request: Request, body: Any) -> None:
-        if request.id is not None:
-            self._answer(self.connection.result(request.id, request.command, msgspec.json.encode(body)))
 
     # -- out
 
@@ -392,7 +368,7 @@ class Session:
         request = self._last_request
         if request is not None:
             self._last_request = None
-            self._succeed(request, {})
+            self.answer_own(request, {})
         self.outbox.flush()
 
     def close(self) -> None:
@@ -414,12 +390,3 @@ class _Duplicate(InvalidRequest):
 
 def _internal() -> InternalError:
     return InternalError("internal error; the server's log has it under this request")
-
-
-_OWN: dict[str, Callable[[Session, Request], None]] = {
-    "initialize": Session._initialize,
-    "rrext_ping": Session._ping,
-    "cancel": Session._cancel,
-    "shutdown": Session._shutdown,
-    "disconnect": Session._shutdown,
-}

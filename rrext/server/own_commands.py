@@ -1,0 +1,69 @@
+"""The commands that a session answers itself, without the engine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from rrext.errors import InvalidRequest
+from rrext.server.arguments import caller_of, decode
+from rrext.server.commands import COMMANDS, Cancel, Initialize
+from rrext.wire.messages import Request
+
+if TYPE_CHECKING:
+    from rrext.server.session import Session
+
+__all__ = ["OWN_COMMANDS", "PROTOCOL_VERSION"]
+
+PROTOCOL_VERSION = 1
+
+CAPABILITIES: Final = {"rawTail": True, "progress": True, "stream": True, "cancel": True, "tools": True}
+
+log: Final = logging.getLogger("rrext.session")
+
+
+def _initialize(session: Session, request: Request) -> None:
+    if session.is_initialized:
+        raise InvalidRequest("initialize was received already")
+    given = decode(request.arguments, Initialize, session.limits)
+    session.caller = caller_of(session.caller, given.context, session.limits)
+    session.is_initialized = True
+    from rrext import __version__
+
+    body = {
+        "server": {"name": "rrext", "version": __version__},
+        "protocol": PROTOCOL_VERSION,
+        "capabilities": CAPABILITIES,
+        "limits": session.limits.as_json(),
+        "commands": list(COMMANDS),
+    }
+    session.answer_own(request, body)
+    session.connection.raw_tail = bool(given.raw_tail)
+
+
+def _ping(session: Session, request: Request) -> None:
+    session.answer_own(request, {"pong": True})
+
+
+def _cancel(session: Session, request: Request) -> None:
+    """An unknown or finished id is no error: the answer may have crossed the cancel."""
+    given = decode(request.arguments, Cancel, session.limits)
+    was_running = session.cancel(given.request_id)
+    if not was_running:
+        log.debug("cancel of request %s, which is not in flight", given.request_id)
+    session.answer_own(request, {"cancelled": was_running})
+
+
+def _shutdown(session: Session, request: Request) -> None:
+    session.begin_end(request)
+
+
+OWN_COMMANDS: dict[str, Callable[[Session, Request], None]] = {
+    "initialize": _initialize,
+    "rrext_ping": _ping,
+    "cancel": _cancel,
+    "shutdown": _shutdown,
+    "disconnect": _shutdown,
+}
+"""Command → what runs it. Raises `RrextError` for what is answered with a failure."""
