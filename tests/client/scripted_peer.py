@@ -58,6 +58,15 @@ class Peer:
                     assert isinstance(request, Request), request
                     await self.handle(request)
 
+    def stall(self) -> None:
+        """Read no more."""
+        if self.reading.is_set():
+            self.reading = anyio.Event()
+
+    def go_on(self) -> None:
+        """Read again."""
+        self.reading.set()
+
     async def handle(self, request: Request) -> None:
         self.seen.append(request)
         if request.command == "initialize":

@@ -99,7 +99,7 @@ async def test_a_call_cancelled_while_it_queues_here_is_never_sent() -> None:
 async def test_a_request_that_is_not_written_yet_is_taken_back() -> None:
     """The server does not read: what waits behind a full stream is withdrawn, and needs no cancel."""
     async with connected(capacity=64) as (client, peer):
-        peer.reading = anyio.Event()
+        peer.stall()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call_named, client, "a" * 1000)
             await settle()  # its first bytes are on their way
@@ -109,7 +109,7 @@ async def test_a_request_that_is_not_written_yet_is_taken_back() -> None:
                 await settle()
                 more.cancel_scope.cancel()
             tasks.cancel_scope.cancel()
-        peer.reading.set()
+        peer.go_on()
         await peer.take("tool")
         await peer.take("cancel")
         peer.handler = EchoPipes()
@@ -127,16 +127,58 @@ async def test_cancel_goes_before_requests_that_wait() -> None:
         async with anyio.create_task_group() as first:
             first.start_soon(call_for_ever, client)
             request = await peer.take("tool")
-            peer.reading = anyio.Event()
+            peer.stall()
             for _ in range(5):
                 tasks.start_soon(call_named, client, "x" * 1000)
             await settle()
             first.cancel_scope.cancel()
-        peer.reading.set()
+        peer.go_on()
         names = [(await peer.take()).arguments for _ in range(6)]
         places = [index for index, arguments in enumerate(names) if arguments.get("requestId") == request.id]
         assert places[0] <= 2  # the stream and one read had taken one or two in already
         tasks.cancel_scope.cancel()
+
+
+async def test_a_close_that_is_cancelled_before_it_is_written_still_closes() -> None:
+    pipes = EchoPipes()
+    async with connected(pipes, capacity=64) as (client, peer), anyio.create_task_group() as tasks:
+        pipe = client.pipe()
+        await pipe.open()
+        peer.stall()
+        tasks.start_soon(call_named, client, "x" * 1000)  # fills the way
+        async with anyio.create_task_group() as closing:
+            closing.start_soon(pipe.close)
+            await settle()
+            closing.cancel_scope.cancel()
+        peer.go_on()
+        await until(lambda: not pipes.open)
+        assert await pipe.close() == {}
+    assert peer.commands().count("close") == 1
+
+
+async def test_a_call_that_is_answered_already_needs_no_cancel() -> None:
+    async with connected() as (client, peer):
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                reached = anyio.Event()
+
+                async def slow(*_: Any) -> None:
+                    reached.set()
+                    await anyio.sleep_forever()
+
+                async def answer() -> None:
+                    request = await peer.take("tool")
+                    await peer.progress(request, 1)
+                    await reached.wait()
+                    await peer.answer(request, {"result": 1})
+                    await until(lambda: "<Link 0 calls" in repr(client))
+                    scope.cancel()
+
+                tasks.start_soon(answer)
+                await client.tool(tool="t", progress=slow)
+        peer.handler = EchoPipes()
+        await client.ping()
+    assert "cancel" not in peer.commands()
 
 
 @pytest.mark.promise("cancel:next-call-unharmed")

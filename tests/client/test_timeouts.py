@@ -152,3 +152,27 @@ async def test_a_timeout_of_any_request_is_the_clients_own_alone(clock: Clock, d
             await clock.pass_time(4)
         assert request.arguments == {}
         await peer.take("cancel")
+
+
+async def test_what_callbacks_do_after_the_answer_is_not_under_the_deadline(clock: Clock) -> None:
+    gate = anyio.Event()
+    seen: list[Any] = []
+
+    async def slow(chunk: Any) -> None:
+        seen.append(chunk)
+        await gate.wait()
+
+    async with connected(patience=math.inf) as (client, peer), anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            assert await client.tool(tool="t", timeout=5, on_chunk=slow) == "done"
+
+        tasks.start_soon(call)
+        request = await peer.take("tool")
+        await peer.chunk(request, 0, "a")
+        await peer.chunk(request, 1, "b")
+        await peer.answer(request, {"result": "done"})
+        await settle()
+        await clock.pass_time(100)
+        gate.set()
+    assert seen == ["a", "b"]

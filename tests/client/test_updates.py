@@ -160,6 +160,41 @@ async def test_a_slow_consumer_stops_the_reading_of_a_connection_that_is_all_its
     assert taken == 30
 
 
+async def test_a_new_call_is_answered_though_reading_had_stopped() -> None:
+    gate = anyio.Event()
+    taken = 0
+
+    async def slow(chunk: str) -> None:
+        nonlocal taken
+        await gate.wait()
+        taken += 1
+
+    async with connected() as (client, peer), anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            await client.tool(tool="t", on_chunk=slow)
+
+        async def produce() -> None:
+            for index in range(20):
+                await peer.chunk(request, index, "x" * MIB)
+            await peer.answer(request, {"result": None})
+
+        tasks.start_soon(call)
+        request = await peer.take("tool")
+        tasks.start_soon(produce)
+        await settle(3_000)  # reading stops
+        async with anyio.create_task_group() as others:
+
+            async def other() -> None:
+                assert await client.tool(tool="other") == 2
+
+            others.start_soon(other)
+            await peer.answer(await peer.take("tool"), {"result": 2})
+        assert taken == 0
+        gate.set()
+    assert taken == 20
+
+
 async def test_a_slow_consumer_does_not_stop_the_calls_of_others() -> None:
     async with connected() as (client, peer), anyio.create_task_group() as tasks:
         results: list[Any] = []
