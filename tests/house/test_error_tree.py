@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 from rrext import errors
 from rrext.errors import NUMBERS, ClientError, RrextError
 
-LINE = re.compile(r"^    (?P<rails>(?:│   |    )*)(?:├── |└── )(?P<name>\w+)(?:\s+(?P<code>[a-zA-Z_]+)\s+−(?P<number>\d+))?")
+LINE = re.compile(r"^(?P<rails>(?:│   |    )*)(?:├── |└── )(?P<name>\w+)(?:\s+(?P<code>[a-zA-Z_]+)\s+−(?P<number>\d+))?")
 
 
 def drawn() -> dict[str, tuple[str, str | None, int | None]]:
     """Class name → (parent's name, code, number), as the docstring draws it."""
     found = {}
     parents = ["RrextError"]
-    for line in (errors.__doc__ or "").splitlines():
+    for line in inspect.cleandoc(errors.__doc__ or "").splitlines():
         match = LINE.match(line)
         if match is None:
             continue
