@@ -129,7 +129,10 @@ class _Answer:
 
 
 Work: TypeAlias = Callable[[LocalPipeline, Results], Awaitable[int]]
-"""What a command does with its pipeline: its exit code. When it is cancelled it says what was done, and raises."""
+"""What a command does with its pipeline: its exit code. Raises `OSError` when stdout cannot be written to.
+
+When it is cancelled, because of Ctrl-C, it says what was done, and raises.
+"""
 
 
 def run_locally(args: argparse.Namespace, work: Work, *, limits: Limits = DEFAULTS, keeps_stdin: bool = False) -> int:
@@ -175,11 +178,13 @@ async def _run(
     code, is_clean = EXIT_FAILED, False
     with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel)) as interrupts:
         try:
-            code = await work(pipeline, results)
-        except asyncio.CancelledError:
-            if interrupts.number is None:
-                raise
-        try:
+            try:
+                code = await work(pipeline, results)
+            except OSError as error:
+                _tell_unwritten(error)
+            except asyncio.CancelledError:
+                if interrupts.number is None:
+                    raise
             is_clean = await pipeline.close()
         except asyncio.CancelledError:
             if interrupts.number is None:
@@ -189,6 +194,12 @@ async def _run(
     if not is_clean:
         end_process(code)
     return code
+
+
+def _tell_unwritten(error: OSError) -> None:
+    """Say that results could not be written, unless it is only that their reader has enough."""
+    if not isinstance(error, BrokenPipeError):
+        print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
 
 
 def _load(engine: LocalEngine, path: str, text: bytes) -> Task | None:

@@ -15,6 +15,8 @@ __all__ = ["NodeLog", "error_lines", "print_error"]
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
+TOLD_AGAIN: Final = ("rrext.failures", "rrext.component")
+"""Loggers of exceptions that come back as the failure of a call, and are told with that."""
 KNOWN_DATA: Final = frozenset({"errors", "exception", "nodeId", "path", "tool"})
 """Members of a failed tool's data that rrext adds, and that its message has already."""
 
@@ -74,10 +76,10 @@ class NodeLog(logging.Handler):
         self._log.removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record; one of an exception that comes back as the call's failure anyway has no message of its own."""
+        """Write the record, without its message if that will be told again."""
         raised = record.exc_info[1] if record.exc_info else None
         lines = [] if raised is None else self._frames(raised)
-        if record.name != "rrext.failures":
+        if raised is None or record.name not in TOLD_AGAIN:
             lines.insert(0, f"rrext: {record.getMessage()}")
         if lines:
             print(printable("\n".join(lines)), file=sys.stderr)

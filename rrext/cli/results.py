@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import sys
@@ -30,11 +31,11 @@ class Results:
         self._stdout = sys.stdout
         if self._stdout is not None:
             self._stdout.flush()
-        self._fd = os.dup(1)
-        self.is_terminal = os.isatty(self._fd)
         if sys.stderr is None:  # it was closed: nobody wants to read what is printed, but it must go somewhere
             _point_to_null(2)
             sys.stderr = open(2, "w", closefd=False)
+        self._fd = _private(1)
+        self.is_terminal = os.isatty(self._fd)
         os.dup2(2, 1)
         sys.stdout = sys.stderr
         if not self._keeps_stdin and not _is_terminal(0):
@@ -64,13 +65,18 @@ class Results:
 
     def _save_stdin(self) -> None:
         try:
-            self._saved_stdin = os.dup(0)
+            self._saved_stdin = _private(0)
         except OSError:  # closed already
             return
         _point_to_null(0)
 
     def __repr__(self) -> str:
         return f"<Results fd={self._fd}{' terminal' if self.is_terminal else ''}>"
+
+
+def _private(fd: int) -> int:
+    """A duplicate that children do not inherit, above the numbers that everybody believes to know."""
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def _is_terminal(fd: int) -> bool:

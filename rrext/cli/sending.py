@@ -107,10 +107,12 @@ class Sending:
             opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type), caller=caller)
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             try:
-                while piece:
+                is_due = bool(piece) or lane not in IN_PIECES  # an empty file is no JSON, and must hear that
+                while is_due:
                     await pipeline.ask(Write(pipe_id=pipe_id), data=piece, caller=caller)
                     self._advance(source, len(piece))
                     piece = await pipeline.in_thread(lambda: file.read(CLIENT_DEFAULTS.write_chunk))
+                    is_due = bool(piece)
             except RrextError as error:
                 error.result = await self._result_of_failed(pipe_id, caller)
                 raise

@@ -52,9 +52,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
     parser.add_argument("tool", metavar="TOOL", help="the tool's name; `rrext tools FILE.pipe` lists them")
     parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; else the first one that has the tool")
-    parser.add_argument("--input", metavar="JSON|@FILE|-", help="the tool's input: JSON, a file of it, or stdin ({})")
+    parser.add_argument(
+        "--input", metavar="JSON|@FILE|-", help="the tool's input: JSON, @ and a file of it, or - for stdin; else {}"
+    )
     parser.add_argument("--timeout", type=_timeout, metavar="S", help="seconds after which the tool is stopped")
-    parser.add_argument("--stream", action="store_true", help='one line {"chunk": …} per chunk at once, then one {"result": …}')
+    parser.add_argument(
+        "--stream", action="store_true", help='each chunk at once, as a line {"chunk": …}; then a line {"result": …}'
+    )
     parser.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
     add_pipeline_options(parser)
     parser.set_defaults(run=run)
@@ -83,8 +87,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: LocalPipeline, r
     try:
         body, data = await feed.run(pipeline, operation)
     except RrextError as error:
-        if error.code == "tool_not_found" and not error.hint:
-            error.hint = f"`rrext tools {args.file}` lists the tools"
+        _put_hint(error, args.file)
         print_error(error)
         return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
     except asyncio.CancelledError:
@@ -96,6 +99,14 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: LocalPipeline, r
     return EXIT_DONE
 
 
+def _put_hint(error: RrextError, file: str) -> None:
+    """Say what to do next in the words of the command line."""
+    if error.code == "tool_not_found" and not error.hint:
+        error.hint = f"`rrext tools {file}` lists the tools"
+    elif error.code == "result_too_large" and error.hint:
+        error.hint = error.hint.replace("`stream: true`", "`--stream`")
+
+
 def _input(text: str | None) -> Any:
     """The value that `--input` means. Raises `OSError` and `ParseError`."""
     from rrext.wire.codec import decode
@@ -103,7 +114,8 @@ def _input(text: str | None) -> Any:
     if text is None:
         return {}
     if text == "-":
-        return decode(sys.stdin.buffer.read())
+        with open(0, "rb", closefd=False) as stdin:  # not sys.stdin, which is None where it is closed
+            return decode(stdin.read())
     if text.startswith("@"):
         with open(text[1:], "rb") as file:
             return decode(file.read())
