@@ -122,6 +122,21 @@ async def call_named(client: Client, name: str) -> None:
     await client.tool(tool=name)
 
 
+async def test_a_request_that_is_taken_back_gives_its_place_back() -> None:
+    async with connected(EchoPipes(), capacity=64, hello={"limits": {"maxInflight": 1}}) as (client, peer):
+        peer.stall()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.request, "rrext_ping", {"filler": "x" * 1000})
+            await settle()
+            async with anyio.create_task_group() as more:
+                more.start_soon(call_named, client, "b")
+                await settle()
+                more.cancel_scope.cancel()
+            peer.go_on()
+        await client.tool(tool="c")
+    assert [r.arguments["tool"] for r in peer.seen if r.command == "rrext_process"] == ["c"]
+
+
 async def test_cancel_goes_before_requests_that_wait() -> None:
     async with connected(capacity=64) as (client, peer), anyio.create_task_group() as tasks:
         async with anyio.create_task_group() as first:
