@@ -3,14 +3,17 @@
 Threads are daemons, because a stuck tool must not keep the process alive. They are reused last in, first out: the
 thread that just finished is the one whose stack is warm. A hop costs one futex wake, about a third of what
 `anyio.to_thread` costs, and results are delivered by the thread itself, so the event loop is not woken for them.
+
+Each job runs in an empty context of its own: what one call puts into a `ContextVar` is nothing to the next.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OwnThread", "Workers"]
 
-Job = Callable[[], None]
+Job = Callable[[], object]
 
 log: Final = logging.getLogger("rrext.workers")
 
@@ -26,33 +29,54 @@ log: Final = logging.getLogger("rrext.workers")
 class Workers:
     """As many threads as there are jobs at once; callers bound that by their own limits.
 
-    `run` never blocks and never refuses. A job must not raise; one that does is logged as a bug.
+    `run` never blocks and never refuses: where the system gives no more threads, a job waits for one of those there
+    are. A job must not raise; one that does is logged as a bug.
     """
 
-    __slots__ = ("_parked", "_started")
+    __slots__ = ("_backlog", "_parked", "_started")
 
     def __init__(self) -> None:
         self._parked: list[_Worker] = []
+        self._backlog: deque[Job] = deque()
         self._started = 0
 
     def run(self, job: Job) -> None:
-        """Run `job` on a thread, now."""
+        """Run `job` on a thread, now. Raises `RuntimeError` only if the system does not give a single thread."""
         try:
             worker = self._parked.pop()  # atomic: two callers never get the same thread
         except IndexError:
-            self._started += 1
-            worker = _Worker(self._parked, f"rrext-worker-{self._started}")
+            worker = self._start(job)
+            if worker is None:
+                return
         worker.give(job)
+
+    def _start(self, job: Job) -> _Worker | None:
+        """A new thread; None if there is none to be had and the job waits for the others."""
+        try:
+            worker = _Worker(self._parked, self._backlog, f"rrext-worker-{self._started + 1}")
+        except RuntimeError:
+            if not self._started:
+                raise
+            log.warning("the system gives no more threads: a call waits for one of %d", self._started)
+            self._backlog.append(job)
+            try:
+                self._parked.pop().give(_nothing)  # it may have parked before it could see the job
+            except IndexError:
+                pass
+            return None
+        self._started += 1
+        return worker
 
     def __repr__(self) -> str:
         return f"<Workers started={self._started} parked={len(self._parked)}>"
 
 
 class _Worker:
-    __slots__ = ("_job", "_parked", "_wake")
+    __slots__ = ("_backlog", "_job", "_parked", "_wake")
 
-    def __init__(self, parked: list[_Worker], name: str) -> None:
+    def __init__(self, parked: list[_Worker], backlog: deque[Job], name: str) -> None:
         self._parked = parked
+        self._backlog = backlog
         self._wake = threading.Lock()
         self._wake.acquire()
         self._job: Job | None = None
@@ -66,19 +90,28 @@ class _Worker:
         while True:
             self._wake.acquire()
             job, self._job = self._job, None
-            if job is not None:
-                _guarded(job)
-            del job  # a parked thread must not keep a call's input and result alive
+            while job is not None:
+                Context().run(_guarded, job)
+                job = self._waiting_job() if self._backlog else None
             self._parked.append(self)
+
+    def _waiting_job(self) -> Job | None:
+        try:
+            return self._backlog.popleft()
+        except IndexError:  # another thread took it
+            return None
 
 
 class OwnThread:
     """One thread that runs its jobs in order: for libraries that are bound to the thread which made them."""
 
-    __slots__ = ("_jobs",)
+    __slots__ = ("_changed", "_inner", "_is_stopped", "_jobs")
 
     def __init__(self, name: str) -> None:
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._changed = threading.Condition()
+        self._jobs: deque[Job] = deque()
+        self._inner: deque[Job] = deque()
+        self._is_stopped = False
         threading.Thread(target=self._main, name=name, daemon=True).start()
 
     @staticmethod
@@ -93,28 +126,60 @@ class OwnThread:
 
     def run(self, job: Job) -> None:
         """Run `job` on the thread, after those before it."""
-        self._jobs.put(job)
+        self._put(self._jobs, job)
+
+    def run_inner(self, job: Job) -> None:
+        """Run `job`, which a call that runs already waits for: before other jobs, and also inside `serve_until`."""
+        self._put(self._inner, job)
+
+    def _put(self, jobs: deque[Job], job: Job) -> None:
+        with self._changed:
+            jobs.append(job)
+            self._changed.notify()
 
     def serve_until(self, future: Future[Any]) -> None:
-        """On this thread, inside a job: run further jobs until `future` is done."""
-        done = threading.Event()  # a job that does nothing but end the wait of this very call
-        future.add_done_callback(lambda _: self._jobs.put(done.set))
-        while not done.is_set():
-            job = self._jobs.get()
-            if job is None:
-                self._jobs.put(None)
-                return
-            _guarded(job)
+        """On this thread, inside a job: run inner jobs until `future` is done.
+
+        Who waits here may wait for one of them, however many threads and nodes lie between. Nobody who runs waits for
+        the others, and they would pile up on this stack.
+        """
+        future.add_done_callback(self._wake)
+        while not future.done():
+            job: Job | None = None
+            with self._changed:
+                if self._inner:
+                    job = self._inner.popleft()
+                elif not future.done():
+                    self._changed.wait()
+            if job is not None:
+                Context().run(_guarded, job)
+
+    def _wake(self, _: Future[Any]) -> None:
+        with self._changed:
+            self._changed.notify()
 
     def stop(self) -> None:
         """End the thread after the jobs it has."""
-        self._jobs.put(None)
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
 
     def _main(self) -> None:
         _here.own = self
-        while (job := self._jobs.get()) is not None:
-            _guarded(job)
-            del job
+        while (job := self._next()) is not None:
+            Context().run(_guarded, job)
+            del job  # a waiting thread must not keep a call's input and result alive
+
+    def _next(self) -> Job | None:
+        with self._changed:
+            while not (self._inner or self._jobs):
+                if self._is_stopped:
+                    return None
+                self._changed.wait()
+            return (self._inner or self._jobs).popleft()
+
+    def __repr__(self) -> str:
+        return f"<OwnThread jobs={len(self._jobs)} inner={len(self._inner)}{' stopped' if self._is_stopped else ''}>"
 
 
 _here = threading.local()  # which OwnThread this thread belongs to: a fact of the thread, not of the process
@@ -125,3 +190,7 @@ def _guarded(job: Job) -> None:
         job()
     except BaseException:  # a thread that dies would lose its place for ever
         log.exception("a job failed outside of its call")
+
+
+def _nothing() -> None:
+    """A job for a thread that only has to look at the backlog."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,13 @@ from rrext.limits import Limits
 
 if TYPE_CHECKING:
     from rrext.tools.callbacks import ReportedCall
+    from rrext.tools.context import CancelToken
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["Chunks"]
+
+BREATH = 32
+"""Chunks of an async generator that suspends nowhere, until the loop gets a turn: a cancel must come through."""
 
 
 class Chunks:
@@ -49,10 +54,11 @@ class Chunks:
         operation = call.operation
         return call.feed if isinstance(operation, Tool) and operation.stream else None
 
-    def drain(self, chunks: Generator[Any, Any, Any], call: Call) -> bytes:
-        """Run a sync generator to its end on this thread; the encoded result. A settled call closes it."""
+    def drain(self, chunks: Generator[Any, Any, Any], token: CancelToken) -> bytes:
+        """Run a sync generator to its end on this thread; the encoded result. Cancelled, it closes it and raises."""
         try:
-            while not call.settled:
+            while True:
+                token.check()
                 try:
                     chunk = next(chunks)
                 except StopIteration as end:
@@ -62,42 +68,72 @@ class Chunks:
                     self._feed.wait_for_room()
         finally:
             chunks.close()
-        return b"null"
+
+    async def drain_on_loop(self, chunks: Generator[Any, Any, Any]) -> bytes:
+        """Run a sync generator to its end on the loop's thread, which others get between any two chunks."""
+        try:
+            while True:
+                try:
+                    chunk = next(chunks)
+                except StopIteration as end:
+                    return self._result(end.value)
+                self._take(chunk)
+                await asyncio.sleep(0)
+                await self._room()
+        finally:
+            chunks.close()
 
     async def drain_async(self, chunks: AsyncGenerator[Any, Any]) -> bytes:
         """Run an async generator to its end; the encoded result."""
         try:
             async for chunk in chunks:
                 self._take(chunk)
-                if self._feed is not None:
-                    await self._feed.room()
+                if not self._count % BREATH:
+                    await asyncio.sleep(0)
+                await self._room()
         finally:
             await chunks.aclose()
         return self._result(None)
 
+    async def _room(self) -> None:
+        if self._feed is not None:
+            await self._feed.room()
+
     def _take(self, chunk: Any) -> None:
-        spec = self._spec
-        raw = chunk if type(chunk) is bytes and self._feed is not None else None
-        checked = spec.chunks_described
-        encoded = b"" if raw is not None else spec.encode_chunk(self._node, chunk, self._limits, checked=checked)
-        self._size += len(encoded) + (0 if raw is None else len(raw))
-        if self._size > self._limits.max_result and self._feed is None:
+        limits = self._limits
+        feed = self._feed
+        if feed is not None and type(chunk) is bytes and self._spec.options.output_schema is None:
+            if len(chunk) > limits.max_result:
+                raise ResultTooLarge.of(len(chunk), limits.max_result)
+            feed.chunk(self._count, b"", chunk)
+        else:
+            encoded = self._spec.encode_chunk(self._node, chunk, limits, checked=self._spec.chunks_described)
+            if feed is not None:
+                feed.chunk(self._count, encoded, None)
+            else:
+                self._keep(encoded)
+        self._watched.chunk(chunk)
+        self._count += 1
+
+    def _keep(self, encoded: bytes) -> None:
+        self._count_in(len(encoded) + 1)
+        self._encoded.append(encoded)
+
+    def _count_in(self, size: int) -> None:
+        self._size += size
+        if self._size > self._limits.max_result:
             raise ResultTooLarge(
                 f'The chunks of tool "{self._spec.name}" are over max_result, {self._limits.max_result} bytes',
                 hint="ask for `stream: true`, which has no such limit on the whole",
                 data={"limit": "max_result", "maximum": self._limits.max_result},
             )
-        if self._feed is not None:
-            self._feed.chunk(self._count, encoded, raw)
-        else:
-            self._encoded.append(encoded)
-        self._watched.chunk(chunk)
-        self._count += 1
 
     def _result(self, value: Any) -> bytes:
+        encoded = b"null" if value is None else self._spec.encode(self._node, value, self._limits)
         if self._feed is not None:
-            return b"null" if value is None else self._spec.encode(self._node, value, self._limits)
+            return encoded
         listed = b"[" + b",".join(self._encoded) + b"]"
         if value is None:
             return listed
-        return b'{"chunks":' + listed + b',"value":' + self._spec.encode(self._node, value, self._limits) + b"}"
+        self._count_in(len(encoded))
+        return b'{"chunks":' + listed + b',"value":' + encoded + b"}"

@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from rrext.engine.failures import failure_of
 from rrext.engine.node import Node
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.workers import OwnThread, Workers
 
+if TYPE_CHECKING:
+    from rrext.engine.host import Host
+
 __all__ = ["Component"]
+
+UNLOADED: Final = "cancelled: the pipeline was unloaded"
 
 log: Final = logging.getLogger("rrext.component")
 
@@ -26,6 +32,7 @@ class Component:
 
     __slots__ = (
         "_checked",
+        "_is_closed",
         "_keeper",
         "_leave",
         "_thread",
@@ -63,6 +70,7 @@ class Component:
         self.blocked: str | None = None
         self.failure: RrextError | None = None
         self._checked = "unavailable" not in _overrides(node_class)
+        self._is_closed = False
         self._waiting: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._leave: asyncio.Event | None = None
@@ -82,15 +90,26 @@ class Component:
         node.__init__()
         return node
 
-    async def ensure(self, workers: Workers) -> None:
-        """Return when the component can be used. Raises what `setup` raised, or `Unavailable`."""
+    async def ensure(self, host: Host, *, trusted: bool) -> None:
+        """Return when the component can be used. Raises `Unavailable`, or what `setup` raised as `failure_of` tells it."""
         if self.ready:
             return
+        if self._is_closed:
+            raise Cancelled(UNLOADED)
         if self._waiting is None:
-            self._waiting = asyncio.get_running_loop().create_future()
+            self._waiting = host.loop.create_future()
             self._waiting.add_done_callback(_seen)
-            self._keeper = asyncio.create_task(self._keep(self._waiting, workers), name=f"setup {self.id}")
-        await asyncio.shield(self._waiting)
+            self._keeper = host.spawn(self._keep(self._waiting, host.workers), f"setup {self.id}")
+        try:
+            await asyncio.shield(self._waiting)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # whatever setup raised
+            what = f'Node "{self.id}" could not be set up'
+            failure = self.failure = failure_of(
+                error, what=what, node_id=self.id, tool=None, request_id=None, trusted=trusted, limits=host.limits
+            )
+            raise failure from failure.__cause__
 
     @property
     def own_thread(self) -> OwnThread:
@@ -100,17 +119,25 @@ class Component:
                 self._thread = OwnThread(f"rrext-{self.id}")
             return self._thread
 
-    async def close(self) -> None:
-        """Leave `setup`; returns when it was left."""
-        if self._leave is not None:
-            self._leave.set()
-        keeper = self._keeper
+    async def close(self, patience: float) -> None:
+        """Leave `setup`; returns when it was left, or after `patience` seconds, with a warning: it must hold up nobody."""
+        self._is_closed = True
+        self.ready = False
+        keeper, waiting = self._keeper, self._waiting
         if keeper is not None:
             if self._leave is None:
                 keeper.cancel()
-            await asyncio.wait([keeper])
-        if self._thread is not None:
-            self._thread.stop()
+                if waiting is not None:  # a task that is cancelled before its first step tells nobody
+                    self._fail(waiting, Cancelled(UNLOADED))
+            else:
+                self._leave.set()
+            _, stuck = await asyncio.wait([keeper], timeout=patience)
+            if stuck:
+                log.warning("setup of node %s was not left within %g s", self.id, patience)
+                keeper.cancel()  # it may listen to that
+        with self._thread_lock:
+            if self._thread is not None:
+                self._thread.stop()
 
     async def _keep(self, waiting: asyncio.Future[None], workers: Workers) -> None:
         try:
@@ -125,21 +152,17 @@ class Component:
                 self._become_ready(waiting)
                 await self._leave.wait()
         except asyncio.CancelledError:
-            self._fail(waiting, Cancelled("the pipeline was unloaded"))
-            raise
-        except RrextError as error:
-            self._fail(waiting, error)
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self._fail(waiting, Cancelled(UNLOADED))
+                raise
+            self._fail(waiting, ToolError(f'setup of node "{self.id}" was cancelled from inside', data={"nodeId": self.id}))
         except BaseException as error:
-            log.warning("setup of node %s failed", self.id, exc_info=error)
-            failure = ToolError(
-                f'Node "{self.id}" could not be set up: {type(error).__name__}: {error}', data={"nodeId": self.id}
-            )
-            failure.__cause__ = error
-            self._fail(waiting, failure)
+            if waiting.done():
+                log.warning("leaving setup of node %s failed", self.id, exc_info=error)
+            self._fail(waiting, error)
         finally:
-            self.ready = False if self._leave is not None else self.ready
-            self._leave = None
-            self._keeper = None
+            self._leave = self._keeper = None
 
     async def _check(self, workers: Workers) -> None:
         """Ask the class, in a thread because it may import or probe, whether this machine can run it."""
@@ -149,7 +172,7 @@ class Component:
         def ask() -> None:
             try:
                 found = self.node_class.unavailable()
-            except Exception as error:
+            except BaseException as error:
                 log.warning("node %s could not say whether it is available", self.id, exc_info=error)
                 found = f"{self.node_class.__name__} could not say whether it can run here: {type(error).__name__}: {error}"
             loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
@@ -162,14 +185,13 @@ class Component:
         self._checked = True
 
     def _become_ready(self, waiting: asyncio.Future[None]) -> None:
-        self.ready = True
+        self.ready = not self._is_closed
         self.failure = None
         if not waiting.done():
             waiting.set_result(None)
 
-    def _fail(self, waiting: asyncio.Future[None], error: RrextError) -> None:
+    def _fail(self, waiting: asyncio.Future[None], error: BaseException) -> None:
         self._waiting = None  # the next call tries again
-        self.failure = error
         if not waiting.done():
             waiting.set_exception(error)
 

@@ -1,20 +1,26 @@
 """Deadlines of calls: one timer for the earliest, however many there are.
 
 Most calls are answered long before their deadline. A timer of the loop each would be made and cancelled for nothing,
-and from other threads; here a settled call is dropped when it comes up, or when settled ones are half of all.
+and from other threads; here a settled call is dropped when it comes up, or when settled ones are half of all. They are
+watched by weak references, so that what a call was given, which may be megabytes, does not wait for its deadline.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
+from typing import Final
+from weakref import ref
 
 from rrext.clock import Clock, Timer
 from rrext.engine.interface import Call
 
 __all__ = ["Deadlines"]
+
+log: Final = logging.getLogger("rrext.engine")
 
 SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
 
@@ -22,25 +28,37 @@ SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
 class Deadlines:
     """Calls in order of their deadlines; `expire(call)` runs on the loop's thread for each that comes up unsettled."""
 
-    __slots__ = ("_call_soon", "_clock", "_expire", "_heap", "_lock", "_numbers", "_sweep_at", "_timer", "_wakes_at")
+    __slots__ = (
+        "_call_soon",
+        "_clock",
+        "_expire",
+        "_heap",
+        "_is_stopped",
+        "_lock",
+        "_numbers",
+        "_sweep_at",
+        "_timer",
+        "_wakes_at",
+    )
 
     def __init__(self, clock: Clock, expire: Callable[[Call], None], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock
         self._expire = expire
         self._call_soon = call_soon
-        self._heap: list[tuple[float, int, Call]] = []
+        self._heap: list[tuple[float, int, ref[Call]]] = []
         self._numbers = count()
         self._lock = threading.Lock()
         self._timer: Timer | None = None
         self._wakes_at = float("inf")
         self._sweep_at = SWEEP_FROM
+        self._is_stopped = False
 
     def add(self, when: float, call: Call) -> None:
         """Watch `call` until `when` on the clock. From any thread."""
         with self._lock:
-            heappush(self._heap, (when, next(self._numbers), call))
+            heappush(self._heap, (when, next(self._numbers), ref(call)))
             if len(self._heap) > self._sweep_at:
-                self._heap = [entry for entry in self._heap if not entry[2].settled]
+                self._heap = [entry for entry in self._heap if _open(entry[2])]
                 heapify(self._heap)
                 self._sweep_at = max(SWEEP_FROM, 2 * len(self._heap))
             earlier = when < self._wakes_at
@@ -53,7 +71,9 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
-            while self._heap and self._heap[0][2].settled:
+            if self._is_stopped:
+                return
+            while self._heap and not _open(self._heap[0][2]):
                 heappop(self._heap)
             self._wakes_at = self._heap[0][0] if self._heap else float("inf")
             wakes_at = self._wakes_at
@@ -64,23 +84,37 @@ class Deadlines:
     def _ring(self) -> None:
         self._timer = None
         now = self._clock.now()
-        due: list[Call] = []
+        due: list[ref[Call]] = []
         with self._lock:
             while self._heap and self._heap[0][0] <= now:
                 due.append(heappop(self._heap)[2])
-        for call in due:
-            if not call.settled:
-                self._expire(call)
+        for entry in due:
+            call = _open(entry)
+            if call is not None:
+                self._ring_for(call)
         self._arm()
+
+    def _ring_for(self, call: Call) -> None:
+        try:
+            self._expire(call)
+        except Exception:
+            log.exception("%r could not be stopped at its deadline", call)  # the others still must be
 
     def stop(self) -> None:
         """Ring no more."""
         with self._lock:
             self._heap.clear()
-            self._wakes_at = float("-inf")
+            self._is_stopped = True
+            self._wakes_at = float("-inf")  # so nobody is earlier
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def __repr__(self) -> str:
         return f"<Deadlines {len(self._heap)}>"
+
+
+def _open(entry: ref[Call]) -> Call | None:
+    """The call, if it is not answered yet."""
+    call = entry()
+    return call if call is not None and not call.settled else None

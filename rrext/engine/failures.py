@@ -8,7 +8,7 @@ from typing import Final
 from rrext.errors import RrextError, ToolError
 from rrext.limits import Limits
 
-__all__ = ["failure_of"]
+__all__ = ["cancelled_from_inside", "failure_of"]
 
 log: Final = logging.getLogger("rrext.failures")
 
@@ -37,9 +37,14 @@ def failure_of(
     return failure
 
 
+def cancelled_from_inside(tool: str, node_id: str) -> ToolError:
+    """What a tool's own `CancelledError` is to its caller, who did not cancel it."""
+    return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
+
+
 def _text_of(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # an author's __str__ may be broken; the failure must still be told
+    except BaseException:  # an author's __str__ may be broken; the failure must still be told
         return "(its text could not be read)"
     return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate cannot travel in JSON

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 
 __all__ = ["Gate", "Pass"]
@@ -43,21 +43,27 @@ class Pass:
 
 
 class Gate:
-    """A fair lock with shared and exclusive passes; nobody overtakes."""
+    """A fair lock with shared and exclusive passes; nobody overtakes.
 
-    __slots__ = ("_inside", "_line", "lock")
+    The line is a dict, so that thousands may leave it from its middle without looking for each.
+    """
+
+    __slots__ = ("_inside", "_is_closed", "_line", "lock")
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._inside: set[Pass] = set()
-        self._line: deque[Pass] = deque()
+        self._inside = 0
+        self._is_closed = False
+        self._line: OrderedDict[Pass, None] = OrderedDict()
 
     def enter(self, exclusive: bool) -> Pass:
         """A pass, granted at once if nobody is in the way."""
         turn = Pass(self, exclusive)
         with self.lock:
-            self._line.append(turn)
-            self._admit()  # at most the newcomer can be admitted here, and it has nobody to wake
+            if self._line or not self._has_room(exclusive):
+                self._line[turn] = None
+            else:
+                self._let_in(turn)
         return turn
 
     def leave(self, turn: Pass) -> None:
@@ -67,9 +73,10 @@ class Gate:
                 return
             turn._gate = None
             if turn.granted:
-                self._inside.discard(turn)
+                self._inside -= 1
+                self._is_closed = False  # if it was, this is who closed it
             else:
-                self._line.remove(turn)
+                del self._line[turn]
             wakes = self._admit()
         for wake in wakes:
             wake()
@@ -82,16 +89,23 @@ class Gate:
     def _admit(self) -> list[Callable[[], None]]:
         wakes: list[Callable[[], None]] = []
         while self._line:
-            first = self._line[0]
-            if self._inside and (first.exclusive or next(iter(self._inside)).exclusive):
+            first = next(iter(self._line))
+            if not self._has_room(first.exclusive):
                 break
-            self._line.popleft()
-            self._inside.add(first)
-            first.granted = True
+            del self._line[first]
+            self._let_in(first)
             if first._wake is not None:
                 wakes.append(first._wake)
                 first._wake = None
         return wakes
 
+    def _has_room(self, exclusive: bool) -> bool:
+        return not self._inside or not (exclusive or self._is_closed)
+
+    def _let_in(self, turn: Pass) -> None:
+        self._inside += 1
+        self._is_closed = turn.exclusive
+        turn.granted = True
+
     def __repr__(self) -> str:
-        return f"<Gate inside={len(self._inside)} waiting={len(self._line)}>"
+        return f"<Gate inside={self._inside} waiting={len(self._line)}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError as FutureCancelled
 from typing import Any, Final, Protocol, TypeVar
 
 from rrext.clock import Clock, LoopClock
@@ -13,7 +14,7 @@ from rrext.engine.interface import Call, Tool
 from rrext.engine.lease import Lease
 from rrext.engine.places import Places
 from rrext.engine.runner import Runner
-from rrext.errors import ToolTimeout
+from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
@@ -40,14 +41,6 @@ class Ticket(Protocol):
 
     def release(self) -> None:
         """Give it back, or leave the line."""
-        ...
-
-
-class Threads(Protocol):
-    """Something that runs a job on a thread."""
-
-    def run(self, job: Job) -> None:
-        """Run it, now or after the jobs before it."""
         ...
 
 
@@ -107,11 +100,11 @@ class Host:
             await turn
 
     async def in_thread(
-        self, work: Callable[[], T], *, places: Places, lease: Lease | None, threads: Threads | None = None
+        self, work: Callable[[], T], *, places: Places, lease: Lease | None, run: Callable[[Job], None] | None = None
     ) -> T:
         """Run `work` on a thread within the limit `places`, and return or raise what it did.
 
-        Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
+        `run` hands the job to a thread; without it one of the workers takes it. Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
         returns, and leaves the lease spoiled.
         """
         place = places.take()
@@ -141,14 +134,15 @@ class Host:
                 error = raised
             let_go()
             self.post(_settle, outcome, value, error)
+            error = None  # its traceback leads back to here: such circles would wait for the garbage collector
 
-        (threads or self.workers).run(job)
+        (run or self.workers.run)(job)
         try:
             return await outcome
         except asyncio.CancelledError:
             if claim(unclaimed):
                 let_go()
-            elif lease is not None:
+            elif lease is not None and outcome.cancelled():  # else the thread has returned already
                 lease.spoil()
             raise
 
@@ -157,12 +151,24 @@ class Host:
 
         A node's own thread goes on serving its queue meanwhile, for the coroutine may need a tool that runs only there.
         """
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        token.on_cancel(future.cancel)
-        own = OwnThread.current()
-        if own is not None:
-            own.serve_until(future)
-        return future.result()
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # the loop is closed
+            work.close()
+            raise ShuttingDown("the server has ended") from None
+        cancel = future.cancel
+        token.on_cancel(cancel)
+        try:
+            own = OwnThread.current()
+            if own is not None:
+                own.serve_until(future)
+            return future.result()
+        except FutureCancelled:
+            token.check()
+            raise ToolError("what was waited for was cancelled from inside") from None
+        finally:
+            token.forget(cancel)  # a tool that waits often must not leave a listener behind each time
+            del future  # a failure's traceback leads to here, and it to the failure
 
     def _expire(self, call: Call) -> None:
         operation = call.operation
@@ -176,13 +182,15 @@ class Host:
             log.error("%s ended with an error nobody took", task.get_name(), exc_info=error)
 
     async def aclose(self) -> None:
-        """Stop watching deadlines and cancel what still runs on the loop."""
+        """Stop watching deadlines and cancel what still runs on the loop; what does not end by that is left behind."""
         self.deadlines.stop()
         self.runner.stop()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            _, stuck = await asyncio.wait(self._tasks, timeout=self.limits.drain)
+            for task in stuck:
+                log.warning("%s does not end", task.get_name())
 
     def __repr__(self) -> str:
         return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"

@@ -170,7 +170,7 @@ class Feed(Protocol):
         ...
 
 
-class Call(msgspec.Struct, eq=False):
+class Call(msgspec.Struct, eq=False, weakref=True):
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
     `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock.

@@ -6,15 +6,14 @@ import asyncio
 from time import perf_counter
 from typing import Any
 
-from rrext.engine.failures import failure_of
+from rrext.engine.failures import cancelled_from_inside, failure_of
 from rrext.engine.host import Host, claim
 from rrext.engine.interface import Call
 from rrext.engine.lease import Borrowed, Lease
-from rrext.engine.nested import Nesting
-from rrext.engine.places import Place
+from rrext.engine.places import Loan, Place
 from rrext.engine.task import Route, Task
 from rrext.engine.tool_run import Encoded, ToolRun, encode_result
-from rrext.errors import RrextError, ToolError
+from rrext.errors import RrextError
 from rrext.tools.context import CancelToken
 
 __all__ = ["LEARN_BELOW", "AsyncJob", "SyncJob", "answer", "run_inline", "tool_failure"]
@@ -48,8 +47,9 @@ class _Job:
         lease = self._lease
         assert isinstance(lease, Lease)  # who only borrowed a place has no context to give
         run = ToolRun(self._host, self.call, lease, route, deadline=self._deadline, token=self._token)
-        run.nested = Nesting(run)
-        return route.spec.call(node, self._kwargs, run.context)
+        if route.spec.kind == "sync":
+            run.loan = Loan(lease.task.sync_places)
+        return route.spec.call(node, self._kwargs, run.context())
 
     def _give_back(self) -> None:
         self._lease.task.active.discard(self.call)
@@ -207,7 +207,7 @@ def tool_failure(host: Host, call: Call, route: Route, error: BaseException) -> 
     """What the caller is told of what a tool raised."""
     tool, node_id = route.spec.name, route.component.id
     if isinstance(error, asyncio.CancelledError):
-        return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
+        return cancelled_from_inside(tool, node_id)
     return failure_of(
         error,
         what=f'Tool "{tool}" on node "{node_id}" failed',

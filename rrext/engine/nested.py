@@ -7,16 +7,19 @@ calls that nest finish with one thread as well as with sixty-four.
 from __future__ import annotations
 
 import asyncio
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from rrext.engine.task import Route
-from rrext.engine.tool_run import Encoded, ToolRun
-from rrext.errors import InvalidArguments, ToolError, ToolNotFound, Unavailable
+from rrext.engine.failures import cancelled_from_inside
+from rrext.errors import InvalidArguments, NotFound, ToolError, ToolNotFound, ToolTimeout, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+
+    from rrext.engine.task import Route
+    from rrext.engine.tool_run import Encoded, ToolRun
 
 __all__ = ["Nesting"]
 
@@ -24,19 +27,20 @@ T = TypeVar("T")
 
 
 class Nesting:
-    """What a run's context uses to call other tools; `trail` names the tools from the outermost one on."""
+    """What a run's context uses to call other tools."""
 
-    __slots__ = ("_run", "trail")
+    __slots__ = ("_run",)
 
-    def __init__(self, run: ToolRun, trail: tuple[str, ...] = ()) -> None:
+    def __init__(self, run: ToolRun) -> None:
         self._run = run
-        self.trail = (*trail, f"{run.route.component.id}.{run.spec.name}")
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """The result of a tool, from a coroutine."""
-        callee = await self._callee(node, tool)
-        kwargs = self._prepare(callee, input)
-        return _plain(await callee.encoded(kwargs))
+        run = self._run
+        route = self._find(node, tool)
+        await route.component.ensure(run.host, trusted=run.call.caller.trusted)
+        callee = run.callee(route)
+        return _plain(await _encoded(callee, self._prepare(callee, input)))
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
         """The result of a tool, from a thread; runs on this thread if the callee can."""
@@ -46,77 +50,93 @@ class Nesting:
         here = self._runs_here(route, on_loop)
         if on_loop and not (here and route.component.ready):
             raise ToolError(
-                f'"{self.trail[-1]}" runs on the event loop\'s thread and cannot wait for "{route.component.id}.{tool}" there',
+                f'"{run.trail[-1]}" runs on the event loop\'s thread and cannot wait for "{route.label}" there',
                 hint='make the caller `async def` and `await ctx.call(...)`, or leave out thread="main"',
             )
         if not route.component.ready:
-            self._lend(route.component.ensure(run.host.workers))
-        callee = self._run_of(route)
+            self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
+        callee = run.callee(route)
         kwargs = self._prepare(callee, input)
         if here:
-            return _plain(callee.encoded_blocking(kwargs))
-        return _plain(self._lend(callee.encoded(kwargs)))
+            return _plain(callee.encoded_blocking(kwargs, run.loan))
+        return _plain(self._wait_for(_encoded(callee, kwargs)))
 
     def _runs_here(self, route: Route, on_loop: bool) -> bool:
-        spec = route.spec
+        spec, caller = route.spec, self._run
         if spec.kind in ("async", "async_generator"):
             return False
         if spec.thread == "same":
             return route.component.own_thread.is_current
-        return on_loop if spec.thread == "main" else True
+        if on_loop:
+            return caller.spec.thread == "main"  # an `async def` caller would block everybody
+        return spec.thread == "pool" and caller.loan is not None and caller.loan.thread == get_ident()
 
-    def _lend(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for a coroutine on the loop with this thread's place lent to whoever runs for it."""
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for a coroutine on the loop, with the caller's place lent to whoever runs for it."""
         run = self._run
-        places = run.lease.task.sync_places
-        places.lend()
-        try:
+        if run.loan is None:  # a thread of an async tool: it has no place
             return run.host.from_thread(work, run.token)
-        finally:
-            places.take_back()
+        with run.loan:
+            return run.host.from_thread(work, run.token)
 
     def _find(self, node: str, tool: str) -> Route:
         run = self._run
         task = run.lease.task
-        if len(self.trail) >= run.host.limits.call_depth:
-            chain = " → ".join((*self.trail, f"{node or '*'}.{tool}"))
+        if len(run.trail) >= run.host.limits.call_depth:
+            chain = (*run.trail, f"{node or '*'}.{tool}")
             raise ToolError(
-                f"Tools call each other more than {run.host.limits.call_depth} deep (call_depth): {chain}",
-                data={"limit": "call_depth", "chain": list(self.trail)},
+                f"Tools call each other more than {run.host.limits.call_depth} deep (call_depth): {' → '.join(chain)}",
+                data={"limit": "call_depth", "chain": list(chain)},
             )
-        routes = task.route(node, tool)
-        objects = run.lease.objects
-        for route in routes:
-            if len(routes) == 1 or task.usable_by(route, objects, run.context):
-                return route
-        raise ToolNotFound(f'No handler found for tool "{tool}"')
-
-    async def _callee(self, node: str, tool: str) -> ToolRun:
-        route = self._find(node, tool)
-        await route.component.ensure(self._run.host.workers)
-        return self._run_of(route)
-
-    def _run_of(self, route: Route) -> ToolRun:
-        run = self._run
-        deadline = run.deadline
-        if route.spec.timeout is not None:
-            own = run.host.clock.now() + route.spec.timeout
-            deadline = own if deadline is None else min(deadline, own)
-        callee = ToolRun(run.host, run.call, run.lease, route, deadline=deadline, token=run.token)
-        callee.nested = Nesting(callee, self.trail)
-        callee.is_outermost = False
-        return callee
+        try:
+            routes = task.route(node, tool)
+            for route in routes:
+                if len(routes) == 1 or task.usable_by(route, run.lease.objects, run):
+                    return route
+            raise ToolNotFound(f'No handler found for tool "{tool}"')
+        except (NotFound, InvalidArguments) as error:  # the caller's mistake, not that of who called the caller
+            raise ToolError(f'"{run.trail[-1]}" called a tool that is not there: {error.message}') from error
 
     def _prepare(self, callee: ToolRun, value: Any) -> dict[str, Any]:
         try:
             return callee.prepare({} if value is None else value)
-        except InvalidArguments as error:  # the caller's mistake, not that of who called the caller
+        except InvalidArguments as error:
             raise ToolError(
-                f'"{self.trail[-1]}" called "{callee.nested.trail[-1]}" with input that does not fit: {error.message}',  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
+                f'"{self._run.trail[-1]}" called "{callee.trail[-1]}" with input that does not fit: {error.message}',
                 data=error.data,
             ) from error
         except Unavailable as error:
             raise ToolError(error.message, hint=error.hint, data=error.data) from error
+
+
+async def _encoded(callee: ToolRun, kwargs: dict[str, Any]) -> Encoded:
+    """The callee's result, within its own timeout."""
+    seconds = callee.spec.timeout
+    try:
+        if seconds is None:
+            return await callee.encoded(kwargs)
+        return await _in_time(callee, kwargs, seconds)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if callee.token.cancelled or task is None or task.cancelling():
+            raise
+        raise cancelled_from_inside(callee.spec.name, callee.route.component.id) from None
+
+
+async def _in_time(callee: ToolRun, kwargs: dict[str, Any], seconds: float) -> Encoded:
+    host = callee.host
+    limit = asyncio.timeout(None)
+    timer = host.clock.call_later(seconds, lambda: limit.reschedule(host.loop.time()))
+    try:
+        async with limit:
+            return await callee.encoded(kwargs)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the callee's own
+        late = f'Tool "{callee.spec.name}" did not finish within {seconds:g} s'
+        raise ToolTimeout(late, data={"timeout": seconds}) from None
+    finally:
+        timer.cancel()
 
 
 def _plain(result: Encoded) -> Any:

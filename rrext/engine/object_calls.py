@@ -199,7 +199,7 @@ class ObjectCalls:
         try:
             await host.granted(place)
             for component in task.components.values():
-                await component.ensure(host.workers)
+                await component.ensure(host, trusted=call.caller.trusted)
             objects = NodeObjects(task.plan, task.make_object, trusted=call.caller.trusted)
             pipe = Pipe(self._pipes.next_id(), task, call.caller, objects, entry, intake, place, task.now())
             bridge = PipeBridge(host, call, pipe, token)

@@ -7,10 +7,10 @@ awaits; whoever waits says what to do when its turn comes.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 
-__all__ = ["Place", "Places"]
+__all__ = ["Loan", "Place", "Places"]
 
 
 class Place:
@@ -58,15 +58,19 @@ class Place:
 
 
 class Places:
-    """`limit` places; who asks when none is free waits in line, first come, first served."""
+    """`limit` places; who asks when none is free waits in line, first come, first served.
 
-    __slots__ = ("_line", "_used", "limit", "lock")
+    The line is a dict, so that thousands may leave it from its middle without looking for each.
+    """
+
+    __slots__ = ("_line", "_used", "_when_free", "limit", "lock")
 
     def __init__(self, limit: int, lock: threading.Lock | None = None) -> None:
         self.limit = limit
         self.lock = lock or threading.Lock()
         self._used = 0
-        self._line: deque[Place] = deque()
+        self._line: OrderedDict[Place, None] = OrderedDict()
+        self._when_free: Callable[[], None] | None = None
 
     def take(self) -> Place:
         """A place: held at once if one is free and nobody waits, else in line."""
@@ -75,7 +79,7 @@ class Places:
                 self._used += 1
                 return Place(self, True)
             place = Place(self, False)
-            self._line.append(place)
+            self._line[place] = None
             return place
 
     def take_one(self) -> bool:
@@ -117,7 +121,7 @@ class Places:
                 return
             place._places = None
             if not place._granted:
-                self._line.remove(place)
+                del self._line[place]
                 return
             wake = self._pass_on()
         if wake is not None:
@@ -131,8 +135,8 @@ class Places:
         """Under the lock: a held place goes to the next in line, or is free."""
         if not self._line:
             self._used -= 1
-            return None
-        heir = self._line.popleft()
+            return None if self._used else self._when_free
+        heir, _ = self._line.popitem(last=False)
         heir._granted = True
         wake, heir._wake = heir._wake, None
         return wake
@@ -150,8 +154,15 @@ class Places:
             granted = threading.Lock()
             granted.acquire()
             back._wake = granted.release
-            self._line.appendleft(back)
+            self._line[back] = None
+            self._line.move_to_end(back, last=False)
         granted.acquire()
+
+    def when_free(self, wake: Callable[[], None]) -> bool:
+        """False if no place is held; else True, and `wake` runs whenever the last one is given back."""
+        with self.lock:
+            self._when_free = wake
+            return self._used > 0
 
     @property
     def used(self) -> int:
@@ -165,3 +176,34 @@ class Places:
 
     def __repr__(self) -> str:
         return f"<Places {self._used}/{self.limit} waiting={len(self._line)}>"
+
+
+class Loan:
+    """The place of a running sync call, lent to others while the call waits for something on the loop.
+
+    Made on the thread that runs the call. A call may have threads of its own, which wait as well: the place is lent
+    once, from when the first of them waits until none does.
+    """
+
+    __slots__ = ("_lock", "_places", "_waiting", "thread")
+
+    def __init__(self, places: Places) -> None:
+        self.thread = threading.get_ident()
+        self._places = places
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._waiting += 1
+            if self._waiting == 1:
+                self._places.lend()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:  # also while it blocks: what is not back cannot be lent
+            self._waiting -= 1
+            if not self._waiting:
+                self._places.take_back()
+
+    def __repr__(self) -> str:
+        return f"<Loan waiting={self._waiting}>"

@@ -247,7 +247,7 @@ class LocalEngine(Engine):
         for pipe in self._pipes.of_task(task):
             self._objects.reclaim(pipe)
         for component in reversed(list(task.components.values())):
-            await component.close()
+            await component.close(self.limits.drain)
 
     def disconnect(self, connection_id: str) -> None:
         for pipe in self._pipes.of_connection(connection_id):

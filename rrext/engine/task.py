@@ -17,7 +17,7 @@ from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFoun
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
-    from rrext.tools.context import ToolContext
+    from rrext.engine.tool_run import ToolRun
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["Route", "Task"]
@@ -31,14 +31,15 @@ class Route:
 
     `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
     which read the request may run it too. `plain` says that nothing but the input decides whether it can be called,
-    and that one job or one task runs it.
+    and that one job or one task runs it. `label` is its name for people.
     """
 
-    __slots__ = ("component", "plain", "quick", "spec")
+    __slots__ = ("component", "label", "plain", "quick", "spec")
 
     def __init__(self, component: Component, spec: ToolSpec) -> None:
         self.component = component
         self.spec = spec
+        self.label = f"{component.id}.{spec.name}"
         self.quick = False
         on_short_way = spec.kind == "async" or (spec.kind == "sync" and spec.thread == "pool")
         self.plain = on_short_way and spec.static and not spec.has_predicate
@@ -54,7 +55,7 @@ class Route:
         return self.plain and self.spec.kind == "async" and not self.spec.wants_context and self.spec.timeout is None
 
     def __repr__(self) -> str:
-        return f"<Route {self.component.id}.{self.spec.name}{' quick' if self.quick else ''}>"
+        return f"<Route {self.label}{' quick' if self.quick else ''}>"
 
 
 class Task:
@@ -217,9 +218,9 @@ class Task:
             return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
         return ToolNotFound.near(f"{error.message}.", tool, here)
 
-    def usable_by(self, route: Route, objects: NodeObjects, ctx: ToolContext) -> bool:
-        """Whether this context may see and call the tool now."""
-        return not route.spec.has_predicate or route.spec.is_available(objects.object(route.component.id), ctx)
+    def usable_by(self, route: Route, objects: NodeObjects, run: ToolRun) -> bool:
+        """Whether the context of this run may see and call the tool now."""
+        return not route.spec.has_predicate or route.spec.is_available(objects.object(route.component.id), run.context())
 
     @property
     def is_busy(self) -> bool:

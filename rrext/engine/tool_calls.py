@@ -15,7 +15,6 @@ from rrext.engine.host import Host, claim
 from rrext.engine.interface import Call, Tool
 from rrext.engine.jobs import AsyncJob, SyncJob, answer, run_inline, tool_failure
 from rrext.engine.lease import Borrowed, Lease
-from rrext.engine.nested import Nesting
 from rrext.engine.pipes import Pipe, Pipes
 from rrext.engine.places import Place
 from rrext.engine.task import Route, Task
@@ -141,7 +140,7 @@ class ToolCalls:
             if route.component.blocked is not None:
                 continue
             run = ToolRun(self._host, call, lease, route, deadline=None)
-            if task.usable_by(route, lease.objects, run.context):
+            if task.usable_by(route, lease.objects, run):
                 found.append((route.component.id, route.spec.name))
         lease.drop()
         return found
@@ -156,11 +155,11 @@ class ToolCalls:
         try:
             for route in task.tools_of(node_id):
                 try:
-                    await route.component.ensure(self._host.workers)
+                    await route.component.ensure(self._host, trusted=call.caller.trusted)
                 except RrextError:
                     continue
                 run = ToolRun(self._host, call, lease, route, deadline=None)
-                if task.usable_by(route, lease.objects, run.context):
+                if task.usable_by(route, lease.objects, run):
                     described = route.spec.describe(lease.objects.object(route.component.id))
                     found.append({"nodeId": route.component.id, **described})
         finally:
@@ -217,14 +216,13 @@ class ToolCalls:
         """The first owner in chain order that has the tool available; the only one's own reason if it has not."""
         for route in routes:
             run = ToolRun(self._host, call, lease, route, deadline=deadline, token=token)
-            run.nested = Nesting(run)
             try:
-                await route.component.ensure(self._host.workers)
+                await route.component.ensure(self._host, trusted=call.caller.trusted)
             except RrextError as error:
                 if len(routes) == 1 or error.code != "unavailable":
                     raise
                 continue
-            if len(routes) > 1 and not task.usable_by(route, lease.objects, run.context):
+            if len(routes) > 1 and not task.usable_by(route, lease.objects, run):
                 continue
             if len(routes) > 1 and route.spec.timeout is not None:
                 run.deadline = self._host.watch(call, route.spec.timeout)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.chunks import Chunks
+from rrext.engine.failures import cancelled_from_inside
 from rrext.engine.host import Host
 from rrext.engine.interface import Call, Feed, Tool
 from rrext.engine.lease import Lease
+from rrext.engine.nested import Nesting
 from rrext.engine.node import Node
+from rrext.engine.places import Loan
 from rrext.engine.task import Route
 from rrext.engine.watch import WatchedCall
 from rrext.errors import ResultTooLarge, Unavailable
@@ -17,7 +21,6 @@ from rrext.tools.callbacks import CallInfo
 from rrext.tools.context import CancelToken, ToolContext
 
 if TYPE_CHECKING:
-    from rrext.tools.context import NestedCalls
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["Encoded", "ToolRun", "encode_result"]
@@ -38,13 +41,23 @@ def encode_result(spec: ToolSpec, node: Node | None, value: Any, limits: Limits)
 class ToolRun:
     """What is known of a run before it begins: the call it serves, the lease it uses, the tool, the deadline.
 
-    `prepare` looks at input and availability and raises; `encoded` and `encoded_blocking` run the tool.
+    `trail` names the tools from the outermost one to this one. `loan` is the place among the running sync calls, while a
+    thread runs the tool. `prepare` looks at input and availability and raises; `encoded` and `encoded_blocking` run the
+    tool. A run does not keep the contexts that it gives, because they lead back to it.
     """
 
-    __slots__ = ("_context", "call", "deadline", "host", "is_outermost", "lease", "nested", "node", "route", "token")
+    __slots__ = ("call", "deadline", "host", "lease", "loan", "node", "route", "token", "trail")
 
     def __init__(
-        self, host: Host, call: Call, lease: Lease, route: Route, *, deadline: float | None, token: CancelToken | None = None
+        self,
+        host: Host,
+        call: Call,
+        lease: Lease,
+        route: Route,
+        *,
+        deadline: float | None,
+        token: CancelToken | None = None,
+        trail: tuple[str, ...] = (),
     ) -> None:
         self.host = host
         self.call = call
@@ -52,10 +65,9 @@ class ToolRun:
         self.route = route
         self.deadline = deadline
         self.token = token if token is not None else CancelToken()
-        self.nested: NestedCalls | None = None
-        self.is_outermost = True
+        self.trail = (*trail, route.label)
+        self.loan: Loan | None = None
         self.node: Node | None = None
-        self._context: ToolContext | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -63,11 +75,17 @@ class ToolRun:
         return self.route.spec
 
     @property
-    def context(self) -> ToolContext:
-        """The context of this run, made at first use, the same for predicate and tool."""
-        if self._context is None:
-            self._context = self._make_context()
-        return self._context
+    def is_outermost(self) -> bool:
+        """Whether the client asked for it, and no tool."""
+        return len(self.trail) == 1
+
+    def callee(self, route: Route) -> ToolRun:
+        """The run of a tool that this one calls: for the same call, on the same lease, until the earlier deadline."""
+        deadline, own = self.deadline, route.spec.timeout
+        if own is not None:
+            until = self.host.clock.now() + own
+            deadline = until if deadline is None else min(deadline, until)
+        return ToolRun(self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail)
 
     def prepare(self, value: Any) -> dict[str, Any]:
         """The tool's keyword arguments for this input.
@@ -76,7 +94,7 @@ class ToolRun:
         """
         component, spec = self.route.component, self.spec
         self.node = self.lease.objects.object(component.id)
-        if spec.has_predicate and not spec.is_available(self.node, self.context):
+        if spec.has_predicate and not spec.is_available(self.node, self.context()):
             raise Unavailable(
                 f'Tool "{spec.name}" on node "{component.id}" is not available in this context',
                 hint=getattr(spec.options.available, "missing", None),  # a predicate may say what it misses
@@ -94,24 +112,41 @@ class ToolRun:
             if spec.kind == "async_generator":
                 return await self._chunks(watched).drain_async(spec.call(node, kwargs, self._given())), None
             if spec.thread == "main":
-                return self._blocking(kwargs, watched)
-            threads = self.route.component.own_thread if spec.thread == "same" else None
-            return await self.host.in_thread(
-                lambda: self._blocking(kwargs, watched),
-                places=self.lease.task.sync_places,
-                lease=self.lease,
-                threads=threads,
-            )
+                return await self._on_loop(kwargs, watched)
+            return await self._in_thread(kwargs, watched)
 
-    def encoded_blocking(self, kwargs: dict[str, Any]) -> Encoded:
-        """Run a sync tool to its end on this thread."""
+    async def _on_loop(self, kwargs: dict[str, Any], watched: WatchedCall) -> Encoded:
+        if self.spec.kind == "generator":
+            chunks = self.spec.call(self.node, kwargs, self._given())
+            return await self._chunks(watched).drain_on_loop(chunks), None
+        return self._blocking(kwargs, watched)
+
+    async def _in_thread(self, kwargs: dict[str, Any], watched: WatchedCall) -> Encoded:
+        places = self.lease.task.sync_places
+
+        def work() -> Encoded:
+            self.loan = Loan(places)
+            return self._blocking(kwargs, watched)
+
+        run = None
+        if self.spec.thread == "same":
+            own = self.route.component.own_thread
+            run = own.run if self.is_outermost else own.run_inner
+        return await self.host.in_thread(work, places=places, lease=self.lease, run=run)
+
+    def encoded_blocking(self, kwargs: dict[str, Any], loan: Loan | None) -> Encoded:
+        """Run a sync tool to its end on this thread, which has its caller's place."""
+        self.loan = loan
         with self._watched() as watched:
             return self._blocking(kwargs, watched)
 
     def _blocking(self, kwargs: dict[str, Any], watched: WatchedCall) -> Encoded:
-        value = self.spec.call(self.node, kwargs, self._given())
-        if self.spec.kind == "generator":
-            return self._chunks(watched).drain(value, self.call), None
+        try:
+            value = self.spec.call(self.node, kwargs, self._given())
+            if self.spec.kind == "generator":
+                return self._chunks(watched).drain(value, self.token), None
+        except asyncio.CancelledError:
+            raise cancelled_from_inside(self.spec.name, self.route.component.id) from None
         watched.result = value
         return self.encode(value)
 
@@ -120,14 +155,15 @@ class ToolRun:
         return encode_result(self.spec, self.node, value, self.host.limits)
 
     def _given(self) -> ToolContext | None:
-        return self.context if self.spec.wants_context else None
+        return self.context() if self.spec.wants_context else None
 
     def _chunks(self, watched: WatchedCall) -> Chunks:
         feed = Chunks.wanted_by(self.call) if self.is_outermost else None
         return Chunks(self.spec, self.node, self.host.limits, feed=feed, watched=watched)
 
     def _watched(self) -> WatchedCall:
-        caller, operation = self.call.caller, self.call.operation
+        caller, pipe = self.call.caller, self.lease.pipe
+        owner = caller if pipe is None else pipe.caller
         return WatchedCall(
             self.host.callbacks,
             CallInfo(
@@ -135,13 +171,14 @@ class ToolRun:
                 node_id=self.route.component.id,
                 request_id=self.call.request_id,
                 connection_id=caller.connection_id,
-                pipe_id=operation.pipe_id if isinstance(operation, Tool) else None,
-                user_id=caller.user_id,
-                space_id=caller.space_id,
+                pipe_id=None if pipe is None else pipe.id,
+                user_id=owner.user_id,
+                space_id=owner.space_id,
             ),
         )
 
-    def _make_context(self) -> ToolContext:
+    def context(self) -> ToolContext:
+        """A context for the tool or for its predicate."""
         call, operation = self.call, self.call.operation
         feed: Feed | None = call.feed if isinstance(operation, Tool) and operation.progress and self.is_outermost else None
         pipe = self.lease.pipe
@@ -158,6 +195,9 @@ class ToolRun:
             deadline=self.deadline,
             clock=self.host.clock.now,
             report=None if feed is None else feed.progress,
-            nested=self.nested,
+            nested=Nesting(self),
             callbacks=self.host.callbacks,
         )
+
+    def __repr__(self) -> str:
+        return f"<ToolRun {' → '.join(self.trail)}>"

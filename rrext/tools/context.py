@@ -69,6 +69,17 @@ class CancelToken:
                 return
         _run(listener)
 
+    def forget(self, listener: Callable[[], object]) -> None:
+        """Call `listener` no more: what it would have stopped is over."""
+        with self._lock:
+            if self._listeners is not None:
+                self._listeners = [kept for kept in self._listeners if kept != listener] or None
+
+    def check(self) -> None:
+        """Return while the call is wanted; else raise `Cancelled`, `ToolTimeout` or `ShuttingDown`."""
+        if self._reason is not None:
+            raise _error(self._reason)
+
     def __repr__(self) -> str:
         return f"<CancelToken {self._reason or 'live'}>"
 
@@ -140,9 +151,7 @@ class ToolContext:
 
     def check(self) -> None:
         """Return if the call is still wanted; else raise `Cancelled`, `ToolTimeout` or `ShuttingDown`."""
-        reason = self.token.reason
-        if reason is not None:
-            raise _error(reason)
+        self.token.check()
         if self.deadline is not None and self.remaining() == 0.0:
             raise _error("timeout")
 
