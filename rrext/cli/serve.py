@@ -7,13 +7,20 @@ import asyncio
 import gc
 import os
 import sys
-from typing import Any
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, root_from
-from rrext.errors import RrextError
+from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, root_from, seconds, whole_number
+from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
+from rrext.transports.claim import claim_stdio
+from rrext.transports.parent import ParentWatch
+
+if TYPE_CHECKING:
+    from rrext.transports.claim import ClaimedStdio
+    from rrext.transports.lossy import LossyWriter
 
 __all__ = ["add_parser", "run"]
 
@@ -22,7 +29,7 @@ EXAMPLE = """example:
 """
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
-FLUSH = 0.5  # seconds that a reader of stderr gets to make room for the last lines
+FLUSH = 0.1  # seconds that a reader of stderr gets to make room for the last lines
 
 
 def add_parser(commands: Any) -> None:
@@ -37,20 +44,20 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
     add_pipeline_options(parser)
     parser.add_argument(
-        "--threads", type=_count, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
+        "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
     parser.add_argument(
         "--pipe-idle",
-        type=_seconds,
+        type=seconds,
         default=DEFAULTS.pipe_idle,
         metavar="S",
         help="idle seconds until a pipe is reclaimed (%(default)g)",
     )
     parser.add_argument(
-        "--max-frame", type=_count, default=DEFAULTS.max_frame, metavar="BYTES", help="largest request body (%(default)s)"
+        "--max-frame", type=whole_number, default=DEFAULTS.max_frame, metavar="BYTES", help="largest request body (%(default)s)"
     )
     parser.add_argument(
-        "--drain", type=_seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)"
+        "--drain", type=seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)"
     )
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, a line per call included")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
@@ -58,55 +65,67 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve; the exit code. Does not return the normal way: threads that are stuck must not be waited for."""
+    """Serve; the exit code. Does not return once it serves: threads and tasks that are stuck must not be waited for."""
+    parent = ParentWatch()  # who starts us may die while we load
     gc.disable()  # while loading, next to nothing is garbage, and looking for it takes a tenth of the start
     stems = [_stem(path) for path in args.files]
     for stem in stems:
         if stems.count(stem) > 1:
             print(f"rrext: two files have the token (stem) {stem!r}: rename one", file=sys.stderr)
             return EXIT_INVALID
-    limits = msgspec.structs.replace(
-        DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
-    )
-    from rrext.transports.claim import claim_stdio
-
-    stdio = claim_stdio()  # before any node's code is imported: what that prints must not reach the client
     try:
-        code = _serve_claimed(args, limits, stdio)
+        stdio = claim_stdio()  # before any node's code is imported: what that prints must not reach the client
     except OSError as error:
-        print(f"rrext: {error.filename or 'log file'}: {error.strerror}", file=sys.stderr)
-        code = EXIT_INVALID
-    sys.stderr.flush()
-    if stdio.stderr is not None:
-        stdio.stderr.flush(FLUSH)
+        print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
+        return EXIT_INVALID
+    writers = [stdio.stderr]
+    code = EXIT_INVALID
+    try:
+        code = _serve_claimed(args, stdio, parent, writers)
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+    _write_last_words(writers)
     os._exit(code)
 
 
-def _serve_claimed(args: argparse.Namespace, limits: Limits, stdio: Any) -> int:
+def _write_last_words(writers: list[LossyWriter]) -> None:
+    """Give whoever reads stderr a moment to make room for what is not written yet."""
+    sys.stderr.flush()
+    until = monotonic() + FLUSH
+    for writer in writers:
+        writer.flush(max(0.0, until - monotonic()))
+
+
+def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: ParentWatch, writers: list[LossyWriter]) -> int:
     from rrext.server.logs import set_up_logging
 
-    lines = set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file)
     try:
-        catalog, environment = catalog_from(args), environment_from(args)
-        return asyncio.run(_serve(args, limits, catalog, environment, stdio))
-    except RrextError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
-        return EXIT_INVALID
-    finally:
-        lines.flush(FLUSH)
+        writers.append(set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file))
+    except OSError as error:
+        raise UsageError(f"--log-file {args.log_file}: {error.strerror}") from None
+    catalog, environment = catalog_from(args), environment_from(args)
+    loop = asyncio.new_event_loop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
+    asyncio.set_event_loop(loop)
 
+    async def serve() -> int:
+        from rrext.engine.runtime import LocalEngine
+        from rrext.server.stdio import StdioServer
 
-async def _serve(args: argparse.Namespace, limits: Limits, catalog: Any, environment: Any, stdio: Any) -> int:
-    from rrext.engine.runtime import LocalEngine
-    from rrext.server.stdio import StdioServer
-
-    engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args))
-    for path in args.files:
-        if not _load(engine, path, limits):
+        limits = msgspec.structs.replace(
+            DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
+        )
+        engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args))
+        loaded = [_load(engine, path, limits) for path in args.files]  # all of them, so that the problems of each are told
+        if not all(loaded):
             return EXIT_INVALID
-    gc.freeze()  # what is loaded stays: collections need not look at it again
-    gc.enable()
-    return await StdioServer(engine, engine.host, stdio, limits=limits).run()
+        gc.freeze()  # what is loaded stays: collections need not look at it again
+        gc.enable()
+        server = StdioServer(
+            engine, engine.host, stdio, limits=limits, parent=parent, last_words=lambda: _write_last_words(writers)
+        )
+        return await server.run()
+
+    return loop.run_until_complete(serve())
 
 
 def _load(engine: Any, path: str, limits: Limits) -> bool:
@@ -132,19 +151,3 @@ def _load(engine: Any, path: str, limits: Limits) -> bool:
 
 def _stem(path: str) -> str:
     return os.path.splitext(os.path.basename(path))[0]
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected seconds above 0, not {text!r}")
-    return seconds

@@ -88,6 +88,12 @@ class Outbox:
             with self._lock:
                 self._write()
 
+    def retry(self) -> None:
+        """Write what fits, though the loop has not said that there is room. From any thread."""
+        with self._lock:
+            self._blocked = False
+            self._write()
+
     def wait_for_room(self) -> None:
         """Block this worker thread until the outbox is not full, or broken."""
         if self.is_full:

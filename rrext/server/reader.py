@@ -4,6 +4,10 @@ A sync tool must not block the loop, and a hop to a thread and back costs more t
 nothing but quick sync calls, the loop hands reading to a worker. That thread reads, runs each quick tool itself and
 writes the answer: no hop at all. What it cannot finish itself it hands back, together with reading. A watch on the loop
 ticks while it reads: a tool that stays longer than `limits.quick` loses reading to the loop, and everybody else goes on.
+
+Whoever stops a turn takes `_turn` away under the lock. The thread that had it sees that, and from then on it only finishes
+the tool that it is in. Reading is taken away only inside a tool (`Session.runs_inline`), never while the thread decides
+about a request: so no request is ever in nobody's hands.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rrext.server.session import Session
-from rrext.transports.descriptors import read_into
+from rrext.transports.descriptors import read_into, wait_readable
 from rrext.workers import Workers
 
 __all__ = ["Reader"]
@@ -27,7 +31,11 @@ log: Final = logging.getLogger("rrext.reader")
 
 
 class _Turn:
-    """One thread's time as the reader. `calls` counts up with every call, so that the watch sees whether one stays."""
+    """One thread's time as the reader.
+
+    `calls` counts up with every call, so that the watch sees whether one stays. `todo` is what was read and is not done;
+    its first event is the one that the thread handles, if it is `in_call`.
+    """
 
     __slots__ = ("calls", "in_call", "seen", "still", "todo", "watched")
 
@@ -43,7 +51,19 @@ class _Turn:
 class Reader:
     """Reads one descriptor into one session until its end. `on_end` runs on the loop when there is nothing more."""
 
-    __slots__ = ("_fd", "_lock", "_loop", "_on_end", "_session", "_tick", "_turn", "_workers", "can_lead", "ended", "paused")
+    __slots__ = (
+        "_fd",
+        "_file_batch",
+        "_lock",
+        "_loop",
+        "_on_end",
+        "_session",
+        "_tick",
+        "_turn",
+        "_workers",
+        "ended",
+        "paused",
+    )
 
     def __init__(
         self,
@@ -61,7 +81,7 @@ class Reader:
         self._tick = session.limits.quick
         self._lock = threading.Lock()
         self._turn: _Turn | None = None
-        self.can_lead = True
+        self._file_batch: threading.Event | None = None
         self.ended = False
         self.paused = False
 
@@ -83,15 +103,31 @@ class Reader:
     def unpause(self) -> None:
         """Read again, once what waits is below `max_inflight_bytes`."""
         session = self._session
-        if self.paused and not self.ended and session.unread_bytes <= session.limits.max_inflight_bytes:
-            self.paused = False
+        if not self.paused or self.ended or session.unread_bytes > session.limits.max_inflight_bytes:
+            return
+        self.paused = False
+        session.reports_answers = session.is_draining
+        if self._file_batch is not None:
+            self._file_batch.set()
+        else:
             self._loop.add_reader(self._fd, self._readable)
+
+    def _pause(self) -> None:
+        """Wait for answers; one that was given just before it was asked for is seen in the next turn."""
+        self.paused = self._session.reports_answers = True
+        self._loop.call_soon(self.unpause)
 
     # -- the loop reads
 
     def _readable(self) -> None:
         connection = self._session.connection
-        count = read_into(self._fd, connection.get_buffer())
+        try:
+            count = read_into(self._fd, connection.get_buffer())
+        except BlockingIOError:  # somebody else took it, or it was a false alarm
+            return
+        except OSError as error:
+            log.warning("stdin cannot be read any more: %s", error)
+            count = 0
         if count == 0:
             self._end()
             return
@@ -105,9 +141,9 @@ class Reader:
         if self.ended:
             return
         if session.unread_bytes > session.limits.max_inflight_bytes:
-            self.paused = session.reports_answers = True
             self._loop.remove_reader(self._fd)
-        elif session.last_was_quick and self.can_lead:
+            self._pause()
+        elif session.last_was_quick:
             self._loop.remove_reader(self._fd)
             self._hand_over()
 
@@ -133,66 +169,87 @@ class Reader:
     def _lead(self, turn: _Turn) -> None:
         session = self._session
         connection = session.connection
-        handle = session.handle_inline
-        todo = turn.todo
         try:
             while True:
-                count = read_into(self._fd, connection.get_buffer())
+                try:
+                    count = read_into(self._fd, connection.get_buffer())
+                except BlockingIOError:  # a socket that is stdout too
+                    wait_readable(self._fd)
+                    continue
                 if self._turn is not turn:
                     return
                 if count == 0:
                     self._loop.call_soon_threadsafe(self._finish)
                     return
-                todo.extend(connection.buffer_updated(count))
-                while todo:
-                    event = todo.popleft()
-                    turn.calls += 1
-                    turn.in_call = True
-                    if not turn.watched:
-                        turn.watched = True
-                        self._loop.call_soon_threadsafe(self._watch, turn)
-                    taken = handle(event)
-                    with self._lock:
-                        if self._turn is not turn:
-                            return
-                        turn.in_call = False
-                    if not taken:
-                        todo.appendleft(event)
-                        session.end_inline()
-                        self._loop.call_soon_threadsafe(self._take_back, turn)
-                        return
-                session.end_inline()
-        except BaseException:
-            log.exception("the reading thread failed: the loop reads on")
+                turn.todo.extend(connection.buffer_updated(count))
+                if not self._work_off(turn):
+                    return
+        except BaseException as error:
+            if not isinstance(error, OSError):  # one of reading the loop meets too, and knows what to do
+                log.exception("the reading thread failed: the loop reads on")
+            session.end_inline()
             self._loop.call_soon_threadsafe(self._take_back, turn)
+
+    def _work_off(self, turn: _Turn) -> bool:
+        """Handle what was read; False if reading is not this thread's any more, or goes back with what is left."""
+        session, todo = self._session, turn.todo
+        handle = session.handle_inline
+        while todo:
+            turn.calls += 1
+            turn.in_call = True
+            if not turn.watched:
+                turn.watched = True
+                self._loop.call_soon_threadsafe(self._watch, turn)
+            taken = handle(todo[0])
+            with self._lock:
+                if self._turn is turn:
+                    turn.in_call = False
+            if turn.in_call:  # the loop reads: the answer must not wait in the outbox for the end of a batch
+                session.outbox.flush()
+                return False
+            if not taken:
+                session.end_inline()
+                self._loop.call_soon_threadsafe(self._take_back, turn)
+                return False
+            todo.popleft()
+        session.end_inline()
+        return True
 
     def _watch(self, turn: _Turn) -> None:
         """On the loop, every tick: take reading back from a thread whose tool stays; sleep when nothing happens."""
         if self._turn is not turn:
             return
-        if turn.calls == turn.seen:
-            turn.still += 1
-            if turn.in_call:
-                self._steal(turn)
-                return
-            if turn.still > CALM_TICKS:
-                turn.still = 0
-                turn.watched = False  # the thread wakes the watch with its next call
-                return
-        else:
+        if turn.calls != turn.seen:
             turn.seen = turn.calls
             turn.still = 0
+        elif turn.in_call:
+            if self._session.runs_inline:
+                self._steal(turn)
+                return
+        else:
+            turn.still += 1
+            if turn.still > CALM_TICKS and self._may_sleep(turn):
+                return
         turn.watched = True
         self._loop.call_later(self._tick, self._watch, turn)
 
+    def _may_sleep(self, turn: _Turn) -> bool:
+        """Let the thread wake the watch with its next call, unless that call has just begun."""
+        turn.still = 0
+        turn.watched = False
+        return turn.calls == turn.seen
+
     def _steal(self, turn: _Turn) -> None:
         with self._lock:
-            if not turn.in_call or self._turn is not turn:
+            if not (turn.in_call and self._session.runs_inline):
                 self._loop.call_later(self._tick, self._watch, turn)
                 return
             self._turn = None
-        self._session.overstayed()
-        self._resume(turn)
+            turn.todo.popleft()
+        try:
+            self._session.overstayed()
+        finally:
+            self._resume(turn)
 
     def _take_back(self, turn: _Turn) -> None:
         with self._lock:
@@ -211,25 +268,31 @@ class Reader:
     # -- a regular file
 
     def _read_file(self) -> None:
-        """Read to the end, then let the loop handle all: a file of requests is small, and never waits for answers."""
+        """Read to the end, a batch at a time, each handled by the loop before the next one is read."""
         connection = self._session.connection
-        while not self.ended:
-            count = read_into(self._fd, connection.get_buffer())
+        self._file_batch = done = threading.Event()
+        count = 1
+        while count and not self.ended:
+            try:
+                count = read_into(self._fd, connection.get_buffer())
+            except OSError as error:
+                log.warning("stdin cannot be read any more: %s", error)
+                count = 0
+            done.clear()
             events = connection.buffer_updated(count) if count else []
-            done = threading.Event()
-            self._loop.call_soon_threadsafe(self._take_batch, events, count == 0, done)
+            self._loop.call_soon_threadsafe(self._take_batch, events, count == 0)
             done.wait()
-            if count == 0:
-                return
 
-    def _take_batch(self, events: list[Any], at_end: bool, done: threading.Event) -> None:
-        try:
-            if events and not self.ended:
-                self._session.handle_all(events)
-            if at_end:
-                self._finish()
-        finally:
-            done.set()
+    def _take_batch(self, events: list[Any], at_end: bool) -> None:
+        session = self._session
+        if events and not self.ended:
+            session.handle_all(events)
+        if at_end:
+            self._finish()
+        elif session.unread_bytes > session.limits.max_inflight_bytes:
+            self._pause()
+        elif self._file_batch is not None:
+            self._file_batch.set()
 
     def __repr__(self) -> str:
         who = "ended" if self.ended else "paused" if self.paused else "a thread" if self._turn else "the loop"

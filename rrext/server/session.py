@@ -138,8 +138,15 @@ class Session:
 
     def handle_inline(self, event: Any) -> bool:
         """On a thread that may block: run a quick tool call or write to its end; False if the loop must handle the event."""
+        self._inline = None
         self._batch_thread = get_ident()
         return self._take_short(event, may_block=True)
+
+    @property
+    def runs_inline(self) -> bool:
+        """Whether the thread that took over reading is inside a tool or a write, and will not say that it took nothing."""
+        call = self._inline
+        return call is not None and call.stop is not None
 
     def _take_short(self, event: Any, *, may_block: bool) -> bool:
         """Start a tool call or a raw write of which nothing has to be waited for; False if nothing was done."""
@@ -181,7 +188,10 @@ class Session:
     def overstayed(self) -> None:
         """The tool that runs inline keeps its thread: what it answered before leaves now, and its like go to workers."""
         if self._inline is not None:
-            self._engine.overstayed(self._inline)
+            try:
+                self._engine.overstayed(self._inline)
+            except RrextError:
+                log.debug("request=%s overstayed in a pipeline that is gone", self._inline.request_id)
         self.end_inline()
 
     def _request(self, request: Request) -> bool:

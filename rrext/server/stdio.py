@@ -1,31 +1,54 @@
 """Serving one client over stdin and stdout: from the claim of the descriptors to the exit code.
 
-The end comes in one of five ways: `shutdown` or `disconnect` and SIGTERM drain, the end of stdin and the death of the
-parent give what was read a short grace, and bytes that cannot be resynchronised end at once, after an answer.
+The end comes in one of six ways. `shutdown` or `disconnect`, SIGTERM and SIGINT drain; the end of stdin and the death of
+the parent give what was read a short grace; a client that no longer reads, and bytes that cannot be resynchronised, end at
+once. Every request is answered before the process goes, and no stuck tool keeps it: where the loop itself is stuck, the
+watchman ends without it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from typing import Final, Protocol
+import os
+import select
+from collections.abc import Callable, Coroutine
+from time import monotonic
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from rrext.engine.host import Host
 from rrext.engine.interface import Caller, Engine
-from rrext.errors import Cancelled, ShuttingDown
+from rrext.errors import Cancelled, RrextError, ShuttingDown
 from rrext.limits import Limits
+from rrext.server.outbox import Outbox
 from rrext.server.reader import Reader
 from rrext.server.session import Session
+from rrext.server.watchman import Watchman
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
 
 __all__ = ["StdioServer"]
 
-FLUSH: Final = 0.5  # seconds that a peer gets to read the last answers
-EXIT_DONE, EXIT_UNREADABLE = 0, 1
+FLUSH: Final = 0.15  # seconds beyond the grace in which a peer may read the last answers
+LEAVE: Final = 0.3  # seconds beyond the grace until what nodes share is not waited for any longer
+OVERDUE: Final = 0.32  # seconds beyond the grace until the watchman takes over
 
 log: Final = logging.getLogger("rrext.server")
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    """How calls are told that did not finish, and the exit code."""
+
+    reason: str
+    error: Callable[[], RrextError]
+    code: int = 0
+
+
+DRAINED: Final = _Ending("shutting_down", lambda: ShuttingDown("the server ended before this call did"))
+GONE: Final = _Ending("disconnected", lambda: Cancelled("cancelled: the connection is gone"))
+UNREADABLE: Final = _Ending("disconnected", lambda: Cancelled("cancelled: the connection cannot be read any more"), 1)
 
 
 class Claimed(Protocol):
@@ -36,18 +59,33 @@ class Claimed(Protocol):
 
 
 class StdioServer:
-    """One client, one process. `run` returns the exit code."""
+    """One client, one process. `run` returns the exit code, unless the loop is stuck: then the process ends without it.
 
-    def __init__(self, engine: Engine, host: Host, stdio: Claimed, *, limits: Limits) -> None:
+    `last_words` is called before that, to write what is buffered.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        host: Host,
+        stdio: Claimed,
+        *,
+        limits: Limits,
+        parent: ParentWatch | None = None,
+        last_words: Callable[[], object] = lambda: None,
+    ) -> None:
         self._engine = engine
         self._loop = host.loop
         self._limits = limits
-        self._exit: asyncio.Future[int] = self._loop.create_future()
-        self._answered = asyncio.Event()
-        self._ending: asyncio.Task[None] | None = None
+        self._write_fd = stdio.write_fd
+        self._last_words = last_words
+        self._until: float | None = None
+        self._changed = asyncio.Event()
+        self._end_task: asyncio.Task[None] | None = None
+        self._code: asyncio.Future[int] = self._loop.create_future()
         self._session = Session(
             engine,
-            DescriptorSink(stdio.write_fd, self._loop),
+            DescriptorSink(stdio.write_fd, self._loop, self._on_lost),
             loop=self._loop,
             limits=limits,
             caller=Caller(connection_id="stdio"),
@@ -56,81 +94,145 @@ class StdioServer:
             on_answer=self._on_answer,
         )
         self._reader = Reader(self._session, stdio.read_fd, self._loop, host.workers, self._at_end)
-        self._parent = ParentWatch()
+        self._watchman = Watchman(
+            self._loop,
+            stdio.read_fd,
+            parent=parent or ParentWatch(),
+            poll=limits.parent_poll,
+            drain=limits.drain + OVERDUE,
+            patience=limits.eof_grace,
+            on_signal=self._shut_down,
+            on_orphaned=self._on_orphaned,
+            on_hung_up=self._on_hung_up,
+            on_overdue=self._end_without_loop,
+        )
 
     async def run(self) -> int:
         """Serve until the end; returns 0, or 1 after bytes that were no frames."""
-        for name in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(name, self._shut_down, name.name)
+        self._watchman.start()
         self._reader.start()
-        self._look_for_parent()
-        code = await self._exit
-        self._reader.stop()
-        self._session.close()
-        return code
+        return await self._code
 
-    def _look_for_parent(self) -> None:
-        """EOF does not come while a sibling process holds the pipe: look whether the parent is still there, too."""
-        if self._exit.done():
-            return
-        if self._parent.is_gone():
-            log.info("the parent process is gone")
+    # -- what begins the end
+
+    def _shut_down(self, why: str) -> None:
+        """By `shutdown` or `disconnect`, by a signal, or because of bytes that are no frames."""
+        if why == "fatal":
+            self._reader.stop()
+            self._end_within(0, why, UNREADABLE)
+        else:
+            self._end_within(self._limits.drain, why, DRAINED)
+
+    def _at_end(self) -> None:
+        """The end of stdin: nobody will ask for more, but somebody may still read the answers of what was asked."""
+        self._end_within(self._limits.eof_grace, "end of stdin", GONE)
+
+    def _on_orphaned(self) -> None:
+        """EOF does not come while a sibling process holds the pipe. That the parent is gone was noticed late."""
+        self._end_within(self._limits.eof_grace - self._limits.parent_poll, "the parent process is gone", GONE)
+
+    def _on_hung_up(self) -> None:
+        """The peer is gone, and what it wrote last may never be read, as it waits behind work that nobody needs."""
+        if self._reader.paused:
             self._at_end()
-            return
-        self._loop.call_later(self._limits.parent_poll, self._look_for_parent)
+
+    def _on_lost(self) -> None:
+        """The peer does not read any more: nobody can be answered."""
+        self._end_within(0, "nobody reads stdout", GONE)
+
+    def _end_within(self, seconds: float, why: str, ending: _Ending) -> None:
+        """Begin to end; if that has begun, be ready no later than this."""
+        until = self._loop.time() + seconds
+        if self._until is not None:
+            if until < self._until:
+                self._until = until
+                self._changed.set()
+        else:
+            log.info("ending: %s", why)
+            self._until = until
+            self._session.is_draining = True
+            self._end_task = self._loop.create_task(self._end(ending), name=f"end: {why}")
+        self._watchman.expect_end(seconds + OVERDUE)
+
+    # -- the end
+
+    async def _end(self, ending: _Ending) -> None:
+        try:
+            await self._answer_all(ending)
+            self._reader.stop()
+            self._session.close()
+            await self._within(LEAVE, self._engine.aclose())
+        except Exception:
+            log.exception("a bug of rrext, while it ended")
+        finally:
+            self._code.set_result(ending.code)
+
+    async def _answer_all(self, ending: _Ending) -> None:
+        session = self._session
+        session.reports_answers = True
+        await self._quiet()
+        if session.is_busy:
+            log.warning("calls that did not finish in time are given up: %s", ending.reason)
+            session.fail_all(ending.reason, ending.error)
+            await self._within(FLUSH, self._answered())  # those that a thread is answering right now
+        session.end_with()
+        await self._within(FLUSH, session.outbox.drained())
+        if session.outbox.size:
+            log.warning("the peer did not read the last %d bytes", session.outbox.size)
+
+    async def _quiet(self) -> None:
+        """Wait until everything is answered, or until the time is over, which somebody may bring forward meanwhile."""
+        while self._session.is_busy and (left := self._left(0)) > 0:
+            self._changed.clear()
+            await _at_most(left, self._changed.wait())
+
+    async def _answered(self) -> None:
+        while self._session.is_busy:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _within(self, extra: float, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for `work` until `extra` seconds after the grace."""
+        if not await _at_most(max(0.0, self._left(extra)), work):
+            log.debug("not done in time: %s", work)
+
+    def _left(self, extra: float) -> float:
+        assert self._until is not None  # the end has begun
+        return self._until + extra - self._loop.time()
 
     def _on_answer(self) -> None:
         if not self._session.is_busy:
-            self._answered.set()
+            self._changed.set()
         self._reader.unpause()
 
-    def _shut_down(self, why: str) -> None:
-        """Begin to end, unless that has begun."""
-        if self._ending is None:
-            work = self._stop_unreadable() if why == "fatal" else self._drain(why)
-            self._ending = self._loop.create_task(work, name=f"end: {why}")
-
-    def _at_end(self) -> None:
-        if self._ending is None:
-            self._ending = self._loop.create_task(self._finish_read_ones(), name="end: eof")
-
-    async def _drain(self, why: str) -> None:
-        log.info("draining: %s", why)
-        self._session.is_draining = True
-        await self._wait_for_answers(self._limits.drain)
-        self._session.fail_all("shutting_down", lambda: ShuttingDown("the server ended before this call did"))
-        self._session.end_with()
-        await self._leave(EXIT_DONE)
-
-    async def _finish_read_ones(self) -> None:
-        """Nobody will ask for more, but somebody may still read the answers of what was asked."""
-        self._session.is_draining = True
-        await self._wait_for_answers(self._limits.eof_grace)
-        self._session.fail_all("disconnected", lambda: Cancelled("cancelled: the connection is gone"))
-        await self._leave(EXIT_DONE)
-
-    async def _stop_unreadable(self) -> None:
-        self._reader.stop()
-        self._session.fail_all("disconnected", lambda: Cancelled("cancelled: the connection cannot be read any more"))
-        await self._leave(EXIT_UNREADABLE)
-
-    async def _wait_for_answers(self, seconds: float) -> None:
+    def _end_without_loop(self) -> None:
+        """On the watchman's thread: something blocks the loop and does not come back. Answer what can be answered, and go."""
         session = self._session
-        session.reports_answers = True
-        if session.is_busy:
-            try:
-                await asyncio.wait_for(self._answered.wait(), seconds)
-            except TimeoutError:
-                log.warning("calls did not finish within %g s", seconds)
-
-    async def _leave(self, code: int) -> None:
-        self._session.outbox.flush()
         try:
-            await asyncio.wait_for(self._session.outbox.drained(), FLUSH)
-        except TimeoutError:
-            log.warning("the peer did not read the last %d bytes", self._session.outbox.size)
-        if not self._exit.done():
-            self._exit.set_result(code)
+            log.error("a tool blocks the event loop: ending without it")
+            session.is_draining = True
+            session.fail_all(DRAINED.reason, DRAINED.error)
+            session.end_with()
+            self._write_last(session.outbox)
+            self._last_words()
+        finally:
+            os._exit(DRAINED.code)
+
+    def _write_last(self, outbox: Outbox) -> None:
+        poll = select.poll()
+        poll.register(self._write_fd, select.POLLOUT)
+        until = monotonic() + FLUSH
+        while outbox.size and poll.poll(max(0.0, until - monotonic()) * 1000):
+            outbox.retry()
 
     def __repr__(self) -> str:
         return f"<StdioServer {self._session!r} {self._reader!r}>"
+
+
+async def _at_most(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
+    """Wait for it; False if it was not done in time, and was cancelled."""
+    try:
+        await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        return False
+    return True

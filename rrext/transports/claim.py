@@ -43,6 +43,7 @@ class ClaimedStdio:
         os.dup2(2, 1)
         self.stderr = LossyWriter(2, _dropped)
         self._rebind()
+        os.register_at_fork(after_in_child=self._let_go)
 
     def _rebind(self) -> None:
         for stream in self._streams:
@@ -50,6 +51,12 @@ class ClaimedStdio:
                 stream.flush()
         sys.stdout = lossy_text(self.stderr, 1, "<stdout>")
         sys.stderr = lossy_text(self.stderr, 2, "<stderr>")
+
+    def _let_go(self) -> None:
+        """In a forked child, which must not keep the peer waiting for an end of file when the server is gone."""
+        for fd in (self.read_fd, self.write_fd, *self._saved):
+            if _is_open(fd):
+                os.close(fd)
 
     def restore(self) -> None:
         """Put back all that was changed, for a process that goes on, such as a test's."""
@@ -62,6 +69,8 @@ class ClaimedStdio:
         self.stderr.close()
         os.close(self.read_fd)
         os.close(self.write_fd)
+        self.read_fd = self.write_fd = -1
+        self._saved = []
 
     def __repr__(self) -> str:
         return f"<ClaimedStdio read_fd={self.read_fd} write_fd={self.write_fd}>"

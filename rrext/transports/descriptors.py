@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 from collections.abc import Callable, Sequence
 
-__all__ = ["DescriptorSink", "read_into"]
+__all__ = ["DescriptorSink", "read_into", "wait_readable"]
 
 
 class DescriptorSink:
     """Writes to a non-blocking descriptor.
 
-    A descriptor that the loop cannot watch (a regular file) is always writable, so it is never waited for.
+    A descriptor that the loop cannot watch (a regular file) is always writable, so it is never waited for. `on_lost` is
+    called on the loop's thread when nothing can be written any more.
     """
 
-    __slots__ = ("_fd", "_loop")
+    __slots__ = ("_fd", "_loop", "_on_lost")
 
-    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, on_lost: Callable[[], object] = lambda: None) -> None:
         self._fd = fd
         self._loop = loop
+        self._on_lost = on_lost
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """What fits now, in one system call; 0 when there is no room. Raises `OSError` when the peer is gone."""
@@ -27,6 +30,9 @@ class DescriptorSink:
             return os.writev(self._fd, pieces)
         except BlockingIOError:
             return 0
+        except OSError:
+            self._loop.call_soon_threadsafe(self._on_lost)
+            raise
 
     def when_writable(self, action: Callable[[], None]) -> None:
         """Call `action` once, on the loop's thread, when there is room. From any thread."""
@@ -49,3 +55,10 @@ def read_into(fd: int, buffer: memoryview) -> int:
         return os.readv(fd, [buffer])
     except (ConnectionError, BrokenPipeError):
         return 0
+
+
+def wait_readable(fd: int) -> None:
+    """Block this thread until there is something to read, or the end."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    poll.poll()

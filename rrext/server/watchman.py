@@ -1,0 +1,160 @@
+"""What ends a process, noticed by a thread of its own: a tool may block the loop, and then the loop notices nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from rrext.transports.parent import ParentWatch
+
+__all__ = ["Watchman"]
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+log: Final = logging.getLogger("rrext.server")
+
+
+class Watchman:
+    """Tells the loop of SIGTERM and SIGINT, of the parent's death, and of a peer that hung up; sees that an end is one.
+
+    `on_signal(name)`, `on_orphaned()` and `on_hung_up()` run on the loop, the last one at each look for as long as the
+    loop can run it. `on_overdue()` runs on this thread and must end the process: once the time given to `expect_end` is
+    over, `drain` seconds after a signal, or when nobody is left to ask for anything and the loop did not move for
+    `patience` seconds.
+    """
+
+    __slots__ = (
+        "_bell",
+        "_drain",
+        "_fd",
+        "_heard",
+        "_hung_up",
+        "_loop",
+        "_on_hung_up",
+        "_on_orphaned",
+        "_on_overdue",
+        "_on_signal",
+        "_orphaned",
+        "_parent",
+        "_patience",
+        "_poll",
+        "_ring",
+        "_until",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        fd: int,
+        *,
+        parent: ParentWatch,
+        poll: float,
+        drain: float,
+        patience: float,
+        on_signal: Callable[[str], None],
+        on_orphaned: Callable[[], None],
+        on_hung_up: Callable[[], None],
+        on_overdue: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._parent = parent
+        self._poll = poll
+        self._drain = drain
+        self._patience = patience
+        self._on_signal = on_signal
+        self._on_orphaned = on_orphaned
+        self._on_hung_up = on_hung_up
+        self._on_overdue = on_overdue
+        self._bell, self._ring = os.pipe()
+        self._until = float("inf")
+        self._hung_up = self._orphaned = False
+        self._heard = float("inf")
+
+    def start(self) -> None:
+        """Begin to watch; on the main thread. The signals are ours from now on, but not in forked children."""
+        os.set_blocking(self._ring, False)
+        signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
+        for number in SIGNALS:
+            signal.signal(number, self._hear)
+            signal.siginterrupt(number, False)
+        os.register_at_fork(after_in_child=_forget_signals)
+        threading.Thread(target=self._watch, name="rrext-watchman", daemon=True).start()
+
+    def expect_end(self, seconds: float) -> None:
+        """The process is to end within this time; the shortest one that was ever given counts. On the loop's thread."""
+        self._until = min(self._until, monotonic() + seconds)
+        try:
+            os.write(self._ring, b"\0")
+        except BlockingIOError:
+            pass  # it rings already
+
+    def _hear(self, number: int, frame: object) -> None:
+        """Python's own way to tell of a signal: too late if the main thread is stuck, but in nobody else's hands."""
+        self._tell(self._on_signal, signal.Signals(number).name)
+
+    def _watch(self) -> None:
+        poll = select.poll()
+        poll.register(self._bell, select.POLLIN)
+        poll.register(self._fd, 0)  # a hang-up is always told
+        while True:
+            for fd, _ in poll.poll(self._milliseconds()):
+                if fd == self._bell:
+                    self._take_signals()
+                else:
+                    poll.unregister(fd)
+                    self._hung_up = True
+                    self._is_alone()
+            if not self._orphaned and self._parent.is_gone():
+                self._orphaned = True
+                self._is_alone(since=self._poll)
+                self._tell(self._on_orphaned)
+            self._look()
+
+    def _milliseconds(self) -> float:
+        return max(0.0, min(self._poll, self._until - monotonic(), self._heard + self._patience - monotonic())) * 1000
+
+    def _take_signals(self) -> None:
+        for number in os.read(self._bell, 4096):
+            if number in SIGNALS:
+                self._until = min(self._until, monotonic() + self._drain)
+                self._tell(self._on_signal, signal.Signals(number).name)
+
+    def _is_alone(self, since: float = 0.0) -> None:
+        """From now on the loop has to show that it moves; nobody has been there for `since` seconds."""
+        self._heard = min(self._heard, monotonic() - since)
+
+    def _look(self) -> None:
+        if self._hung_up or self._orphaned:
+            self._tell(self._beat)
+        now = monotonic()
+        if now >= self._until or now - self._heard >= self._patience:
+            self._on_overdue()
+
+    def _beat(self) -> None:
+        self._heard = monotonic()
+        if self._hung_up:
+            self._on_hung_up()
+
+    def _tell(self, action: Callable[..., object], *args: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(action, *args)
+        except RuntimeError:
+            log.debug("the loop is closed already")
+
+    def __repr__(self) -> str:
+        return f"<Watchman of {self._parent!r}{' hung up' if self._hung_up else ''}{' orphaned' if self._orphaned else ''}>"
+
+
+def _forget_signals() -> None:
+    """In a forked child: its signals are its own, and must not ring at its parent's."""
+    signal.set_wakeup_fd(-1)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)

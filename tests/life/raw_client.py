@@ -1,0 +1,290 @@
+"""A client of a few lines that shares no code with rrext: blocking reads, frames as bytes, a process of its own."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+NODES = HERE / "life_nodes.py"
+PIPE = HERE / "life.pipe"
+PATIENCE = 30.0
+"""Seconds until a test that waits for the server fails: a deadline of the test, nothing that is measured."""
+
+Message = dict[str, Any]
+
+
+class Ended(Exception):
+    """The server's stdout ended."""
+
+
+def frame(message: Any, tail: bytes | None = None) -> bytes:
+    """A message as it travels."""
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    if tail is None:
+        return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    return b"Content-Length: %d\r\nJson-Length: %d\r\n\r\n%b%b" % (len(body) + len(tail), len(body), body, tail)
+
+
+def request(seq: int, command: str, arguments: Mapping[str, Any] | None = None, tail: bytes | None = None) -> bytes:
+    """A DAP-style request as it travels."""
+    return frame({"type": "request", "seq": seq, "command": command, "arguments": dict(arguments or {})}, tail)
+
+
+def tool(seq: int, name: str, given: Mapping[str, Any] | None = None, **more: Any) -> bytes:
+    """A call of one tool as it travels."""
+    return request(seq, "rrext_process", {"subcommand": "tool", "tool": name, "input": dict(given or {}), **more})
+
+
+def environment() -> dict[str, str]:
+    """This process's, with rrext as it stands here in front."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def command_line(*options: str, files: Sequence[Path | str] = (PIPE,), nodes: Sequence[Path | str] = (NODES,)) -> list[str]:
+    """What starts a server."""
+    given = [part for path in nodes for part in ("--nodes", str(path))]
+    return [sys.executable, "-m", "rrext", "serve", *given, *options, *map(str, files)]
+
+
+class FrameReader:
+    """Takes frames from a descriptor, and nothing but frames: any other byte is an `AssertionError`."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._held = bytearray()
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def read(self, patience: float = PATIENCE) -> Message:
+        """The next message; bytes that came as a raw tail are `body["data"]`."""
+        until = time.monotonic() + patience
+        while (found := self._take()) is None:
+            self._held += self._more(until)
+        return found
+
+    def _more(self, until: float) -> bytes:
+        ready, _, _ = select.select([self.fd], [], [], max(0.0, until - time.monotonic()))
+        if not ready:
+            raise TimeoutError(f"no frame came; {bytes(self._held[:200])!r} are held")
+        try:
+            piece = os.read(self.fd, 1 << 20)
+        except OSError:  # what a terminal says at its end
+            piece = b""
+        if not piece:
+            assert not self._held, f"the output ended inside a frame: {bytes(self._held[:200])!r}"
+            raise Ended
+        return piece
+
+    def _take(self) -> Message | None:
+        end = self._held.find(b"\r\n\r\n", 0, 200)
+        if end < 0:
+            assert self._held[:16] == b"Content-Length: "[: len(self._held)], f"no frame: {bytes(self._held[:200])!r}"
+            return None
+        lines = bytes(self._held[:end]).split(b"\r\n")
+        headers = dict(line.split(b": ", 1) for line in lines)
+        assert set(headers) <= {b"Content-Length", b"Json-Length"}, f"no frame: {bytes(self._held[:200])!r}"
+        start, length = end + 4, int(headers[b"Content-Length"])
+        if len(self._held) < start + length:
+            return None
+        body = bytes(self._held[start : start + length])
+        del self._held[: start + length]
+        if b"Json-Length" not in headers:
+            return json.loads(body)
+        cut = int(headers[b"Json-Length"])
+        message = json.loads(body[:cut])
+        message["body"]["data"] = body[cut:]
+        return message
+
+
+class Server:
+    """A server process of our own, in a session of its own; stderr goes to a file, so that it never fills a pipe."""
+
+    def __init__(
+        self,
+        *options: str,
+        files: Sequence[Path | str] = (PIPE,),
+        nodes: Sequence[Path | str] = (NODES,),
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        stderr: Any = None,
+        stdin: Any = subprocess.PIPE,
+        stdout: Any = subprocess.PIPE,
+    ) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
+        self.process = subprocess.Popen(
+            command_line(*options, files=files, nodes=nodes),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=self._errors if stderr is None else stderr,
+            bufsize=0,
+            cwd=cwd,
+            env={**environment(), **(env or {})},
+            start_new_session=True,
+        )
+        self.pid = self.process.pid
+        self.answers: dict[Any, Message] = {}
+        self.events: list[Message] = []
+        self._next = 0
+        self._feeders: list[threading.Thread] = []
+        self.out = FrameReader(self.process.stdout.fileno()) if self.process.stdout is not None else None
+
+    # -- sending
+
+    def next_seq(self) -> int:
+        self._next += 1
+        return self._next
+
+    def send_bytes(self, data: bytes) -> None:
+        """Write all of it, however long the server takes to read."""
+        assert self.process.stdin is not None
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.process.stdin.fileno(), rest) :]
+
+    def feed(self, data: bytes) -> None:
+        """The same from a thread, for more than the pipe holds while answers come back."""
+        feeder = threading.Thread(target=self._feed, args=(data,), daemon=True)
+        self._feeders.append(feeder)
+        feeder.start()
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.send_bytes(data)
+        except BrokenPipeError:
+            pass  # the server ended: the test sees that by its answers
+
+    def send(self, command: str, arguments: Mapping[str, Any] | None = None, tail: bytes | None = None) -> int:
+        """Send a request and return its number."""
+        seq = self.next_seq()
+        self.send_bytes(request(seq, command, arguments, tail))
+        return seq
+
+    def send_tool(self, name: str, given: Mapping[str, Any] | None = None, **more: Any) -> int:
+        seq = self.next_seq()
+        self.send_bytes(tool(seq, name, given, **more))
+        return seq
+
+    def close_stdin(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    # -- receiving
+
+    def read(self, patience: float = PATIENCE) -> Message:
+        """The next message. A second answer to one request is a failure."""
+        assert self.out is not None
+        message = self.out.read(patience)
+        if message["type"] == "event":
+            self.events.append(message)
+            return message
+        assert message["type"] == "response"
+        number = message["request_seq"]
+        if number:
+            assert number not in self.answers, f"two answers: {self.answers[number]} and {message}"
+            self.answers[number] = message
+        return message
+
+    def answer(self, seq: int, patience: float = PATIENCE) -> Message:
+        """The answer to a request; others that come before it are kept."""
+        while seq not in self.answers:
+            self.read(patience)
+        return self.answers[seq]
+
+    def all_answers(self, seqs: Sequence[int]) -> list[Message]:
+        return [self.answer(seq) for seq in seqs]
+
+    def body(self, seq: int) -> Any:
+        """The body of a success."""
+        answer = self.answer(seq)
+        assert answer["success"], answer
+        return answer["body"]
+
+    def code(self, seq: int) -> str:
+        """The code of a failure."""
+        answer = self.answer(seq)
+        assert not answer["success"], answer
+        return answer["code"]
+
+    def call(self, name: str, given: Mapping[str, Any] | None = None, **more: Any) -> Any:
+        """What a tool returns."""
+        return self.body(self.send_tool(name, given, **more))["result"]
+
+    def ask(self, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        return self.body(self.send(command, arguments))
+
+    def begun(self, name: str, times: int = 1) -> None:
+        """Return when so many calls that park under this name have begun."""
+        assert self.call("begun", {"name": name, "times": times}) is None
+
+    def until_end(self) -> list[Message]:
+        """Whatever else comes, until stdout ends."""
+        rest = []
+        try:
+            while True:
+                rest.append(self.read())
+        except Ended:
+            return rest
+
+    # -- the process
+
+    def open_pipe(self, mime: str = "application/octet-stream") -> int:
+        return self.ask("rrext_process", {"subcommand": "open", "mimeType": mime})["pipe_id"]
+
+    def wait(self, patience: float = PATIENCE) -> int:
+        """The exit code."""
+        return self.process.wait(patience)
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def stderr_text(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")
+
+    def memory(self) -> int:
+        """Resident bytes."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the process is gone")
+
+    def cpu_ticks(self) -> int:
+        """Clock ticks of processor time that all its threads used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self) -> None:
+        """End it and all that it started, however it is."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait(PATIENCE)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None and not stream.closed:
+                stream.close()
+        for feeder in self._feeders:
+            feeder.join(PATIENCE)
+        self._errors.close()
+
+
+def base64_of(data: bytes) -> str:
+    return base64.b64encode(data).decode()
