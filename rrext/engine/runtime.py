@@ -33,9 +33,9 @@ from rrext.engine.object_calls import ObjectCalls
 from rrext.engine.pipes import Pipes
 from rrext.engine.status import status_of, summary_of
 from rrext.engine.task import Task
-from rrext.engine.tasks import Tasks, new_token
+from rrext.engine.tasks import Tasks, already_running, new_token
 from rrext.engine.tool_calls import ToolCalls
-from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, TaskAlreadyRunning
+from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
@@ -134,10 +134,12 @@ class LocalEngine(Engine):
         owner: str | None = None,
         env: Mapping[str, str] | None = None,
         folder: str | None = None,
+        use_existing: bool = False,
     ) -> Task:
         """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
 
-        Raises `InvalidPipeline` with all problems, `TaskAlreadyRunning`.
+        What runs already under that token or, without one, for that owner, project and source, is `TaskAlreadyRunning`,
+        or is returned if it is to be used. Raises `InvalidPipeline` with all problems.
         """
         task = load_task(
             text,
@@ -155,6 +157,11 @@ class LocalEngine(Engine):
             ttl=ttl,
             owner=owner,
         )
+        same = self._tasks.find_same(token, task.key)
+        if same is not None and use_existing:
+            return same
+        if same is not None:
+            raise already_running()
         self._tasks.add(task)
         if ttl:
             self._host.clock.call_later(ttl, lambda: self._end_idle(task))
@@ -207,22 +214,17 @@ class LocalEngine(Engine):
             raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
         if operation.token is not None and not operation.token.strip():
             raise InvalidArguments.at("/token", "expected a name that is not empty")
-        try:
-            task = self.load(
-                operation.pipeline,
-                token=operation.token,
-                name=operation.name,
-                source=operation.source,
-                threads=operation.threads,
-                ttl=operation.ttl or None,
-                owner=call.caller.user_id,
-                env=operation.env,
-            )
-        except TaskAlreadyRunning as error:
-            same = error.data.pop("task", None)
-            if not operation.use_existing or same is None:
-                raise
-            task = same
+        task = self.load(
+            operation.pipeline,
+            token=operation.token,
+            name=operation.name,
+            source=operation.source,
+            threads=operation.threads,
+            ttl=operation.ttl or None,
+            owner=call.caller.user_id,
+            env=operation.env,
+            use_existing=bool(operation.use_existing),
+        )
         return {
             "id": f"{task.token.removeprefix('tk_')[:8]}.{task.spec.source}",
             "token": task.token,

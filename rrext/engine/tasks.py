@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rrext.engine.task import Task
 from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, near_matches
 
-__all__ = ["Tasks", "new_token"]
+__all__ = ["Tasks", "already_running", "new_token"]
 
 
 def new_token(prefix: str) -> str:
@@ -16,27 +16,28 @@ def new_token(prefix: str) -> str:
     return f"{prefix}_{os.urandom(16).hex()}"
 
 
+def already_running() -> TaskAlreadyRunning:
+    """The error of an `execute` for what runs."""
+    return TaskAlreadyRunning("Pipeline is already running.", hint="pass useExisting to join it, or terminate it first")
+
+
 class Tasks:
     """Which pipelines run. A token names a task; no token means the only one."""
 
-    __slots__ = ("_by_key", "_by_token")
+    __slots__ = ("_by_token",)
 
     def __init__(self) -> None:
         self._by_token: dict[str, Task] = {}
-        self._by_key: dict[tuple[str | None, str, str], Task] = {}
 
     def add(self, task: Task) -> None:
-        """Register. Raises `TaskAlreadyRunning` if token or key are taken."""
-        if self.find_same(task.token, task.key) is not None:
-            raise TaskAlreadyRunning("Pipeline is already running.", hint="pass useExisting to join it, or terminate it first")
+        """Register a task whose token is not taken."""
         self._by_token[task.token] = task
-        self._by_key[task.key] = task
 
     def find_same(self, token: str | None, key: tuple[str | None, str, str]) -> Task | None:
-        """The task of that token or, without one of its own, of that user, project and source."""
-        if token is not None and token in self._by_token:
-            return self._by_token[token]
-        return self._by_key.get(key) if token is None else None
+        """The task of that token or, for a caller who chose none, of that user, project and source."""
+        if token is not None:
+            return self._by_token.get(token)
+        return next((task for task in self._by_token.values() if task.key == key), None)
 
     def get(self, token: str | None) -> Task:
         """The task of a token, or the only task. Raises `TaskNotRegistered` and `TaskAmbiguous`."""
@@ -60,8 +61,6 @@ class Tasks:
     def remove(self, task: Task) -> None:
         """Forget the task."""
         self._by_token.pop(task.token, None)
-        if self._by_key.get(task.key) is task:
-            del self._by_key[task.key]
 
     def _public(self) -> list[str]:
         """Tokens that may be shown: a file's stem and a caller's choice are names, a generated one is a secret."""
