@@ -1,0 +1,49 @@
+"""A face of each way that leads to an engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from face import SHARED, WAYS, WIRES, Face, Line, Way
+from houses import LocalHouse, WireLine, open_house
+
+
+@pytest.fixture(params=WAYS, ids=str)
+def way(request: pytest.FixtureRequest) -> Way:
+    """Each way."""
+    return request.param
+
+
+@pytest.fixture
+async def face(way: Way) -> AsyncIterator[Face]:
+    """A connection of each way."""
+    async with open_house(way) as house, house.connect() as connected:
+        yield connected
+
+
+@pytest.fixture
+async def line(way: Way) -> AsyncIterator[Line]:
+    """A line of each way."""
+    async with open_house(way) as house, house.line() as connected:
+        yield connected
+
+
+@pytest.fixture(params=WIRES, ids=str)
+async def wire(request: pytest.FixtureRequest) -> AsyncIterator[WireLine]:
+    """A line of each way that has bytes."""
+    async with open_house(request.param) as house, house.line() as connected:
+        yield connected
+
+
+@pytest.fixture(params=SHARED, ids=str)
+def shared_way(request: pytest.FixtureRequest) -> Way:
+    """Each way whose engine several can reach."""
+    return request.param
+
+
+@pytest.fixture
+async def house(shared_way: Way) -> AsyncIterator[LocalHouse]:
+    """An engine that several can reach, with a clock that only the test moves."""
+    async with open_house(shared_way, clock=True) as opened:
+        yield opened

@@ -1,0 +1,186 @@
+"""Where faces come from: an engine in this process, or a server of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import msgspec
+from engine_face import EngineFace, EngineLine
+from face import Face, Line, Way
+from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
+
+from rrext import Client
+from rrext.client.channel import Channel, as_channel
+from rrext.client.launch import serve_command, server_env
+from rrext.engine.catalog import Catalog
+from rrext.engine.environment import Environment
+from rrext.engine.interface import Caller
+from rrext.engine.plugins import load_nodes
+from rrext.engine.runtime import LocalEngine
+from rrext.limits import DEFAULTS
+from rrext.testing import ManualClock, pair
+from rrext.testing.sessions import MemorySession, PipeSession
+from rrext.transports.process import ChildProcess
+from rrext.wire.connection import ClientConnection
+
+__all__ = ["HERE", "House", "LocalHouse", "SpawnedHouse", "open_house"]
+
+HERE = Path(__file__).resolve().parent
+PIPELINE = HERE / "face.pipe"
+NODES = [HERE / name for name in ("face_nodes.py", "face_fates.py", "face_lanes.py")]
+FLAGS = {"threads", "pipe_idle", "max_frame", "drain"}
+"""The limits that a command line can set."""
+
+
+class House:
+    """Gives faces and lines of one engine."""
+
+    def connect(self, context: Mapping[str, Any] | None = None, *, trusted: bool = True) -> AbstractAsyncContextManager[Face]:
+        """A face. Who is not `trusted` reads no texts of exceptions."""
+        raise NotImplementedError
+
+    def line(self, *, reading: bool = True) -> AbstractAsyncContextManager[Line]:
+        """A line. One that does not read sees nothing until its `read` is run."""
+        raise NotImplementedError
+
+
+class LocalHouse(House):
+    """An engine in this process, with a clock that stands still unless a test moves it, if there is to be one."""
+
+    def __init__(self, way: Way, engine: LocalEngine, clock: ManualClock | None) -> None:
+        self.way = way
+        self.engine = engine
+        self._clock = clock
+
+    @property
+    def clock(self) -> ManualClock:
+        """The clock of a house that was opened with one."""
+        assert self._clock is not None
+        return self._clock
+
+    @asynccontextmanager
+    async def connect(self, context: Mapping[str, Any] | None = None, *, trusted: bool = True) -> AsyncIterator[Face]:
+        way = self.way
+        if way.kind == "engine":
+            line = EngineLine(self.engine, _caller(context, trusted))
+            yield EngineFace(line)
+            await line.vanish()
+        elif way.kind == "memory":
+            async with pair(self.engine, over="memory", dialect=way.dialect, context=context, trusted=trusted) as client:
+                yield ClientFace(client)
+        else:
+            async with (
+                self._bytes(trusted) as channel,
+                Client.over(SplitChannel(channel), dialect=way.dialect, context=context) as client,
+            ):
+                yield ClientFace(client)
+
+    @asynccontextmanager
+    async def line(self, *, reading: bool = True) -> AsyncIterator[Line]:
+        way = self.way
+        if way.kind == "engine":
+            engine_line = EngineLine(self.engine, _caller(None, True))
+            yield engine_line
+            await engine_line.vanish()
+            return
+        if way.kind == "memory":
+            session = MemorySession(self.engine, trusted=True)
+            serving = self.engine.host.spawn(session.run(), "line")
+            channel = as_channel(session.client_end)
+            async with _reading(channel, way, reading) as line:
+                yield line
+            await anyio.lowlevel.checkpoint()
+            serving.cancel()
+            return
+        async with self._bytes(True) as raw, _reading(SplitChannel(raw), way, reading) as line:
+            yield line
+
+    @asynccontextmanager
+    async def _bytes(self, trusted: bool) -> AsyncIterator[Channel]:
+        session = PipeSession(self.engine, trusted=trusted)
+        serving = self.engine.host.spawn(session.run(), "bytes")
+        try:
+            yield session.client_end
+        finally:
+            with anyio.CancelScope(shield=True):
+                await session.client_end.aclose()
+                with anyio.fail_after(10):
+                    while not serving.done():
+                        await anyio.lowlevel.checkpoint()
+
+
+class SpawnedHouse(House):
+    """A server for each connection."""
+
+    def __init__(self, way: Way, env: Mapping[str, str], flags: Mapping[str, Any]) -> None:
+        self.way = way
+        self._env = {"PYTHONPATH": str(HERE.parents[1]), **env}
+        self._flags = flags
+
+    @asynccontextmanager
+    async def connect(self, context: Mapping[str, Any] | None = None, *, trusted: bool = True) -> AsyncIterator[Face]:
+        assert trusted, "who spawned a server is always trusted"
+        spawned = Client.spawn(PIPELINE, nodes=NODES, env=self._env, dialect=self.way.dialect, context=context, **self._flags)
+        async with spawned as client:
+            yield ClientFace(client)
+
+    @asynccontextmanager
+    async def line(self, *, reading: bool = True) -> AsyncIterator[Line]:
+        command = serve_command([PIPELINE], nodes=NODES, **self._flags)
+        process = ChildProcess(command, env=server_env(self._env))
+        try:
+            async with _reading(process, self.way, reading) as line, anyio.create_task_group() as tasks:
+                tasks.start_soon(process.drain_stderr)
+                yield line
+                tasks.cancel_scope.cancel()
+        finally:
+            await process.stop()
+            process.close()
+
+
+@asynccontextmanager
+async def _reading(channel: Channel, way: Way, reading: bool) -> AsyncIterator[WireLine]:
+    line = WireLine(channel, ClientConnection(way.dialect, RECEIVED))
+    async with anyio.create_task_group() as tasks:
+        if reading:
+            tasks.start_soon(line.read)
+        try:
+            yield line
+        finally:
+            tasks.cancel_scope.cancel()
+    with anyio.CancelScope(shield=True):
+        await channel.aclose()
+
+
+def _caller(context: Mapping[str, Any] | None, trusted: bool) -> Caller:
+    known = context or {}
+    return Caller(f"engine-{uuid4().hex}", known.get("userId"), known.get("spaceId"), trusted)
+
+
+@asynccontextmanager
+async def open_house(
+    way: Way, *, clock: bool = False, env: Mapping[str, str] | None = None, **limits: Any
+) -> AsyncIterator[Any]:
+    """A house of that way. `env` is what `${NAME}` may mean, `limits` are fields of `rrext.limits.Limits`."""
+    if way.kind == "spawned":
+        assert not clock, "the clock of another process cannot be moved"
+        assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
+        yield SpawnedHouse(way, env or {}, limits)
+        return
+    moved = ManualClock() if clock else None
+    engine = LocalEngine(
+        catalog=Catalog(node for file in NODES for node in load_nodes(str(file))),
+        environment=Environment(env),
+        limits=msgspec.structs.replace(DEFAULTS, **limits),
+        clock=moved,
+    )
+    try:
+        engine.load(PIPELINE.read_bytes(), token="face", name="face", folder=str(HERE))
+        yield LocalHouse(way, engine, moved)
+    finally:
+        await engine.aclose()

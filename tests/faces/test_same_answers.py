@@ -1,0 +1,79 @@
+"""Every request has the same answer on every face: code, message, hint, data and body."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from answer_rows import ROWS, Row
+from face import WAYS, Face, Way
+from houses import open_house
+
+from rrext.errors import RrextError
+from rrext.server.commands import COMMANDS, SUBCOMMANDS
+
+pytestmark = [pytest.mark.promise("engine:plain-data"), pytest.mark.promise("testing:pair-public")]
+
+VOLATILE = {"publicToken", "startTime"}
+"""Members whose value is another one each time."""
+
+
+def comparable(value: Any) -> Any:
+    """Without what is another each time; bytes and tuples as JSON has them."""
+    if isinstance(value, dict):
+        return {key: "…" if key in VOLATILE else comparable(item) for key, item in value.items()}
+    return [comparable(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+async def told(face: Face, row: Row) -> Any:
+    """The answer as data."""
+    try:
+        body = await face.request(row.command, row.arguments, row.tail)
+    except RrextError as error:
+        return {"code": error.code, "message": error.message, "hint": error.hint, "data": comparable(error.data)}
+    return {"code": None, "body": comparable(body)}
+
+
+async def all_answers(way: Way) -> dict[str, Any]:
+    async with open_house(way) as house, house.connect() as face:
+        return {row.name: await told(face, row) for row in ROWS if not (row.of_session and way.kind == "engine")}
+
+
+@pytest.fixture(scope="module")
+async def expected() -> dict[str, Any]:
+    """The engine's own answers; a session's own commands are answered by the first that has one."""
+    return {**await all_answers(WAYS[1]), **await all_answers(WAYS[0])}
+
+
+async def test_every_request_of_the_table_is_answered_alike(way: Way, expected: dict[str, Any]) -> None:
+    answers = await all_answers(way)
+    different = {name: (answer, expected[name]) for name, answer in answers.items() if answer != expected[name]}
+    assert not different
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_request_of_the_table_has_its_code(row: Row, expected: dict[str, Any]) -> None:
+    assert expected[row.name]["code"] == row.code, expected[row.name]
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.code], ids=lambda row: row.name)
+def test_every_failure_of_the_table_is_one_that_json_holds_and_a_person_understands(row: Row, expected: dict[str, Any]) -> None:
+    answer = expected[row.name]
+    assert msgspec.json.decode(msgspec.json.encode(answer)) == answer
+    assert answer["message"].strip()
+    assert "Traceback" not in answer["message"]
+
+
+def test_the_table_has_every_command_and_no_name_twice() -> None:
+    asked = {row.command for row in ROWS}
+    assert set(COMMANDS) - asked == {"shutdown", "disconnect"}  # they end the connection: each has tests of its own
+    assert {row.arguments.get("subcommand") for row in ROWS} >= set(SUBCOMMANDS)
+    assert [name for name, count in Counter(row.name for row in ROWS).items() if count > 1] == []
+
+
+async def test_any_two_answers_of_engine_and_client_are_told_apart(expected: dict[str, Any]) -> None:
+    """The comparison can fail: rows of different requests differ."""
+    assert expected["a sync tool"] != expected["a generator is a list"]
+    assert expected["a tool almost right"] != expected["a tool that nobody knows"]
