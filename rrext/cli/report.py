@@ -86,18 +86,17 @@ class NodeLog(logging.Handler):
 
     def _frames(self, error: BaseException) -> list[str]:
         told = traceback.TracebackException.from_exception(error)
-        _leave_out_machinery(told)
         key = (type(error), *((frame.filename, frame.lineno) for frame in told.stack))
-        if not told.stack or key in self._shown:
+        if key in self._shown:
             return []
         self._shown.add(key)
+        _leave_out_machinery(told)
         return "".join(told.format()).splitlines()
 
 
 def _leave_out_machinery(told: traceback.TracebackException | None) -> None:
-    """Keep the frames of the author's code, also of what an exception was raised from."""
+    """Keep the frames of the author's code, also of what an exception was raised from; without any, it is our own bug."""
     while told is not None:
-        told.stack[:] = [
-            frame for frame in told.stack if not frame.filename.startswith(PACKAGE) or frame.filename.startswith(NODES)
-        ]
+        own = [frame for frame in told.stack if not frame.filename.startswith(PACKAGE) or frame.filename.startswith(NODES)]
+        told.stack[:] = own or told.stack
         told = told.__cause__ or told.__context__

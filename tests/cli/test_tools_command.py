@@ -1,0 +1,117 @@
+"""`rrext tools`: the list for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import EXAMPLES, NODES, call, component, here, pipeline
+
+from rrext.cli.tools import signature
+
+FILES = str(EXAMPLES / "filesystem.pipe")
+
+
+def test_the_list_has_names_nodes_parameters_and_first_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    done = here(capfd, "tools", FILES)
+    head, *rows = done.out.decode().splitlines()
+    assert (done.code, done.err) == (0, "")
+    assert head.split() == ["TOOL", "NODE", "PARAMETERS", "DESCRIPTION"]
+    assert [row.split()[:2] for row in rows] == [
+        ["read_file", "files_1"],
+        ["list_directory", "files_1"],
+        ["stat_file", "files_1"],
+    ]
+    assert rows[0].split("  ")[-2:] == [
+        'path: string, encoding: string = "utf-8", maxBytes: integer = 262144, offset?: integer',
+        "Read a file. Answers `{path, content, size}`, `size` being the file's bytes.",
+    ]
+    assert "\x1b" not in done.out.decode()
+
+
+def test_json_has_the_whole_descriptors(capfd: pytest.CaptureFixture[str]) -> None:
+    (tool, *_) = here(capfd, "tools", FILES, "--json").value["tools"]
+    assert {"nodeId", "name", "description", "inputSchema"} <= tool.keys()
+    assert tool["inputSchema"]["properties"]["path"]["description"]
+
+
+def test_the_tools_of_one_node_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    parts = [component(name, "lending", control="w") for name in ("a", "b")]
+    path = pipeline(tmp_path, component("w", "webhook"), *parts)
+    listed = here(capfd, "tools", path, "--node", "b", "--json", "--nodes", NODES).value["tools"]
+    assert {tool["nodeId"] for tool in listed} == {"b"}
+    assert len(here(capfd, "tools", path, "--json", "--nodes", NODES).value["tools"]) == 2 * len(listed)
+
+
+def test_an_unknown_node_names_near_ones(capfd: pytest.CaptureFixture[str]) -> None:
+    done = here(capfd, "tools", FILES, "--node", "files")
+    assert (done.code, done.out) == (2, b"")
+    assert 'Did you mean "files_1"?' in done.err
+
+
+def test_a_pipeline_without_tools_says_so_to_people_and_lists_nothing_to_programs(capfd: pytest.CaptureFixture[str]) -> None:
+    path = str(EXAMPLES / "echo.pipe")
+    done = here(capfd, "tools", path)
+    assert (done.code, done.out, done.err) == (0, b"", f"rrext: {path} has no tool that can be called\n")
+    assert here(capfd, "tools", path, "--json").value == {"tools": []}
+    assert 'node "files_1"' not in here(capfd, "tools", FILES, "--node", "webhook_1").out.decode()
+
+
+def test_why_tools_are_not_there_is_on_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    parts = [component(name, name, control="w") for name in ("broken", "missing", "lending")]
+    path = pipeline(tmp_path, component("w", "webhook"), *parts)
+    done = here(capfd, "tools", path, "--json", "--nodes", NODES)
+    assert done.code == 0
+    assert {tool["nodeId"] for tool in done.value["tools"]} == {"lending"}
+    assert "ConnectionError: no database" in done.err
+    assert "no camera; install one" in done.err
+    assert done.err.endswith("given back\n")
+
+
+def test_an_invalid_pipeline_is_exit_2(tmp_path: Path) -> None:
+    (tmp_path / "p.pipe").write_text("{")
+    done = call("tools", "p.pipe", cwd=tmp_path)
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.startswith("p.pipe:1:")
+
+
+def test_a_wide_name_keeps_the_columns_straight(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = pipeline(tmp_path, component("w", "webhook"), component("本", "lending", control="w"))
+    head, read, park = here(capfd, "tools", path, "--nodes", NODES).out.decode().splitlines()
+    assert (head.index("NODE"), read.index("本")) == (6, 6)
+    assert head.index("DESCRIPTION") == read.index("What") + 1 == park.index("Wait") + 1
+
+
+@pytest.mark.parametrize(
+    ("properties", "required", "shown"),
+    [
+        ({}, [], ""),
+        ({"a": {"type": "string"}}, ["a"], "a: string"),
+        ({"a": {"type": "integer", "default": 3}}, [], "a: integer = 3"),
+        ({"a": {"type": "integer", "default": None}}, [], "a?: integer"),
+        ({"a": {"type": "array", "items": {"type": "number"}}}, ["a"], "a: number[]"),
+        (
+            {"a": {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "string"}]}}},
+            ["a"],
+            "a: (number | string)[]",
+        ),
+        ({"a": {"anyOf": [{"type": "string"}, {"type": "null"}]}}, [], "a?: string"),
+        ({"a": {"type": ["string", "null"]}}, [], "a?: string"),
+        ({"a": {"enum": ["x", 1]}}, ["a"], 'a: "x" | 1'),
+        ({"a": {"enum": list(range(9))}}, ["a"], "a: 0 | 1 | 2 | 3 | 4 | …"),
+        ({"a": {"const": "x"}}, ["a"], 'a: "x"'),
+        ({"a": {"$ref": "#/$defs/Tree"}}, ["a"], "a: Tree"),
+        ({"a": {}, "b": True}, ["a"], "a: any, b?: any"),
+        ({"a": {"type": "string", "default": "x" * 50}}, [], "a: string = " + '"' + "x" * 38 + "…"),
+    ],
+)
+def test_a_signature_says_names_types_and_defaults(properties: dict[str, Any], required: list[str], shown: str) -> None:
+    assert signature({"type": "object", "properties": properties, "required": required}) == shown
+
+
+def test_a_signature_can_be_made_of_any_schema() -> None:
+    assert signature({}) == ""
+    assert signature({"type": "array", "items": {"type": "string"}}) == "string[]"
+    assert json.loads(json.dumps(signature({"type": "object"}))) == ""
