@@ -91,6 +91,15 @@ class Host:
         self.deadlines.add(when, call)
         return when
 
+    def is_late(self, call: Call) -> bool:
+        """Whether the caller's deadline passed before the call began; then it is answered, and must not begin."""
+        asked = call.operation.timeout
+        if asked is None or call.received is None or self.clock.now() < call.received + asked:
+            return False
+        call.seconds = asked
+        self._expire(call)
+        return True
+
     async def granted(self, ticket: Ticket) -> None:
         """Return when the ticket is held. The caller releases it, also when this is cancelled."""
         if ticket.granted:

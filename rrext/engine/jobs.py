@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any
 
@@ -157,6 +158,7 @@ class AsyncJob(_Job):
         try:
             encoded = encode_result(route.spec, None, await self._call_tool(), self._host.limits)
         except asyncio.CancelledError as error:
+            self._lease.taint()
             self._give_back()
             if not call.fail(tool_failure(self._host, call, route, error)):
                 raise
@@ -168,7 +170,7 @@ class AsyncJob(_Job):
             answer(call, encoded)
 
 
-def run_inline(host: Host, call: Call, task: Task, route: Route, value: Any) -> None:
+def run_inline(host: Host, call: Call, task: Task, route: Route, given: Any) -> None:
     """Run a quick sync tool on this thread, which holds a place of both kinds for it.
 
     The same steps as `SyncJob`, for which nothing had to be waited for and nothing needs to be remembered. A call that
@@ -180,9 +182,12 @@ def run_inline(host: Host, call: Call, task: Task, route: Route, value: Any) -> 
     encoded: Encoded | None = None
     failure: RrextError | None = None
     try:
-        kwargs = spec.structure(None, value, host.limits)
+        kwargs = spec.structure(None, given, host.limits)
+        node = objects.object(route.component.id)
         call.stop = spoiled.append
-        encoded = encode_result(spec, None, spec.call(objects.object(route.component.id), kwargs, None), host.limits)
+        # A tool before this one may have left variables in this thread's context, and a new one costs more than a look.
+        value = Context().run(spec.call, node, kwargs, None) if copy_context() else spec.call(node, kwargs, None)
+        encoded = encode_result(spec, None, value, host.limits)
     except BaseException as error:
         failure = tool_failure(host, call, route, error)
     if not spoiled:
@@ -192,6 +197,7 @@ def run_inline(host: Host, call: Call, task: Task, route: Route, value: Any) -> 
         answer(call, encoded)
     elif failure is not None:
         call.fail(failure)
+        del failure  # its traceback leads back to here: such circles would wait for the garbage collector
 
 
 def answer(call: Call, encoded: Encoded) -> None:

@@ -23,11 +23,12 @@ __all__ = ["Borrowed", "Lease"]
 class Borrowed:
     """A borrowed place with pooled objects in one coroutine's hands: nothing waited for it, no thread can share it."""
 
-    __slots__ = ("_objects", "task")
+    __slots__ = ("_is_tainted", "_objects", "task")
 
     def __init__(self, task: Task) -> None:
         self.task = task
         self._objects: NodeObjects | None = None
+        self._is_tainted = False
 
     @property
     def objects(self) -> NodeObjects:
@@ -36,9 +37,13 @@ class Borrowed:
             self._objects = self.task.take_spare()
         return self._objects
 
+    def taint(self) -> None:
+        """The call was stopped half-way: nobody gets these objects after it."""
+        self._is_tainted = True
+
     def drop(self) -> None:
         """Give everything back."""
-        if self._objects is not None:
+        if self._objects is not None and not self._is_tainted:
             self.task.give_spare(self._objects)
         self.task.places.give_back_one()
 
@@ -49,13 +54,14 @@ class Borrowed:
 class Lease:
     """Either a borrowed place with pooled objects, or a turn on an open pipe with that pipe's objects."""
 
-    __slots__ = ("_lock", "_objects", "_users", "pipe", "spoiled", "task", "ticket")
+    __slots__ = ("_is_tainted", "_lock", "_objects", "_users", "pipe", "spoiled", "task", "ticket")
 
     def __init__(self, task: Task, ticket: Place | Pass, pipe: Pipe | None = None) -> None:
         self.task = task
         self.ticket = ticket
         self.pipe = pipe
         self.spoiled = False
+        self._is_tainted = False
         self._objects: NodeObjects | None = None if pipe is None else pipe.objects
         self._users = 1
         self._lock = threading.Lock()
@@ -80,6 +86,10 @@ class Lease:
         if last:
             self._give_back()
 
+    def taint(self) -> None:
+        """The call was stopped half-way: nobody gets borrowed objects after it."""
+        self._is_tainted = True
+
     def spoil(self) -> None:
         """The call is answered, but a thread goes on: let others onto the pipe, which can only be closed now."""
         with self._lock:
@@ -98,7 +108,7 @@ class Lease:
                 self.pipe.last_used = self.task.now()
                 self.ticket.release()
             return
-        if self._objects is not None and not self.spoiled:
+        if self._objects is not None and not (self.spoiled or self._is_tainted):
             self.task.give_spare(self._objects)
         self.ticket.release()
 

@@ -13,6 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
+from sys import getrefcount
 from typing import Any, Protocol
 
 __all__ = ["Runnable", "Runner"]
@@ -59,12 +60,10 @@ class Runner:
         if not jobs:
             return
         fiber = self._fiber
-        if fiber is None:
-            self._fiber = _Fiber(self._loop, jobs)  # it waits from the next turn on
-        elif fiber.is_waiting and asyncio.current_task(self._loop) is None:
+        if fiber is not None and fiber.is_waiting and asyncio.current_task(self._loop) is None:
             fiber.step()
-            if not fiber.is_waiting:
-                self._fiber = _Fiber(self._loop, jobs)
+        if fiber is None or fiber.is_spent:
+            self._fiber = _Fiber(self._loop, jobs)  # it waits from the next turn on
         while jobs:
             jobs.popleft().start()
 
@@ -80,12 +79,13 @@ class Runner:
 class _Fiber:
     """A task that waits for jobs, and for as long as they do not suspend, is stepped by hand."""
 
-    __slots__ = ("_bell", "_is_stepped", "_jobs", "task")
+    __slots__ = ("_bell", "_is_stepped", "_jobs", "is_spent", "task")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, jobs: deque[Runnable]) -> None:
         self._jobs = jobs
         self._bell = _Bell(loop)
         self._is_stepped = False
+        self.is_spent = False
         self.task: asyncio.Task[None] = asyncio.Task(self._main(), loop=loop, name="rrext-fiber")
 
     @property
@@ -96,22 +96,37 @@ class _Fiber:
     def step(self) -> None:
         """Run the jobs until all are done or one suspends."""
         self._is_stepped = True
-        self._bell.ring()
-        self._is_stepped = False
+        try:
+            self._bell.ring()
+        finally:
+            self._is_stepped = False
+            self.is_spent = not self.is_waiting
 
     async def _main(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         untouched = copy_context()
-        while True:
-            await self._bell
-            while self._jobs:
-                await self._jobs.popleft().run_in(task)
-                if not self._is_stepped or copy_context() != untouched:
-                    return  # the job had this task to itself, or left something in its context that is nobody else's
+        try:
+            while True:
+                await self._bell
+                mine = getrefcount(task)  # who kept the task may cancel it later, and then hits somebody else
+                while self._jobs:
+                    await self._jobs.popleft().run_in(task)
+                    if not self._is_stepped or getrefcount(task) > mine or not _is_as_it_was(task, untouched):
+                        return
+        finally:
+            self.is_spent = True
 
     def __repr__(self) -> str:
         return f"<Fiber {'waiting' if self.is_waiting else 'busy'}>"
+
+
+def _is_as_it_was(task: asyncio.Task[None], context: Context) -> bool:
+    """Whether a job left nothing behind that the next one could meet: no cancel of its own task, no variable."""
+    try:
+        return not task.cancelling() and copy_context() == context
+    except Exception:  # values of variables are compared, and may not like that
+        return False
 
 
 class _Bell:
@@ -155,6 +170,7 @@ class _Bell:
             raise asyncio.CancelledError
 
     def cancel(self, msg: object = None) -> bool:
-        self._is_cancelled = True
-        self._loop.call_soon(self.ring)
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            self._loop.call_soon(self.ring)
         return True
