@@ -115,6 +115,9 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Chunks that wait for `on_chunk` before their call is given up."""
     write_chunk: int = MIB
     """A file is read and sent in pieces of this size; larger ones gain nothing and delay a cancel."""
+    whole_write: int = 16 * MIB - 64 * KIB
+    """A file that is one JSON value goes in one write, because each write of such an object is a value; more than this
+    does not fit into a server's frame."""
     envelope: int = 64 * KIB
     """Room in a frame for everything beside a write's data."""
     jobs: int = 8

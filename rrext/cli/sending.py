@@ -16,7 +16,7 @@ from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.terminal import printable
 from rrext.client.files import Source
-from rrext.client.mimetype import mime_type_of
+from rrext.client.mimetype import LANES_IN_PIECES, mime_type_of
 from rrext.engine.interface import Caller, Close, Open, Write
 from rrext.engine.lanes import choose_lane
 from rrext.errors import Cancelled, ClientError, FrameTooLarge, RrextError, error_from_wire
@@ -24,9 +24,6 @@ from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.wire.codec import encode
 
 __all__ = ["Sending"]
-
-IN_PIECES = ("tags", "text", "table", "image", "audio", "video")
-"""Lanes that take an object in pieces of any size; on the others each write is one whole JSON value."""
 
 
 class Unreadable(ClientError):
@@ -101,13 +98,13 @@ class Sending:
         pipeline, mime_type = self._pipeline, self._mime_type or mime_type_of(source.path)
         lane = choose_lane(mime_type, pipeline.task.plan.listens)
         self._warn_of_unheard(source, mime_type, lane)
-        file, piece = await pipeline.in_thread(lambda: _begin(source.path, in_pieces=lane in IN_PIECES))
+        file, piece = await pipeline.in_thread(lambda: _begin(source.path, in_pieces=lane in LANES_IN_PIECES))
         with file:
             about = {"name": utf8(source.name), "path": utf8(source.path), "size": source.size}
             opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type), caller=caller)
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             try:
-                is_due = bool(piece) or lane not in IN_PIECES  # an empty file is no JSON, and must hear that
+                is_due = bool(piece) or lane not in LANES_IN_PIECES  # an empty file is no JSON, and must hear that
                 while is_due:
                     await pipeline.ask(Write(pipe_id=pipe_id), data=piece, caller=caller)
                     self._advance(source, len(piece))

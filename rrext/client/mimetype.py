@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from functools import cache
 
-__all__ = ["UNKNOWN_TYPE", "mime_type_of"]
+__all__ = ["LANES_IN_PIECES", "UNKNOWN_TYPE", "goes_whole", "mime_type_of"]
 
 UNKNOWN_TYPE = "application/octet-stream"
+
+LANES_IN_PIECES = ("tags", "text", "table", "image", "audio", "video")
+"""Lanes that take an object in pieces of any size; on the others each write is one whole JSON value."""
 
 _PLAIN_TEXT = """
 adoc asciidoc bib cc cfg clj cmake conf cpp cs cxx dart diff env erl ex exs fish go gql gradle graphql groovy hpp hs
@@ -59,6 +62,14 @@ _TYPES = {
 def mime_type_of(path: str) -> str:
     """The MIME type that the extension says, the same on every machine; `application/octet-stream` for an unknown one."""
     return _types().get(os.path.splitext(path)[1].lower(), UNKNOWN_TYPE)
+
+
+def goes_whole(mime_type: str) -> bool:
+    """Whether an object of this type may be one JSON value to its pipeline, which then takes it in one write alone."""
+    kind, _, name = mime_type.partition(";")[0].strip().partition("/")
+    if kind.lower() == "lane":
+        return name not in LANES_IN_PIECES
+    return kind.lower() == "application" and (name.lower() == "json" or name.lower().startswith("rocketride-question"))
 
 
 @cache

@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 
 from rrext.client.call import Body
 from rrext.client.files import Source, find_files
-from rrext.client.mimetype import mime_type_of
+from rrext.client.mimetype import goes_whole, mime_type_of
 from rrext.client.pipe import Pipe
 from rrext.errors import UsageError
 from rrext.limits import CLIENT_DEFAULTS
@@ -98,15 +98,16 @@ class Upload:
         return FileResult(source.path, source.size, result)
 
     async def _stream(self, source: Source) -> Body | None:
-        file, piece = await run_sync(_start_reading, source.path)
+        mimetype = self._mimetype or mime_type_of(source.path)
+        most = CLIENT_DEFAULTS.whole_write if goes_whole(mimetype) else CLIENT_DEFAULTS.write_chunk
+        file, piece = await run_sync(_start_reading, source.path, most)
         with file:
             about = {"name": source.name, "path": source.path, "size": source.size}
-            mimetype = self._mimetype or mime_type_of(source.path)
             async with self._pipe(about, mimetype) as pipe:
                 while piece:
                     await pipe.write(piece)
                     await self._report(source, len(piece))
-                    piece = await run_sync(file.read, CLIENT_DEFAULTS.write_chunk)
+                    piece = await run_sync(file.read, most)
         return pipe.result
 
     async def _report(self, source: Source, nbytes: int, finished: FileResult | None = None) -> None:
@@ -125,11 +126,11 @@ class Upload:
             self._tasks.cancel_scope.cancel()
 
 
-def _start_reading(path: str) -> tuple[IO[bytes], bytes]:
-    """The open file and its first piece: one visit to a worker thread is enough for a small file."""
+def _start_reading(path: str, most: int) -> tuple[IO[bytes], bytes]:
+    """The open file and its first piece of at most so many bytes: one visit to a worker thread is enough for a small file."""
     file = open(path, "rb", buffering=0)  # noqa: SIM115 – the caller closes it
     try:
-        return file, file.read(CLIENT_DEFAULTS.write_chunk)
+        return file, file.read(most)
     except BaseException:
         file.close()
         raise

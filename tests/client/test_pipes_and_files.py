@@ -237,6 +237,16 @@ async def test_large_files_go_in_pieces_of_a_mebibyte(tmp_path: Path) -> None:
     assert sizes == [1_048_576, 1_048_576, 402_848]
 
 
+async def test_a_file_that_is_one_json_value_goes_in_one_write(tmp_path: Path) -> None:
+    large = tmp_path / "large.json"
+    large.write_bytes(b'"' + b"x" * 2_500_000 + b'"')
+    async with connected(EchoPipes()) as (client, peer):
+        await client.send_files([large])
+        await client.send_files([large], mimetype="lane/text")
+    sizes = [len(r.tail or b"") for r in peer.seen if r.arguments.get("subcommand") == "write"]
+    assert sizes == [2_500_002, 1_048_576, 1_048_576, 402_850]
+
+
 async def test_no_more_files_than_jobs_are_under_way(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.txt" for number in range(12)]
     for path in paths:
