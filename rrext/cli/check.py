@@ -99,26 +99,16 @@ def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, stri
 def _print_json(path: str, loaded: Loaded) -> None:
     import msgspec
 
-    problems = [_located(problem, loaded.source_map) for problem in loaded.problems]
+    from rrext.engine.located import located
+
+    problems = [located(problem, loaded.source_map) for problem in loaded.problems]
     line = msgspec.json.encode({"file": path, "valid": loaded.spec is not None, "problems": problems})
     print(line.decode())
 
 
-def _located(problem: Problem, where: SourceMap | None) -> dict[str, Any]:
-    shown = problem.as_json()
-    if where is None:
-        return shown
-    (start, end), related = where.span_of(problem), []
-    line, column = where.position(start)
-    end_line, end_column = where.position(end)
-    for other, span in _related(problem, where):
-        other_line, other_column = where.position(span[0])
-        related.append({**other, "line": other_line, "column": other_column})
-    place = {"line": line, "column": column, "endLine": end_line, "endColumn": end_column}
-    return {**shown, **place, "related": related}
-
-
 def _print_human(path: str, loaded: Loaded, file: TextIO) -> None:
+    from rrext.engine.located import related_places
+
     where = loaded.source_map
     for problem in loaded.problems:
         text = f"{problem.severity}: {_printable(problem.message)} [{problem.code}]"
@@ -130,15 +120,9 @@ def _print_human(path: str, loaded: Loaded, file: TextIO) -> None:
         print(f"{path}:{line}:{column}: {text}", file=file)
         for shown in _excerpt(where, span):
             print(shown, file=file)
-        for other, other_span in _related(problem, where):
+        for other, other_span in related_places(problem, where):
             other_line, other_column = where.position(other_span[0])
             print(f"    {path}:{other_line}:{other_column}: {_printable(other['message'])}", file=file)
-
-
-def _related(problem: Problem, where: SourceMap) -> Iterator[tuple[dict[str, str], Span]]:
-    for other in problem.related:
-        span = other.span if other.span is not None else where.span(other.path)
-        yield {"path": other.path, "message": other.message}, span
 
 
 def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:

@@ -98,7 +98,7 @@ class Close(Operation, frozen=True, kw_only=True):
 class Execute(Operation, frozen=True, kw_only=True, rename="camel"):
     """Load a pipeline and keep it running. → `{id, token, publicToken, projectId, source, provider}`"""
 
-    pipeline: dict[str, Any]
+    pipeline: dict[str, Any] | str
     source: str | None = None
     threads: int | None = None
     ttl: float | None = None
@@ -116,7 +116,7 @@ class Terminate(Operation, frozen=True, kw_only=True):
 class Validate(Operation, frozen=True, kw_only=True):
     """All problems of a pipeline, which is not loaded. → `{pipeline, errors, warnings, problems}`"""
 
-    pipeline: dict[str, Any]
+    pipeline: dict[str, Any] | str
     source: str | None = None
 
 

@@ -72,8 +72,14 @@ class Loaded:
             raise InvalidPipeline("This pipeline has no source that is known here", data={"problems": []})
         first = errors[0]
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        problems = [problem.as_json() for problem in self.problems]
-        raise InvalidPipeline(f"{first.path or '/'}: {first.message}{more}", data={"problems": problems})
+        raise InvalidPipeline(f"{first.path or '/'}: {first.message}{more}", data={"problems": self.problems_as_json()})
+
+    def problems_as_json(self) -> list[dict[str, Any]]:
+        """The problems as they travel, with lines and columns if the pipeline was a text."""
+        from rrext.engine.located import located
+
+        where = self.source_map if self.problems else None
+        return [located(problem, where) for problem in self.problems]
 
     def __repr__(self) -> str:
         return f"<Loaded {self.spec.source if self.spec else 'nothing'}, {len(self.problems)} problems>"
@@ -157,7 +163,7 @@ def check_pipeline(
 
 
 def validate(
-    pipeline: Mapping[str, Any],
+    pipeline: str | Mapping[str, Any],
     catalog: Catalog,
     environment: Environment,
     source: str | None = None,
@@ -165,7 +171,7 @@ def validate(
 ) -> dict[str, Any]:
     """The body that answers `rrext_validate`: the pipeline with its chain, and what is wrong with it.
 
-    Nothing runs, so unresolved variables are warnings.
+    Nothing runs, so unresolved variables are warnings. Problems of a text have a line and a column.
     """
     loaded = check_pipeline(pipeline, catalog, environment, source=source, limits=limits)
     ids = [draft.id for draft in loaded.outline.components]
@@ -177,7 +183,7 @@ def validate(
         "pipeline": shown_pipeline,
         "errors": [entry for problem, entry in entries if problem.severity == "error"],
         "warnings": [entry for problem, entry in entries if problem.severity == "warning"],
-        "problems": [problem.as_json() for problem, _ in entries],
+        "problems": loaded.problems_as_json(),
     }
 
 
