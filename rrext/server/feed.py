@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,13 +18,14 @@ class Feed:
     at all; none leaves after it.
     """
 
-    __slots__ = ("_ended", "_id", "_latest", "_session")
+    __slots__ = ("_ended", "_id", "_latest", "_lock", "_session")
 
     def __init__(self, session: Session, request_id: int | str | None) -> None:
         self._session = session
         self._id = request_id
         self._latest: list[bytes] | None = None
         self._ended = False
+        self._lock = threading.Lock()  # what was begun before the end is in the outbox before the answer
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """Send it, or keep it as the latest while the outbox is full."""
@@ -34,24 +36,31 @@ class Feed:
             body["total"] = total
         if message is not None:
             body["message"] = message.encode("utf-8", "replace").decode()
-        pieces = self._session.connection.event("rrext_progress", msgspec.json.encode(body))
-        if self._session.outbox.is_full:
-            self._latest = pieces
-            self._session.late_progress(self)
-        else:
-            self._latest = None
-            self._session.send(pieces)
+        encoded = msgspec.json.encode(body)
+        session = self._session
+        with self._lock:
+            if self._ended:
+                return
+            pieces = session.connection.event("rrext_progress", encoded)
+            if session.outbox.is_full:
+                self._latest = pieces
+                session.late_progress(self)
+            else:
+                self._latest = None
+                session.send(pieces)
 
     def catch_up(self) -> None:
         """There is room again: send the latest progress."""
-        latest, self._latest = self._latest, None
-        if latest is not None and not self._ended:
-            self._session.send(latest)
+        with self._lock:
+            latest, self._latest = self._latest, None
+            if latest is not None:
+                self._session.send(latest)
 
     def end(self) -> list[bytes]:
         """No more events: what is left to send before the answer."""
-        self._ended = True
-        latest, self._latest = self._latest, None
+        with self._lock:
+            self._ended = True
+            latest, self._latest = self._latest, None
         return latest or []
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
@@ -66,7 +75,9 @@ class Feed:
             pieces = connection.event("rrext_chunk", head, tail)
         else:
             pieces = connection.event("rrext_chunk", head[:-1] + b',"chunk":' + msgspec.json.encode(tail) + b"}")
-        self._session.send(pieces)
+        with self._lock:
+            if not self._ended:
+                self._session.send(pieces)
 
     def wait_for_room(self) -> None:
         """Block this worker thread while the outbox is full."""

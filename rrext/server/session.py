@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.interface import Call, Caller, Engine, Open, Operation, Tool, Write
-from rrext.errors import Cancelled, InternalError, InvalidArguments, InvalidRequest, RrextError, ShuttingDown, TooManyRequests
+from rrext.engine.interface import Call, Caller, Close, Engine, Open, Operation, Tool, Write
+from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, decode
 from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
+from rrext.server.inflight import WEIGHT, DuplicateId, InFlight
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.own_commands import OWN_COMMANDS
 from rrext.wire.connection import ServerConnection
@@ -38,10 +38,9 @@ class Session:
 
     __slots__ = (
         "_batch_thread",
-        "_calls",
         "_engine",
         "_flush_is_due",
-        "_held",
+        "_inflight",
         "_inline",
         "_last_request",
         "_late",
@@ -49,7 +48,6 @@ class Session:
         "_loop_thread",
         "_on_answer",
         "_on_shutdown",
-        "_others",
         "caller",
         "connection",
         "is_closed",
@@ -87,9 +85,7 @@ class Session:
         self._on_shutdown = on_shutdown
         self._on_answer = on_answer
         self.reports_answers = False
-        self._calls: dict[Any, Call] = {}  # by request id
-        self._others: dict[Any, Call] = {}  # by request id; a call without one by itself
-        self._held: deque[Request] = deque()
+        self._inflight = InFlight()
         self._late: set[Feed] = set()
         self._last_request: Request | None = None
         self.is_initialized = False
@@ -152,14 +148,15 @@ class Session:
         """Start a tool call or a raw write of which nothing has to be waited for; False if nothing was done."""
         if type(event) is not Request or event.command != "rrext_process" or event.id is None:
             return False
-        if self.is_draining or self.is_closed or self._held or self.outbox.is_full:
+        inflight = self._inflight
+        if self.is_draining or self.is_closed or inflight.held or self.outbox.is_full:
             return False
-        arguments, request_id, calls = event.arguments, event.id, self._calls
+        arguments, request_id, calls = event.arguments, event.id, inflight.calls
         subcommand = arguments.get("subcommand")
         shape = Tool if subcommand == "tool" else Write if subcommand == "write" else None
         if shape is None or "context" in arguments or (event.tail is None) is not (shape is Tool):
             return False
-        if request_id in calls or request_id in self._others or len(calls) >= self.limits.max_inflight:
+        if request_id in calls or request_id in inflight.others or len(calls) >= self.limits.max_inflight:
             return False
         try:
             operation = decode(arguments, shape, self.limits)
@@ -168,8 +165,10 @@ class Session:
         if shape is Tool and (operation.progress or operation.stream):  # pyright: ignore[reportAttributeAccessIssue]
             return False
         call = Call(operation, self, self.caller, request_id, event.command, event.tail)
-        table: dict[Any, Call] = calls if shape is Tool else self._others
+        table = calls if shape is Tool else inflight.others
         table[request_id] = self._inline = call
+        if event.nbytes > WEIGHT:
+            inflight.weigh(call, event.nbytes)
         try:
             taken = self._engine.start_short(call, may_block=may_block)
         except Exception:
@@ -177,7 +176,7 @@ class Session:
             call.fail(_internal())
             return True
         if not taken:
-            del table[request_id]
+            inflight.remove(call)
         return taken
 
     def end_inline(self) -> None:
@@ -204,17 +203,16 @@ class Session:
         shape = operation_for(request.command, request.arguments)
         if self.is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
-        self._check_id(request.id)
+        inflight = self._inflight
+        inflight.check_id(request.id)
         if shape is Tool or shape is Open:
-            if len(self._calls) + len(self._held) >= self.limits.max_inflight:
-                raise TooManyRequests(
-                    f"{self.limits.max_inflight} open and tool requests of this connection are in flight (max_inflight)",
-                    hint="wait for answers before sending more",
-                    data={"limit": "max_inflight", "maximum": self.limits.max_inflight},
-                )
-            if self.outbox.is_full or self._held:
-                self._held.append(request)
+            inflight.check_room(self.limits.max_inflight)
+            if self.outbox.is_full or inflight.held:
+                inflight.held.append(request)
                 return False
+        elif inflight.held and (shape is Write or shape is Close):  # one of those before it may be on the same pipe
+            inflight.held.append(request)
+            return False
         return self._start(request, shape)
 
     def _start(self, request: Request, shape: type[Operation]) -> bool:
@@ -232,11 +230,14 @@ class Session:
             call.received = self.now()
         if isinstance(operation, Tool) and (operation.progress or operation.stream):
             call.feed = Feed(self, request.id)
+        inflight = self._inflight
         if request.id is None:
-            self._others[call] = call
+            inflight.others[call] = call
         else:
-            table: dict[Any, Call] = self._calls if shape is Tool or shape is Open else self._others
+            table = inflight.calls if shape is Tool or shape is Open else inflight.others
             table[request.id] = call
+        if request.nbytes > WEIGHT:
+            inflight.weigh(call, request.nbytes)
         self._engine.start(call)
         return call.was_quick
 
@@ -244,19 +245,13 @@ class Session:
         if request.tail is not None and shape is not Write:
             raise InvalidArguments.at("/data", "this command takes no raw tail (Json-Length)")
 
-    def _check_id(self, request_id: int | str | None) -> None:
-        if request_id is None:
-            return
-        if request_id in self._calls or request_id in self._others or any(r.id == request_id for r in self._held):
-            raise _Duplicate(f"request {request_id} is in flight already", data={"id": request_id})
-
     def _refuse(self, event: Any, error: RrextError) -> None:
         """Answer an event that started no call, without touching a call that may have the same id."""
         request_id = getattr(event, "id", None)
-        if isinstance(error, _Duplicate):
+        if isinstance(error, DuplicateId):
             self._answer(self.connection.error(None, event.command, error))
         elif type(event) is not Request or request_id is not None:
-            self._calls.pop(request_id, None) if isinstance(error, InternalError) else None
+            self._inflight.calls.pop(request_id, None) if isinstance(error, InternalError) else None
             self._answer(self.connection.error(request_id, getattr(event, "command", ""), error))
 
     def answer_own(self, request: Request, body: dict[str, Any]) -> None:
@@ -266,12 +261,15 @@ class Session:
 
     def cancel(self, request_id: int | str) -> bool:
         """Cancel a request of this connection; False if it is not in flight."""
-        held = next((r for r in self._held if r.id == request_id), None)
+        inflight = self._inflight
+        held = inflight.find_held(request_id)
         if held is not None:
-            self._held.remove(held)
-            self._answer(self.connection.error(held.id, held.command, Cancelled()))
-            return True
-        call = self._calls.get(request_id) or self._others.get(request_id)
+            inflight.held.remove(held)
+            if operation_for(held.command, held.arguments) in (Tool, Open):
+                self._refuse(held, Cancelled())
+                return True
+            self._begin_held(held)  # the engine knows what becomes of its pipe
+        call = inflight.find(request_id)
         return call is not None and call.cancel("cancelled", Cancelled())
 
     def begin_end(self, request: Request) -> None:
@@ -291,7 +289,7 @@ class Session:
         """Answer a call with a body; raw bytes as a tail, or in base64 for a peer that takes no tails."""
         connection, request_id = self.connection, call.request_id
         if request_id is None:
-            self._others.pop(call, None)
+            self._finish(call, [])
             return
         if tail is None:
             pieces = connection.result(request_id, call.command, body)
@@ -303,19 +301,19 @@ class Session:
 
     def fail(self, call: Call, error: RrextError) -> None:
         """Answer a call with a failure."""
-        if call.request_id is not None:
-            self._finish(call, self.connection.error(call.request_id, call.command, error))
-        else:
-            self._others.pop(call, None)
+        request_id = call.request_id
+        self._finish(call, [] if request_id is None else self.connection.error(request_id, call.command, error))
 
     def _finish(self, call: Call, pieces: list[bytes]) -> None:
-        """The call is out of the table, and its answer on its way. From any thread."""
-        request_id = call.request_id
-        if self._calls.pop(request_id, None) is None:
-            self._others.pop(request_id, None)
+        """The call is out of the table, and its answer, if it gets one, on its way. From any thread."""
+        inflight = self._inflight
+        inflight.leaving.append(call)  # this is busy until the answer is in the outbox
+        inflight.remove(call)
         if call.feed is not None:
             pieces = [*call.feed.end(), *pieces]
-        self._answer(pieces)
+        if pieces:
+            self._answer(pieces)
+        inflight.leaving.pop()
         if self.reports_answers:
             self._loop.call_soon_threadsafe(self._on_answer)
 
@@ -325,7 +323,7 @@ class Session:
         outbox = self.outbox
         if thread == self._batch_thread:
             outbox.append(pieces)
-        elif thread != self._loop_thread or not (self._calls or self._flush_is_due):
+        elif thread != self._loop_thread or not (self._inflight.calls or self._flush_is_due):
             outbox.send(pieces)
         else:
             outbox.append(pieces)
@@ -343,34 +341,38 @@ class Session:
 
     def _room(self) -> None:
         """The peer reads again: late progress leaves, and calls that were held begin."""
-        late, self._late = self._late, set()
-        for feed in late:
-            feed.catch_up()
-        while self._held and not self.outbox.is_full:
-            request = self._held.popleft()
-            try:
-                self._start(request, operation_for(request.command, request.arguments))
-            except RrextError as error:
-                self._refuse(request, error)
+        late = self._late
+        while late and not self.outbox.is_full:
+            late.pop().catch_up()
+        held = self._inflight.held
+        while held and not self.outbox.is_full:
+            self._begin_held(held.popleft())
+        if self.reports_answers:
+            self._on_answer()
+
+    def _begin_held(self, request: Request) -> None:
+        try:
+            self._start(request, operation_for(request.command, request.arguments))
+        except RrextError as error:
+            self._refuse(request, error)
 
     # -- life
 
     @property
     def is_busy(self) -> bool:
         """Whether anything is not answered yet."""
-        return bool(self._calls or self._others or self._held)
+        return self._inflight.is_busy
 
     @property
     def unread_bytes(self) -> int:
-        """Request bytes that wait for their turn."""
-        return sum(r.nbytes for r in self._held) + sum(len(c.data or b"") for c in list(self._others.values()))
+        """Bytes of requests that are not answered yet; a small one costs more than its own."""
+        return self._inflight.nbytes
 
     def fail_all(self, reason: str, error: Callable[[], RrextError]) -> None:
         """Answer everything that is in flight with a failure, and stop it."""
-        while self._held:
-            request = self._held.popleft()
-            self._answer(self.connection.error(request.id, request.command, error()))
-        for call in [*self._calls.values(), *self._others.values()]:
+        while held := self._inflight.held:
+            self._refuse(held.popleft(), error())
+        for call in self._inflight.running():
             call.cancel(reason, error())
 
     def end_with(self) -> None:
@@ -391,11 +393,7 @@ class Session:
         self._engine.disconnect(self.caller.connection_id)
 
     def __repr__(self) -> str:
-        return f"<Session {self.caller.connection_id} calls={len(self._calls)} others={len(self._others)} {self.outbox!r}>"
-
-
-class _Duplicate(InvalidRequest):
-    """An id that is in flight: answered without usable id, so that the first call's answer stays its own."""
+        return f"<Session {self.caller.connection_id} {self._inflight!r} {self.outbox!r}>"
 
 
 def _internal() -> InternalError:

@@ -57,6 +57,10 @@ class Claimed(Protocol):
     read_fd: int
     write_fd: int
 
+    def silence(self) -> None:
+        """Let nothing that is printed fail because nobody reads it."""
+        ...
+
 
 class StdioServer:
     """One client, one process. `run` returns the exit code, unless the loop is stuck: then the process ends without it.
@@ -104,6 +108,7 @@ class StdioServer:
             on_signal=self._shut_down,
             on_orphaned=self._on_orphaned,
             on_hung_up=self._on_hung_up,
+            on_unheard=stdio.silence,
             on_overdue=self._end_without_loop,
         )
 

@@ -17,6 +17,7 @@ from rrext.transports.parent import ParentWatch
 __all__ = ["Watchman"]
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+STDERR: Final = 2
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -25,9 +26,9 @@ class Watchman:
     """Tells the loop of SIGTERM and SIGINT, of the parent's death, and of a peer that hung up; sees that an end is one.
 
     `on_signal(name)`, `on_orphaned()` and `on_hung_up()` run on the loop, the last one at each look for as long as the
-    loop can run it. `on_overdue()` runs on this thread and must end the process: once the time given to `expect_end` is
-    over, `drain` seconds after a signal, or when nobody is left to ask for anything and the loop did not move for
-    `patience` seconds.
+    loop can run it. `on_unheard()` and `on_overdue()` run on this thread: the first when nobody reads stderr any more, the
+    other one, which must end the process, once the time given to `expect_end` is over, `drain` seconds after a signal, or
+    when nobody is left to ask for anything and the loop did not move for `patience` seconds.
     """
 
     __slots__ = (
@@ -41,6 +42,7 @@ class Watchman:
         "_on_orphaned",
         "_on_overdue",
         "_on_signal",
+        "_on_unheard",
         "_orphaned",
         "_parent",
         "_patience",
@@ -61,6 +63,7 @@ class Watchman:
         on_signal: Callable[[str], None],
         on_orphaned: Callable[[], None],
         on_hung_up: Callable[[], None],
+        on_unheard: Callable[[], None],
         on_overdue: Callable[[], None],
     ) -> None:
         self._loop = loop
@@ -72,6 +75,7 @@ class Watchman:
         self._on_signal = on_signal
         self._on_orphaned = on_orphaned
         self._on_hung_up = on_hung_up
+        self._on_unheard = on_unheard
         self._on_overdue = on_overdue
         self._bell, self._ring = os.pipe()
         self._until = float("inf")
@@ -104,19 +108,26 @@ class Watchman:
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         poll.register(self._fd, 0)  # a hang-up is always told
+        poll.register(STDERR, 0)
         while True:
             for fd, _ in poll.poll(self._milliseconds()):
                 if fd == self._bell:
                     self._take_signals()
                 else:
                     poll.unregister(fd)
-                    self._hung_up = True
-                    self._is_alone()
+                    self._lost(fd)
             if not self._orphaned and self._parent.is_gone():
                 self._orphaned = True
                 self._is_alone(since=self._poll)
                 self._tell(self._on_orphaned)
             self._look()
+
+    def _lost(self, fd: int) -> None:
+        if fd == STDERR:
+            self._on_unheard()
+        else:
+            self._hung_up = True
+            self._is_alone()
 
     def _milliseconds(self) -> float:
         return max(0.0, min(self._poll, self._until - monotonic(), self._heard + self._patience - monotonic())) * 1000

@@ -52,6 +52,11 @@ class ClaimedStdio:
         sys.stdout = lossy_text(self.stderr, 1, "<stdout>")
         sys.stderr = lossy_text(self.stderr, 2, "<stderr>")
 
+    def silence(self) -> None:
+        """Nobody reads stderr any more: what C code and children print goes nowhere, instead of killing them."""
+        _point(1, _null())
+        _point(2, _null())
+
     def _let_go(self) -> None:
         """In a forked child, which must not keep the peer waiting for an end of file when the server is gone."""
         for fd in (self.read_fd, self.write_fd, *self._saved):
