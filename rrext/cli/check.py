@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rrext.engine.catalog import Catalog
     from rrext.engine.environment import Environment
     from rrext.engine.loading import Loaded
-    from rrext.engine.problems import Problem, Span
+    from rrext.engine.problems import Span
     from rrext.engine.source import SourceMap
 
 __all__ = ["add_parser", "print_problems", "run"]

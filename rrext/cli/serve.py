@@ -132,6 +132,7 @@ def _load(engine: Any, path: str, limits: Limits) -> bool:
     """Load one file; what is wrong with it goes to stderr."""
     from rrext.errors import InvalidPipeline
 
+    text = b""
     try:
         with open(path, "rb") as file:
             text = file.read(limits.max_pipeline + 1)
