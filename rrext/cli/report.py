@@ -23,8 +23,7 @@ KNOWN_DATA: Final = frozenset({"errors", "exception", "nodeId", "path", "tool"})
 
 def print_error(error: RrextError, about: str = "") -> None:
     """Write an error: its message and code, every place that is wrong, and what to do next. `about` says what failed."""
-    for line in error_lines(error, about):
-        print(line, file=sys.stderr)
+    sys.stderr.write("".join(f"{line}\n" for line in error_lines(error, about)))  # at once: tools print meanwhile
 
 
 def error_lines(error: RrextError, about: str = "") -> list[str]:

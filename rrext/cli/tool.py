@@ -91,7 +91,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: LocalPipeline, r
         print_error(error)
         return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
     except asyncio.CancelledError:
-        print("rrext: cancelled", file=sys.stderr)
+        sys.stderr.write("rrext: cancelled\n")
         raise
     encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_Body).result)
     if not (args.stream and args.raw and encoded == b"null"):  # the chunks were all there is

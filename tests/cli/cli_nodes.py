@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -15,7 +14,8 @@ from rrext import Node, ToolContext, ToolError, tool_function
 
 
 def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    """Write a line in one piece, whatever other threads write."""
+    os.write(2, f"{text}\n".encode())
 
 
 class Kinds(Node):
