@@ -164,7 +164,6 @@ class StdioServer:
     async def _end(self, ending: _Ending) -> None:
         try:
             await self._answer_all(ending)
-            self._reader.stop()
             self._session.close()
             await self._within(LEAVE, self._engine.aclose())
         except Exception:
@@ -180,6 +179,7 @@ class StdioServer:
             log.warning("calls that did not finish in time are given up: %s", ending.reason)
             session.fail_all(ending.reason, ending.error)
             await self._within(FLUSH, self._answered())  # those that a thread is answering right now
+        self._reader.stop()  # before the client is told that this is the end
         session.end_with()
         await self._within(FLUSH, session.outbox.drained())
         if session.outbox.size:
