@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from rrext.engine.host import Host
 from rrext.engine.interface import Call
 from rrext.engine.lease import Lease
+from rrext.engine.nested import Nesting
 from rrext.engine.pipes import Pipe
-from rrext.engine.places import Place
+from rrext.engine.places import Loan, Place
+from rrext.engine.run import Run
 from rrext.errors import RrextError
 from rrext.tools.context import CancelToken, ToolContext
 
@@ -45,7 +48,18 @@ class PipeBridge:
             places.take_back()
 
     def context(self, node_id: str) -> ToolContext:
-        caller = self._pipe.caller
+        pipe, places = self._pipe, self._pipe.task.sync_places
+        caller = pipe.caller
+        on_loop = asyncio._get_running_loop() is self._host.loop
+        run = Run(
+            self._host,
+            self._call,
+            Lease(pipe.task, Place.free(), pipe),
+            deadline=self._call.deadline,
+            token=self._token,
+            trail=(node_id,),
+            loan=None if on_loop else Loan(places),
+        )
         return ToolContext(
             node_id=node_id,
             token=self._token,
@@ -55,7 +69,9 @@ class PipeBridge:
             connection_id=caller.connection_id,
             pipe_id=self._pipe.id,
             meta=self._call.operation.meta,
+            deadline=self._call.deadline,
             clock=self._host.clock.now,
+            nested=Nesting(run),
         )
 
 

@@ -174,7 +174,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
     `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock.
-    The engine sets `stop` while there is something to stop, `seconds` when there is a deadline, and `was_quick` when
+    The engine sets `stop` while there is something to stop, `seconds` and `deadline` when it has to end, `was_quick` when
     `Engine.start_short` would have taken the call on a thread that may block.
     """
 
@@ -188,6 +188,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     received: float | None = None
     stop: Callable[[str], None] | None = None
     seconds: float = 0.0
+    deadline: float | None = None
     was_quick: bool = False
     _unsettled: list[bool] = msgspec.field(default_factory=lambda: [True])
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rrext.engine.failures import cancelled_from_inside
-from rrext.errors import InvalidArguments, NotFound, ToolError, ToolNotFound, ToolTimeout, Unavailable
+from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from rrext.engine.run import Run
     from rrext.engine.task import Route
     from rrext.engine.tool_run import Encoded, ToolRun
 
@@ -31,35 +32,42 @@ class Nesting:
 
     __slots__ = ("_run",)
 
-    def __init__(self, run: ToolRun) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """The result of a tool, from a coroutine."""
         run = self._run
-        route = self._find(node, tool)
-        await route.component.ensure(run.host, trusted=run.call.caller.trusted)
-        callee = run.callee(route)
-        return _plain(await _encoded(callee, self._prepare(callee, input)))
+        routes = self._owners(node, tool)
+        for route in routes:
+            await route.component.ensure(run.host, trusted=run.call.caller.trusted)
+            callee = run.callee(route)
+            if len(routes) == 1 or run.lease.task.usable_by(route, run.lease.objects, callee):
+                return _plain(await _encoded(callee, self._prepare(callee, input)))
+        raise self._nobody(tool)
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
         """The result of a tool, from a thread; runs on this thread if the callee can."""
         run = self._run
         on_loop = _is_loop_thread(run.host.loop)
-        route = self._find(node, tool)
-        here = self._runs_here(route, on_loop)
-        if on_loop and not (here and route.component.ready):
-            raise ToolError(
-                f'"{run.trail[-1]}" runs on the event loop\'s thread and cannot wait for "{route.label}" there',
-                hint='make the caller `async def` and `await ctx.call(...)`, or leave out thread="main"',
-            )
-        if not route.component.ready:
-            self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
-        callee = run.callee(route)
-        kwargs = self._prepare(callee, input)
-        if here:
-            return _plain(callee.encoded_blocking(kwargs, run.loan))
-        return _plain(self._wait_for(_encoded(callee, kwargs)))
+        routes = self._owners(node, tool)
+        for route in routes:
+            here = self._runs_here(route, on_loop)
+            if on_loop and not (here and route.component.ready):
+                raise ToolError(
+                    f'"{run.trail[-1]}" runs on the event loop\'s thread and cannot wait for "{route.label}" there',
+                    hint='make the caller `async def` and `await ctx.call(...)`, or leave out thread="main"',
+                )
+            if not route.component.ready:
+                self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
+            callee = run.callee(route)
+            if len(routes) > 1 and not run.lease.task.usable_by(route, run.lease.objects, callee):
+                continue
+            kwargs = self._prepare(callee, input)
+            if here:
+                return _plain(callee.encoded_blocking(kwargs, run.loan))
+            return _plain(self._wait_for(_encoded(callee, kwargs)))
+        raise self._nobody(tool)
 
     def _runs_here(self, route: Route, on_loop: bool) -> bool:
         spec, caller = route.spec, self._run
@@ -68,7 +76,7 @@ class Nesting:
         if spec.thread == "same":
             return route.component.own_thread.is_current
         if on_loop:
-            return caller.spec.thread == "main"  # an `async def` caller would block everybody
+            return caller.may_hold_the_loop  # an `async def` caller would block everybody
         return spec.thread == "pool" and caller.loan is not None and caller.loan.thread == get_ident()
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
@@ -79,9 +87,9 @@ class Nesting:
         with run.loan:
             return run.host.from_thread(work, run.token)
 
-    def _find(self, node: str, tool: str) -> Route:
+    def _owners(self, node: str, tool: str) -> list[Route]:
+        """Who may be asked, in chain order. What is wrong here is the caller's mistake, not that of who called it."""
         run = self._run
-        task = run.lease.task
         if len(run.trail) >= run.host.limits.call_depth:
             chain = (*run.trail, f"{node or '*'}.{tool}")
             raise ToolError(
@@ -89,13 +97,12 @@ class Nesting:
                 data={"limit": "call_depth", "chain": list(chain)},
             )
         try:
-            routes = task.route(node, tool)
-            for route in routes:
-                if len(routes) == 1 or task.usable_by(route, run.lease.objects, run):
-                    return route
-            raise ToolNotFound(f'No handler found for tool "{tool}"')
-        except (NotFound, InvalidArguments) as error:  # the caller's mistake, not that of who called the caller
+            return run.lease.task.route(node, tool)
+        except (NotFound, InvalidArguments) as error:
             raise ToolError(f'"{run.trail[-1]}" called a tool that is not there: {error.message}') from error
+
+    def _nobody(self, tool: str) -> ToolError:
+        return ToolError(f'"{self._run.trail[-1]}" called "{tool}", which is not available on any node in this context')
 
     def _prepare(self, callee: ToolRun, value: Any) -> dict[str, Any]:
         try:

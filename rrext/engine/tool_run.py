@@ -13,6 +13,7 @@ from rrext.engine.lease import Lease
 from rrext.engine.nested import Nesting
 from rrext.engine.node import Node
 from rrext.engine.places import Loan
+from rrext.engine.run import Run
 from rrext.engine.task import Route
 from rrext.engine.watch import WatchedCall
 from rrext.errors import ResultTooLarge, Unavailable
@@ -38,15 +39,14 @@ def encode_result(spec: ToolSpec, node: Node | None, value: Any, limits: Limits)
     return spec.encode(node, value, limits), None
 
 
-class ToolRun:
-    """What is known of a run before it begins: the call it serves, the lease it uses, the tool, the deadline.
+class ToolRun(Run):
+    """One run of a tool, from before it begins.
 
-    `trail` names the tools from the outermost one to this one. `loan` is the place among the running sync calls, while a
-    thread runs the tool. `prepare` looks at input and availability and raises; `encoded` and `encoded_blocking` run the
-    tool. A run does not keep the contexts that it gives, because they lead back to it.
+    `prepare` looks at input and availability and raises; `encoded` and `encoded_blocking` run the tool. A run does not
+    keep the contexts that it gives, because they lead back to it.
     """
 
-    __slots__ = ("call", "deadline", "host", "lease", "loan", "node", "route", "token", "trail")
+    __slots__ = ("node", "route")
 
     def __init__(
         self,
@@ -59,15 +59,15 @@ class ToolRun:
         token: CancelToken | None = None,
         trail: tuple[str, ...] = (),
     ) -> None:
-        self.host = host
-        self.call = call
-        self.lease = lease
+        token = token if token is not None else CancelToken()
+        super().__init__(host, call, lease, deadline=deadline, token=token, trail=(*trail, route.label))
         self.route = route
-        self.deadline = deadline
-        self.token = token if token is not None else CancelToken()
-        self.trail = (*trail, route.label)
-        self.loan: Loan | None = None
         self.node: Node | None = None
+
+    @property
+    def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether its author asked for the loop's thread."""
+        return self.spec.thread == "main"
 
     @property
     def spec(self) -> ToolSpec:
@@ -78,14 +78,6 @@ class ToolRun:
     def is_outermost(self) -> bool:
         """Whether the client asked for it, and no tool."""
         return len(self.trail) == 1
-
-    def callee(self, route: Route) -> ToolRun:
-        """The run of a tool that this one calls: for the same call, on the same lease, until the earlier deadline."""
-        deadline, own = self.deadline, route.spec.timeout
-        if own is not None:
-            until = self.host.clock.now() + own
-            deadline = until if deadline is None else min(deadline, until)
-        return ToolRun(self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail)
 
     def prepare(self, value: Any) -> dict[str, Any]:
         """The tool's keyword arguments for this input.
@@ -198,6 +190,3 @@ class ToolRun:
             nested=Nesting(self),
             callbacks=self.host.callbacks,
         )
-
-    def __repr__(self) -> str:
-        return f"<ToolRun {' → '.join(self.trail)}>"
