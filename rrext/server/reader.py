@@ -105,6 +105,7 @@ class Reader:
         session = self._session
         if not self.paused or self.ended or session.unread_bytes > session.limits.max_inflight_bytes:
             return
+        log.debug("reading goes on")
         self.paused = False
         session.reports_answers = session.is_draining
         if self._file_batch is not None:
@@ -114,6 +115,7 @@ class Reader:
 
     def _pause(self) -> None:
         """Wait for answers; one that was given just before it was asked for is seen in the next turn."""
+        log.debug("reading pauses: too much waits for its turn")
         self.paused = self._session.reports_answers = True
         self._loop.call_soon(self.unpause)
 

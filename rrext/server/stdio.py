@@ -31,9 +31,9 @@ from rrext.transports.parent import ParentWatch
 
 __all__ = ["StdioServer"]
 
-FLUSH: Final = 0.15  # seconds beyond the grace in which a peer may read the last answers
-LEAVE: Final = 0.3  # seconds beyond the grace until what nodes share is not waited for any longer
-OVERDUE: Final = 0.32  # seconds beyond the grace until the watchman takes over
+FLUSH: Final = 0.1  # seconds beyond the grace in which a peer may read the last answers
+LEAVE: Final = 0.2  # seconds beyond the grace until what nodes share is not waited for any longer
+OVERDUE: Final = 0.25  # seconds beyond the grace until the watchman takes over
 
 log: Final = logging.getLogger("rrext.server")
 

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from rrext import Node, ToolContext, tool_function
@@ -30,6 +31,7 @@ class Gates:
         self.counts: Counter[str] = Counter()
 
     def arrive(self, name: str) -> None:
+        print(f"arrived at {name}", file=sys.stderr)
         with self._changed:
             self._arrived[name] += 1
             self._changed.notify_all()
@@ -44,8 +46,12 @@ class Gates:
             self._changed.wait_for(lambda: self._arrived[name] >= times)
 
     def park(self, name: str) -> None:
-        """Block until released, deaf to everything else."""
+        """Block until released, deaf to everything else. A path names a fifo that the test opens to release."""
         self.arrive(name)
+        if name.startswith("/"):
+            with open(name, "rb") as fifo:
+                fifo.read()
+            return
         with self._changed:
             self._changed.wait_for(lambda: name in self._open)
 
@@ -121,6 +127,20 @@ class Worker(Node):
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 gates.count(f"{gate} cancelled")
+
+    @tool_function
+    async def wait_and_release(self, gate: str, then: str) -> None:
+        """Wait on the loop until cancelled, then open another gate."""
+        gates.arrive(gate)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            gates.release(then)
+
+    @tool_function
+    async def adds_signal_handler(self) -> None:
+        """What some libraries do; it takes Python's wake-up descriptor for signals."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)
 
     @tool_function
     async def block_loop(self, gate: str) -> None:
@@ -319,7 +339,7 @@ class Meter(Node):
         self.emit("text", f"{self.total} bytes")
 
     def close(self) -> None:
-        gates.count("meters closed")
+        print("meter closed", file=sys.stderr)
 
     @tool_function
     def measured(self) -> int:
@@ -330,3 +350,27 @@ class Meter(Node):
     def small_pieces(self) -> list[str]:
         """The small writes on this pipe, in order."""
         return [piece.decode() for piece in self.seen]
+
+
+class Shared(Node):
+    """Shares something that does not want to be left."""
+
+    provider = "life_shared"
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any) -> AsyncIterator[str]:
+        try:
+            yield "shared"
+        finally:
+            print("leaving setup", file=sys.stderr)
+            while True:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    pass
+
+    @tool_function
+    def what_is_shared(self) -> str:
+        """What is shared."""
+        return self.shared

@@ -9,10 +9,9 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ class FrameReader:
 
 
 class Server:
-    """A server process of our own, in a session of its own; stderr goes to a file, so that it never fills a pipe."""
+    """A server process of our own, in a session of its own; its stderr is drained by a thread, unless a test takes it."""
 
     def __init__(
         self,
@@ -125,12 +124,11 @@ class Server:
         stdin: Any = subprocess.PIPE,
         stdout: Any = subprocess.PIPE,
     ) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self.process = subprocess.Popen(
             command_line(*options, files=files, nodes=nodes),
             stdin=stdin,
             stdout=stdout,
-            stderr=self._errors if stderr is None else stderr,
+            stderr=subprocess.PIPE if stderr is None else stderr,
             bufsize=0,
             cwd=cwd,
             env={**environment(), **(env or {})},
@@ -140,7 +138,11 @@ class Server:
         self.answers: dict[Any, Message] = {}
         self.events: list[Message] = []
         self._next = 0
-        self._feeders: list[threading.Thread] = []
+        self._threads: list[threading.Thread] = []
+        self._said = bytearray()
+        self._saying = threading.Condition()
+        if stderr is None:
+            self._start(self._listen)
         self.out = FrameReader(self.process.stdout.fileno()) if self.process.stdout is not None else None
 
     # -- sending
@@ -158,9 +160,12 @@ class Server:
 
     def feed(self, data: bytes) -> None:
         """The same from a thread, for more than the pipe holds while answers come back."""
-        feeder = threading.Thread(target=self._feed, args=(data,), daemon=True)
-        self._feeders.append(feeder)
-        feeder.start()
+        self._start(self._feed, data)
+
+    def _start(self, work: Callable[..., None], *args: Any) -> None:
+        thread = threading.Thread(target=work, args=args, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -252,9 +257,24 @@ class Server:
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        while piece := os.read(self.process.stderr.fileno(), 65536):
+            with self._saying:
+                self._said += piece
+                self._saying.notify_all()
+
+    def heard(self, text: str) -> None:
+        """Return when the server has said this on stderr."""
+        with self._saying:
+            assert self._saying.wait_for(lambda: text.encode() in self._said, PATIENCE), f"{text!r} was never said"
+
     def stderr_text(self) -> str:
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")
+        """What it has said on stderr; all of it once the process has ended."""
+        if self.process.poll() is not None:
+            self._threads[0].join(PATIENCE)
+        with self._saying:
+            return self._said.decode(errors="replace")
 
     def memory(self) -> int:
         """Resident bytes."""
@@ -278,12 +298,11 @@ class Server:
         except ProcessLookupError:
             pass
         self.process.wait(PATIENCE)
+        for thread in self._threads:
+            thread.join(PATIENCE)
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None and not stream.closed:
                 stream.close()
-        for feeder in self._feeders:
-            feeder.join(PATIENCE)
-        self._errors.close()
 
 
 def base64_of(data: bytes) -> str:
