@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.failures import failure_of
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from rrext.engine.host import Host
 
 __all__ = ["Component"]
+
+GIVEN: Final = 7
+"""Attributes that `new_object` sets."""
+NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
 
 UNLOADED: Final = "cancelled: the pipeline was unloaded"
 
@@ -35,9 +40,11 @@ class Component:
         "_is_closed",
         "_keeper",
         "_leave",
+        "_makes_state",
         "_thread",
         "_thread_lock",
         "_waiting",
+        "bindings",
         "blocked",
         "config",
         "confined",
@@ -59,11 +66,14 @@ class Component:
         directory: str = "",
         confined: bool = False,
         tool_description: str = "",
+        bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
     ) -> None:
         self.id = component_id
         self.directory = directory
         self.confined = confined
         self.tool_description = tool_description
+        self.bindings = bindings
+        self._makes_state = "__init__" in _overrides(node_class)
         self.node_class = node_class
         self.config = config
         self.shared: Any = None
@@ -87,8 +97,16 @@ class Component:
         node.tool_description = self.tool_description
         node.config = self.config
         node.shared = self.shared
+        node.bindings = self.bindings
         node.__init__()
         return node
+
+    def is_untouched(self, node: Node) -> bool:
+        """Whether a call left nothing on a node object, so that another caller may have it.
+
+        A class with an `__init__` of its own may keep a caller's data in what that made, which cannot be told from here.
+        """
+        return not self._makes_state and len(node.__dict__) == GIVEN and node.shared is self.shared
 
     async def ensure(self, host: Host, *, trusted: bool) -> None:
         """Return when the component can be used. Raises `Unavailable`, or what `setup` raised as `failure_of` tells it."""

@@ -11,6 +11,7 @@ from rrext.engine.component import Component
 from rrext.engine.environment import Environment
 from rrext.engine.loading import load_pipeline
 from rrext.engine.plan import LanePlan
+from rrext.engine.spec import PipelineSpec
 from rrext.engine.task import Task
 from rrext.limits import Limits
 
@@ -39,6 +40,7 @@ def load_task(
     spec = loaded.require()
     classes = {component.id: component.node_class for component in spec.components}
     specs = {component.id: component for component in spec.components}
+    bindings = _bindings(spec)
     components = {
         node_id: Component(
             node_id,
@@ -47,6 +49,7 @@ def load_task(
             directory=directory,
             confined=confined,
             tool_description=_text(specs[node_id].config.get("tool_description")),
+            bindings=bindings.get(node_id, {}),
         )
         for node_id in spec.chain
     }
@@ -65,6 +68,16 @@ def load_task(
         ttl=ttl,
         warnings=[problem.message for problem in loaded.problems if problem.severity == "warning"],
     )
+
+
+def _bindings(spec: PipelineSpec) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Who may be invoked by whom: invoker → class type → ids of the controlled nodes."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for component in spec.components:
+        for edge in component.controls:
+            of_invoker = found.setdefault(edge.source_id, {})
+            of_invoker[edge.class_type] = (*of_invoker.get(edge.class_type, ()), component.id)
+    return found
 
 
 def _text(value: Any) -> str:

@@ -98,6 +98,8 @@ class Node:
     """Whether the settings may name nothing outside of `directory`: `--root` was given, or the pipeline is not trusted."""
     tool_description: str = ""
     """What the pipeline says of this node's tools; it stands before the description of each."""
+    bindings: Mapping[str, tuple[str, ...]] = {}
+    """Class type → ids of the nodes that are bound to this one by control, in file order; for `ctx.call(id, tool, …)`."""
     config: Any = None
     shared: Any = None
     _link: Any = None  # set by the engine: where `emit` goes

@@ -7,7 +7,7 @@ without `async def` methods. The other one runs on the loop. What happens in whi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.conductor import Bridge, Conductor, Steps
@@ -63,6 +63,11 @@ class NodeObjects:
     def failure(self) -> RrextError | None:
         """The first error of the object."""
         return self._conductor.failure
+
+    @property
+    def made(self) -> Mapping[str, Node]:
+        """The objects that were asked for so far, by node id."""
+        return self._objects
 
     @property
     def closed(self) -> bool:

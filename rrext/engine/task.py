@@ -155,8 +155,12 @@ class Task:
             return NodeObjects(self.plan, self.make_object)
 
     def give_spare(self, objects: NodeObjects) -> None:
-        """Back from a call that left nothing running on them."""
+        """Back from a call that left nothing running on them. What holds anything of that call serves no other."""
         if len(self._spare) < KEEP_SPARE:
+            components = self.components
+            for node_id, node in objects.made.items():
+                if not components[node_id].is_untouched(node):
+                    return
             self._spare.append(objects)
 
     def make_object(self, node_id: str) -> Node:

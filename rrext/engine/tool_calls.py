@@ -133,7 +133,10 @@ class ToolCalls:
         return Lease(task, self._pipes.enter(pipe, exclusive=False, now=task.now()), pipe)
 
     def visible(self, call: Call, task: Task, node_id: str | None = None) -> list[tuple[str, str]]:
-        """The (node, tool) pairs that this caller may call now, in chain order. Raises `NodeNotFound`."""
+        """The (node, tool) pairs that this caller may call now, in chain order. Raises `NodeNotFound`.
+
+        Components may not be set up yet, so the node objects that predicates look at here are nobody's afterwards.
+        """
         lease = Lease(task, Place.free())
         found: list[tuple[str, str]] = []
         for route in task.tools_of(node_id):
@@ -142,7 +145,6 @@ class ToolCalls:
             run = ToolRun(self._host, call, lease, route, deadline=None)
             if task.usable_by(route, lease.objects, run):
                 found.append((route.component.id, route.spec.name))
-        lease.drop()
         return found
 
     async def listing(self, call: Call, task: Task, node_id: str | None) -> list[dict[str, Any]]:
