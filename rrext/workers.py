@@ -13,17 +13,23 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context
-from typing import TYPE_CHECKING, Any, Final
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["OwnThread", "Workers"]
+__all__ = ["OwnThread", "Workers", "apart"]
 
+T = TypeVar("T")
 Job = Callable[[], object]
 
 log: Final = logging.getLogger("rrext.workers")
+
+
+def apart(function: Callable[..., T], *args: Any) -> T:
+    """Call `function` in an empty context. This thread's is empty unless it ran something that left variables there."""
+    return Context().run(function, *args) if copy_context() else function(*args)
 
 
 class Workers:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from rrext.errors import RrextError, ToolError
+from rrext.errors import InternalError, RrextError, ToolError
 from rrext.limits import Limits
 
-__all__ = ["cancelled_from_inside", "failure_of"]
+__all__ = ["cancelled_from_inside", "failure_of", "internal_error", "readable"]
 
 log: Final = logging.getLogger("rrext.failures")
 
@@ -37,6 +37,11 @@ def failure_of(
     return failure
 
 
+def internal_error() -> InternalError:
+    """What is told of a bug of ours; the log has the rest."""
+    return InternalError("internal error; the server's log has it under this request")
+
+
 def cancelled_from_inside(tool: str, node_id: str) -> ToolError:
     """What a tool's own `CancelledError` is to its caller, who did not cancel it."""
     return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
@@ -47,4 +52,9 @@ def _text_of(error: BaseException) -> str:
         text = str(error)
     except BaseException:  # an author's __str__ may be broken; the failure must still be told
         return "(its text could not be read)"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate cannot travel in JSON
+    return readable(text)
+
+
+def readable(text: object) -> str:
+    """Text that can travel in JSON, whatever an author put there: lone surrogates are spelt out."""
+    return str(text).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -88,6 +88,7 @@ class Host:
         seconds = min(t for t in (asked, own_timeout) if t is not None)
         call.seconds = seconds
         when = (call.received if call.received is not None else self.clock.now()) + seconds
+        call.deadline = when
         self.deadlines.add(when, call)
         return when
 
@@ -102,10 +103,13 @@ class Host:
 
     async def granted(self, ticket: Ticket) -> None:
         """Return when the ticket is held. The caller releases it, also when this is cancelled."""
-        if ticket.granted:
-            return
+        if not ticket.granted:
+            await self.woken(ticket.when_granted)
+
+    async def woken(self, ask: Callable[[Callable[[], None]], bool]) -> None:
+        """Return when the function that `ask` is given was called, in any thread; at once if `ask` says that it will not."""
         turn: asyncio.Future[None] = self.loop.create_future()
-        if ticket.when_granted(lambda: self.post(_wake, turn)):
+        if ask(lambda: self.post(_wake, turn)):
             await turn
 
     async def in_thread(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextvars import Context, copy_context
 from time import perf_counter
 from typing import Any
 
@@ -16,6 +15,7 @@ from rrext.engine.task import Route, Task
 from rrext.engine.tool_run import Encoded, ToolRun, encode_result
 from rrext.errors import RrextError
 from rrext.tools.context import CancelToken
+from rrext.workers import apart
 
 __all__ = ["LEARN_BELOW", "AsyncJob", "SyncJob", "answer", "run_inline", "tool_failure"]
 
@@ -185,9 +185,7 @@ def run_inline(host: Host, call: Call, task: Task, route: Route, given: Any) -> 
         kwargs = spec.structure(None, given, host.limits)
         node = objects.object(route.component.id)
         call.stop = spoiled.append
-        # A tool before this one may have left variables in this thread's context, and a new one costs more than a look.
-        value = Context().run(spec.call, node, kwargs, None) if copy_context() else spec.call(node, kwargs, None)
-        encoded = encode_result(spec, None, value, host.limits)
+        encoded = encode_result(spec, None, apart(spec.call, node, kwargs, None), host.limits)
     except BaseException as error:
         failure = tool_failure(host, call, route, error)
     if not spoiled:

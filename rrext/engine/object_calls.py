@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.engine.bridge import Nobody, PipeBridge
-from rrext.engine.failures import failure_of
+from rrext.engine.failures import failure_of, internal_error
 from rrext.engine.gate import Pass
 from rrext.engine.host import Host, claim
 from rrext.engine.intake import Intake
 from rrext.engine.interface import Call, Close, Open, Operation, Write
 from rrext.engine.jobs import LEARN_BELOW
-from rrext.engine.lanes import choose_lane
 from rrext.engine.lease import Lease
 from rrext.engine.node import Entry
+from rrext.engine.object_input import data_of, entry_of
+from rrext.engine.object_result import bare_body, result_body, with_error
 from rrext.engine.objects import NodeObjects
 from rrext.engine.pipes import Pipe, Pipes
 from rrext.engine.places import Place
 from rrext.engine.task import Task
-from rrext.errors import Cancelled, InvalidArguments, PipeFailed, ResultTooLarge, RrextError, ToolError
+from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError
 from rrext.tools.context import CancelToken
-from rrext.tools.results import NotJson, encode_json
+from rrext.workers import apart
 
 if TYPE_CHECKING:
     from rrext.engine.host import Ticket
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["ObjectCalls"]
 
 T = TypeVar("T")
+
+NOT_WRITTEN: Final = "a write was cancelled before it began"
 
 log: Final = logging.getLogger("rrext.objects")
 
@@ -50,7 +51,7 @@ class ObjectCalls:
     def open(self, call: Call, task: Task, operation: Open) -> None:
         """Begin an `open`: it stands in the task's line for a place before this returns."""
         try:
-            entry, intake = self._entry(task, operation)
+            entry, intake = entry_of(task, operation)
         except RrextError as error:
             call.fail(error)
             return
@@ -60,7 +61,7 @@ class ObjectCalls:
     def write(self, call: Call, operation: Write) -> None:
         """Begin a `write`: it stands in the pipe's line before this returns."""
         try:
-            data = _data_of(operation, call.data)
+            data = data_of(operation, call.data)
             pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         except RrextError as error:
             call.fail(error)
@@ -75,10 +76,11 @@ class ObjectCalls:
         pipe = self._pipes.get(operation.pipe_id, call.caller.connection_id)
         if data is None or pipe is None or not pipe.quick or operation.timeout is not None:
             return False
-        if operation.data is not None or operation.data_base64 is not None or pipe.failed or pipe.leftovers:
+        if operation.data is not None or operation.data_base64 is not None:
             return False
         place, turn = pipe.task.sync_places.take(), pipe.gate.enter(exclusive=True)
-        if not (place.granted and turn.granted):
+        # Asked inside of the gate: the loop may have failed or freed the pipe meanwhile.
+        if not (place.granted and turn.granted) or pipe.failed or pipe.leftovers or self._pipes.at(pipe.id) is not pipe:
             place.release()
             turn.release()
             return False
@@ -92,7 +94,7 @@ class ObjectCalls:
         call.stop = stop
         failure: RrextError | None = None
         try:
-            pipe.objects.write_blocking(data, PipeBridge(self._host, call, pipe, token))
+            apart(pipe.objects.write_blocking, data, PipeBridge(self._host, call, pipe, token))
         except BaseException as error:
             failure = self._told(error, call, f"Pipe {pipe.id} failed")
             pipe.fail(failure)
@@ -102,6 +104,7 @@ class ObjectCalls:
             call.succeed(b"{}")
         else:
             call.fail(failure)
+            del failure  # its traceback leads back to here: such circles would wait for the garbage collector
         return True
 
     def overstayed(self, operation: Write) -> None:
@@ -120,14 +123,14 @@ class ObjectCalls:
         turn = self._pipes.enter(pipe, exclusive=True, now=pipe.task.now())
         self._begin(call, pipe.task, operation, turn, lambda token: self._close(call, pipe, turn, token), pipe)
 
-    def reclaim(self, pipe: Pipe, idle: float | None = None) -> None:
+    def reclaim(self, pipe: Pipe, idle: float | None = None) -> asyncio.Task[None]:
         """Free a pipe that nobody will close: idle for `idle` seconds, or its owner or its task is gone."""
         if idle is not None:
             self._pipes.expire(pipe, idle)
         else:
             self._pipes.remove(pipe)
         turn = pipe.gate.enter(exclusive=True)
-        self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
+        return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
 
     def _begin(
         self,
@@ -149,10 +152,13 @@ class ObjectCalls:
             try:
                 await work(token)
             except asyncio.CancelledError:
-                if not call.fail(Cancelled("a node cancelled the operation from inside")):
+                if not call.fail(ToolError("a node cancelled the operation from inside")):
                     raise
             except RrextError as error:
                 call.fail(error)
+            except BaseException:
+                log.exception("request=%s a bug of rrext", call.request_id)
+                call.fail(internal_error())
             finally:
                 task_of_call.active.discard(call)
                 if pipe is not None:
@@ -166,32 +172,12 @@ class ObjectCalls:
                 task_of_call.active.discard(call)
                 ticket.release()
                 if pipe is not None and isinstance(operation, Write):
-                    pipe.fail(PipeFailed("a write was cancelled before it began"))
+                    pipe.fail(PipeFailed(NOT_WRITTEN))
                 elif pipe is not None:
-                    self.reclaim(pipe)
+                    self._free_unclosed(pipe)
             task.cancel()
 
         call.stop = stop
-
-    def _entry(self, task: Task, operation: Open) -> tuple[Entry, Intake]:
-        source = task.source_class
-        given = operation.object or {}
-        mime_type = operation.mime_type or "application/octet-stream"
-        if operation.provider and operation.provider != source.provider:
-            raise InvalidArguments.at(
-                "/provider", f'You are looking for a "{operation.provider}", but this pipeline isn\'t it: it begins at a '
-                f'"{source.provider}"'
-            )  # fmt: skip
-        _check_method(task, mime_type)
-        lane = choose_lane(mime_type, task.plan.listens)
-        entry = Entry(
-            _text(given, "name"),
-            path=_text(given, "path") or "",
-            mime_type=mime_type,
-            size=given.get("size") if isinstance(given.get("size"), int) else None,
-            metadata=given.get("metadata") if isinstance(given.get("metadata"), dict) else None,
-        )
-        return entry, Intake(lane, mime_type)
 
     async def _open(self, call: Call, task: Task, entry: Entry, intake: Intake, place: Place, token: CancelToken) -> None:
         host = self._host
@@ -199,7 +185,8 @@ class ObjectCalls:
         try:
             await host.granted(place)
             for component in task.components.values():
-                await component.ensure(host, trusted=call.caller.trusted)
+                if task.plan.methods(component.id):  # the others take no part in objects
+                    await component.ensure(host, trusted=call.caller.trusted)
             objects = NodeObjects(task.plan, task.make_object, trusted=call.caller.trusted)
             pipe = Pipe(self._pipes.next_id(), task, call.caller, objects, entry, intake, place, task.now())
             bridge = PipeBridge(host, call, pipe, token)
@@ -214,7 +201,8 @@ class ObjectCalls:
             if pipe is None:
                 place.release()
             else:
-                self.reclaim(pipe)
+                pipe.fail(Cancelled("the open was undone"))  # a thread that still opens nodes goes on to close them
+                self._let_go(pipe)
             if isinstance(error, asyncio.CancelledError):
                 raise
             told = self._told(error, call, "The object could not be opened")
@@ -225,7 +213,11 @@ class ObjectCalls:
         call.succeed(b'{"pipe_id":%d}' % pipe.id)
 
     async def _write(self, call: Call, pipe: Pipe, turn: Pass, data: bytes | str, token: CancelToken) -> None:
-        await self._host.granted(turn)
+        try:
+            await self._host.granted(turn)
+        except asyncio.CancelledError:
+            pipe.fail(PipeFailed(NOT_WRITTEN))
+            raise
         self._pipes.find(pipe.id, call.caller.connection_id).check_writable()
         bridge = PipeBridge(self._host, call, pipe, token)
         objects = pipe.objects
@@ -251,21 +243,38 @@ class ObjectCalls:
         call.succeed(b"{}")
 
     async def _close(self, call: Call, pipe: Pipe, turn: Pass, token: CancelToken) -> None:
-        await self._host.granted(turn)
+        try:
+            await self._host.granted(turn)
+        except asyncio.CancelledError:
+            self._free_unclosed(pipe)
+            raise
         self._pipes.find(pipe.id, call.caller.connection_id)
         self._pipes.remove(pipe)
-        if pipe.leftovers:  # a thread still works on the node objects: they must not be touched
-            pipe.fail(PipeFailed("a tool that was cancelled or timed out still runs on this pipe"))
-        else:
-            try:
+        try:
+            if pipe.leftovers:  # a thread still works on the node objects: they must not be touched before it returns
+                pipe.fail(PipeFailed("a tool that was cancelled or timed out still runs on this pipe"))
+            else:
                 await self._finish(pipe, call, token, turn)
-            except asyncio.CancelledError:
-                self.reclaim(pipe)  # what was not closed yet still must be
-                raise
-        body = self._result(pipe)
-        pipe.free()
+            body = self._result(pipe, call)
+        except asyncio.CancelledError:
+            pipe.fail(Cancelled("the close was cancelled"))  # a thread that is closing must commit nothing more
+            raise
+        finally:
+            self._let_go(pipe)
         pipe.task.finished_count += 1
         call.succeed(body)
+
+    def _let_go(self, pipe: Pipe) -> None:
+        """The pipe is over: free it, or let its nodes be closed first if one is still open."""
+        if pipe.leftovers or not pipe.objects.closed:
+            self.reclaim(pipe)
+        else:
+            pipe.free()
+
+    def _free_unclosed(self, pipe: Pipe) -> None:
+        """A `close` was cancelled before its turn: the pipe is freed all the same, unless another one did it."""
+        if self._pipes.at(pipe.id) is pipe:
+            self.reclaim(pipe)
 
     async def _finish(self, pipe: Pipe, call: Call, token: CancelToken, turn: Pass) -> None:
         bridge = PipeBridge(self._host, call, pipe, token)
@@ -279,38 +288,26 @@ class ObjectCalls:
         except BaseException as error:
             pipe.fail(self._told(error, call, f"Pipe {pipe.id} failed while closing"))
 
-    def _result(self, pipe: Pipe) -> bytes:
-        """The result body: what was collected, and `error` if the object failed."""
-        entry = pipe.entry
+    def _result(self, pipe: Pipe, call: Call) -> bytes:
         try:
-            encoded = self._encoded(entry.body())
-        except RrextError as error:  # what was collected cannot travel; that it failed still must
-            pipe.fail(error)
-            encoded = self._encoded({"name": entry.name, "path": entry.path, "objectId": entry.object_id})
+            body = result_body(pipe.entry, self._host.limits)
+        except Exception as error:  # what was collected cannot travel; that it failed still must
+            pipe.fail(self._told(error, call, f"The result of pipe {pipe.id} failed"))
+            body = bare_body(pipe.entry)
         if pipe.failed is None:
-            return encoded
+            return body
         self._count_failure(pipe.task, pipe.failed)
-        error = encode_json({"code": pipe.failed.code, "message": pipe.failed.message})
-        return encoded[:-1] + b',"error":' + error + b"}"
-
-    def _encoded(self, body: dict[str, Any]) -> bytes:
-        limits = self._host.limits
-        try:
-            encoded = encode_json(body)
-        except NotJson as error:
-            raise ToolError(f"The object's result is no JSON at {error}", data={"path": error.path}) from None
-        if len(encoded) > limits.max_result:
-            raise ResultTooLarge.of(len(encoded), limits.max_result)
-        return encoded
+        return with_error(body, pipe.failed)
 
     async def _abandon(self, pipe: Pipe, turn: Pass) -> None:
-        """Let the nodes close what they hold, without results; then the place is free."""
-        call = Call(Operation(), Nobody(), caller=pipe.caller)
-        bridge = PipeBridge(self._host, call, pipe, CancelToken())
+        """Let the nodes close what they hold, once no thread works on them any more; then the place is free."""
+        bridge = PipeBridge(self._host, Call(Operation(), Nobody(), caller=pipe.caller), pipe, CancelToken())
         objects = pipe.objects
+        plan = pipe.task.plan
         try:
             await self._host.granted(turn)
-            if not pipe.leftovers:
+            await self._host.woken(pipe.when_threads_returned)
+            if any("close" in plan.methods(node_id) for node_id in plan.closing):
                 await self._run(pipe, lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge), turn)
         except asyncio.CancelledError:
             raise
@@ -350,35 +347,3 @@ class ObjectCalls:
     def _count_failure(self, task: Task, error: RrextError) -> None:
         task.failed_count += 1
         task.note_error(error.message)
-
-
-def _text(given: dict[str, Any], key: str) -> str | None:
-    value = given.get(key)
-    if value is not None and not isinstance(value, str):
-        raise InvalidArguments.at(f"/object/{key}", "expected a string")
-    return value
-
-
-def _check_method(task: Task, mime_type: str) -> None:
-    """Refuse the classic mix-up of `send` and `chat`, which would end in an empty result."""
-    accepts = task.source_class.accepts
-    asks = mime_type.startswith("application/rocketride-question") or mime_type == "lane/questions"
-    if asks and accepts and "chat" not in accepts and "questions" not in task.plan.source_lanes:
-        raise InvalidArguments.at("/mimeType", f'nobody takes questions here: "{task.spec.source}" is for send()')
-    if not asks and accepts == ("chat",):
-        raise InvalidArguments.at("/mimeType", f'"{task.spec.source}" takes questions only: use chat() instead of send()')
-
-
-def _data_of(operation: Write, raw: bytes | None) -> bytes | str:
-    given = [value is not None for value in (operation.data, operation.data_base64, raw)]
-    if sum(given) != 1:
-        what = "No data specified" if not any(given) else "data was given twice"
-        raise InvalidArguments.at("/data", f"{what}: a write takes exactly one of data (text), data_base64 and a raw tail")
-    if raw is not None:
-        return raw
-    if operation.data is not None:
-        return operation.data
-    try:
-        return base64.b64decode(operation.data_base64 or "", validate=True)
-    except binascii.Error:
-        raise InvalidArguments.at("/data_base64", "expected base64 (RFC 4648, with padding)") from None

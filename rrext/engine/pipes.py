@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ class Pipe:
 
     __slots__ = (
         "_lock",
+        "_wake",
         "caller",
         "closed",
         "entry",
@@ -72,6 +73,7 @@ class Pipe:
         self.last_used = now
         self.quick = False
         self._lock = threading.Lock()
+        self._wake: Callable[[], None] | None = None
 
     def fail(self, error: RrextError) -> None:
         """Mark the object failed; the first error is kept, and nothing is sent on from then on."""
@@ -108,8 +110,17 @@ class Pipe:
         with self._lock:
             self.leftovers -= 1
             free = self.closed and not self.leftovers
+            wake = None if self.leftovers else self._wake
         if free:
             self.place.release()
+        if wake is not None:
+            wake()
+
+    def when_threads_returned(self, wake: Callable[[], None]) -> bool:
+        """False if no thread is left behind; else True, and `wake` runs in the thread that returns last."""
+        with self._lock:
+            self._wake = wake
+            return self.leftovers > 0
 
     def free(self) -> None:
         """The pipe is closed: give its place back, now or when the last thread returns."""

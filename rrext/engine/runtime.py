@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from rrext.clock import Clock, Timer
 from rrext.engine.catalog import Catalog
 from rrext.engine.environment import Environment
+from rrext.engine.failures import internal_error
 from rrext.engine.host import Host
 from rrext.engine.interface import (
     Call,
@@ -35,11 +37,15 @@ from rrext.engine.status import status_of, summary_of
 from rrext.engine.task import Task
 from rrext.engine.tasks import Tasks, already_running, new_token
 from rrext.engine.tool_calls import ToolCalls
-from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError
+from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
 __all__ = ["LocalEngine"]
+
+UNWINDING: Final = 0.1  # seconds that cancelled calls get to return at the end of all, before what they share is closed
+
+log: Final = logging.getLogger("rrext.engine")
 
 
 class LocalEngine(Engine):
@@ -81,6 +87,8 @@ class LocalEngine(Engine):
 
     def start(self, call: Call) -> None:
         operation = call.operation
+        if call.received is not None and self._host.is_late(call):
+            return
         try:
             kind = type(operation)
             if kind is Tool:
@@ -96,6 +104,9 @@ class LocalEngine(Engine):
                 self._host.spawn(self._answer(call), f"{kind.__name__} {call.request_id}")
         except RrextError as error:
             call.fail(error)
+        except Exception:
+            log.exception("request=%s a bug of rrext", call.request_id)
+            call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
 
     def begin_batch(self) -> None:
         self._host.runner.begin()
@@ -117,10 +128,13 @@ class LocalEngine(Engine):
 
     def overstayed(self, call: Call) -> None:
         operation = call.operation
-        if isinstance(operation, Tool):
-            self._tools.overstayed(self._tasks.get(operation.token), operation)
-        elif isinstance(operation, Write):
+        if isinstance(operation, Write):
             self._objects.overstayed(operation)
+        elif isinstance(operation, Tool):
+            try:
+                self._tools.overstayed(self._tasks.get(operation.token), operation)
+            except RrextError:
+                log.debug("request=%s overstayed in a pipeline that is gone", call.request_id)
 
     def load(
         self,
@@ -170,6 +184,8 @@ class LocalEngine(Engine):
     async def _answer(self, call: Call) -> None:
         """An operation that may take its time, or load modules: as a task, with its one answer."""
         operation = call.operation
+        if call.settled:
+            return  # cancelled before it began
         call.stop = _canceller(asyncio.current_task())
         self._host.watch(call)
         try:
@@ -179,7 +195,9 @@ class LocalEngine(Engine):
                 case Execute():
                     body = self._execute(call, operation)
                 case Terminate():
-                    await self.unload(self._tasks.get(operation.token))
+                    # Once begun it is finished: who cancels it waits no longer, but nothing stays half unloaded.
+                    unloading = self.unload(self._tasks.get(operation.token))
+                    await asyncio.shield(self._host.spawn(unloading, f"unload {operation.token}"))
                     body = {}
                 case Validate():
                     body = validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
@@ -192,16 +210,18 @@ class LocalEngine(Engine):
                     body = status_of(task, self._pipes.of_task(task))
                 case _:
                     raise InternalError(f"no engine runs a {type(operation).__name__}")
+            encoded = msgspec.json.encode(body)
         except asyncio.CancelledError:
-            call.fail(Cancelled())
+            if call.fail(ToolError("the operation was cancelled from inside")):
+                return
             raise
         except RrextError as error:
             call.fail(error)
-        except BaseException as error:
-            call.fail(InternalError("internal error; the server's log has it under this request"))
-            raise error
+        except BaseException:  # a node's module may raise anything while it is imported, and must not end the loop
+            log.exception("request=%s a bug of rrext", call.request_id)
+            call.fail(internal_error())
         else:
-            call.succeed(msgspec.json.encode(body))
+            call.succeed(encoded)
 
     async def _list_tools(self, call: Call, operation: ListTools) -> list[dict[str, Any]]:
         task = self._tasks.get(operation.token)
@@ -241,15 +261,26 @@ class LocalEngine(Engine):
 
     # -- life
 
-    async def unload(self, task: Task) -> None:
-        """Cancel the task's calls, free its pipes, close what its components share."""
+    async def unload(self, task: Task, patience: float | None = None) -> None:
+        """Cancel the task's calls, free its pipes, close what its components share.
+
+        Calls that do not return within `patience` seconds, `limits.drain` unless given, are not waited for.
+        """
         self._tasks.remove(task)
         task.stopping = True
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
         for pipe in self._pipes.of_task(task):
             self._objects.reclaim(pipe)
-        for component in reversed(list(task.components.values())):
-            await component.close(self.limits.drain)
+        await self._calls_returned(task, self.limits.drain if patience is None else patience)
+        await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
+
+    async def _calls_returned(self, task: Task, patience: float) -> None:
+        """What was cancelled unwinds, and nodes are closed, while what they share is still open; what is stuck is left."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._host.woken(task.places.when_free)
+        except TimeoutError:
+            log.warning("unloading %s: calls that were cancelled still run after %g s", task.name, patience)
 
     def disconnect(self, connection_id: str) -> None:
         for pipe in self._pipes.of_connection(connection_id):
@@ -257,21 +288,24 @@ class LocalEngine(Engine):
         self._pipes.forget_connection(connection_id)
 
     async def aclose(self) -> None:
-        """Unload every pipeline and stop what runs on the loop. Threads that are stuck are left behind."""
+        """Unload every pipeline and stop what runs on the loop. What is stuck is left behind."""
         if self._reaper is not None:
             self._reaper.cancel()
-        for task in self._tasks:
-            await self.unload(task)
+        await asyncio.gather(*(self.unload(task, UNWINDING) for task in self._tasks))
         await self._host.aclose()
 
     def _end_idle(self, task: Task) -> None:
         if task.stopping or not task.ttl:
             return
-        idle = task.now() - task.last_used
-        if idle >= task.ttl and not task.is_busy and not self._pipes.of_task(task):
+        now = task.now()
+        if task.is_busy:
+            task.last_used = now
+        idle = now - task.last_used
+        if idle >= task.ttl:
             self._host.spawn(self.unload(task), f"ttl of {task.name}")
         else:
-            self._host.clock.call_later(max(task.ttl - idle, task.ttl / 4), lambda: self._end_idle(task))
+            wait = task.ttl / 4 if task.is_busy else task.ttl - idle
+            self._host.clock.call_later(wait, lambda: self._end_idle(task))
 
     def _watch_idle(self) -> None:
         if self._reaper is None:
