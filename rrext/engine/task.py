@@ -13,7 +13,7 @@ from rrext.engine.objects import NodeObjects
 from rrext.engine.places import Places
 from rrext.engine.plan import LanePlan
 from rrext.engine.spec import PipelineSpec
-from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
+from rrext.errors import InvalidArguments, NodeNotFound, NotFound, RrextError, ToolNotFound
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
@@ -191,10 +191,8 @@ class Task:
         if node_id and node_id not in self.components:
             if node_id.strip() != node_id:
                 return self.route(node_id.strip(), tool)
-            known = [self.spec.source, *self.components]
-            if node_id == self.spec.source:
-                raise ToolNotFound(f'No handler found for tool "{tool}" on node "{node_id}"')
-            raise NodeNotFound.near(f'Node "{node_id}" not found in pipeline.', node_id, known)
+            if node_id != self.spec.source:
+                raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
         where = f' on node "{node_id}"' if node_id else ""
         raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
 
@@ -206,15 +204,17 @@ class Task:
         return routes[0] if len(routes) == 1 else None
 
     def tools_of(self, node_id: str | None) -> Iterator[Route]:
-        """Every tool in chain order, or those of one node. Raises `NodeNotFound`."""
+        """Every tool in chain order, or those of one node. Raises `NodeNotFound` without near matches."""
         if node_id and node_id not in self.components and node_id != self.spec.source:
-            raise NodeNotFound.near(f'Node "{node_id}" not found in pipeline.', node_id, [self.spec.source, *self.components])
+            raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
         for (owner, _), route in self._routes.items():
             if not node_id or owner == node_id:
                 yield route
 
-    def explain(self, error: ToolNotFound, tool: str, node_id: str | None, visible: list[tuple[str, str]]) -> RrextError:
-        """`ToolNotFound` with the near matches among `visible`, the (node, tool) pairs that the caller may see."""
+    def explain(self, error: NotFound, tool: str, node_id: str | None, visible: list[tuple[str, str]]) -> NotFound:
+        """The error with its near matches among `visible`, the (node, tool) pairs that the caller may see."""
+        if isinstance(error, NodeNotFound):
+            return NodeNotFound.near(error.message, node_id or "", [owner for owner, _ in visible])
         here = [name for owner, name in visible if not node_id or owner == node_id]
         elsewhere = [owner for owner, name in visible if name == tool]
         if node_id and elsewhere:

@@ -9,7 +9,8 @@ Everything else — async tools, generators, setup, predicates, a full line — 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import logging
+from typing import Any, Final
 
 from rrext.engine.host import Host, claim
 from rrext.engine.interface import Call, Tool
@@ -20,10 +21,12 @@ from rrext.engine.places import Place
 from rrext.engine.task import Route, Task
 from rrext.engine.tool_run import ToolRun
 from rrext.engine.watch import is_watched
-from rrext.errors import RrextError, ToolNotFound, Unavailable
+from rrext.errors import NotFound, RrextError, Unavailable
 from rrext.tools.context import CancelToken
 
 __all__ = ["ToolCalls"]
+
+log: Final = logging.getLogger("rrext.engine")
 
 
 class ToolCalls:
@@ -115,7 +118,7 @@ class ToolCalls:
         task.last_used = task.now()
         try:
             return task.route(operation.node_id, operation.tool)
-        except ToolNotFound as error:
+        except NotFound as error:
             raise task.explain(error, operation.tool, operation.node_id, self.visible(call, task)) from None
 
     def _early_input(self, routes: list[Route], operation: Tool) -> dict[str, Any] | None:
@@ -132,41 +135,66 @@ class ToolCalls:
         pipe.check_usable()
         return Lease(task, self._pipes.enter(pipe, exclusive=False, now=task.now()), pipe)
 
-    def visible(self, call: Call, task: Task, node_id: str | None = None) -> list[tuple[str, str]]:
-        """The (node, tool) pairs that this caller may call now, in chain order. Raises `NodeNotFound`.
+    def visible(self, call: Call, task: Task) -> list[tuple[str, str]]:
+        """The (node, tool) pairs that this caller may call now, in chain order, as far as that is known at once.
 
-        Components may not be set up yet, so the node objects that predicates look at here are nobody's afterwards.
+        Who is not set up yet cannot be asked whether a tool of it is available. The node objects that are looked at here
+        are nobody's afterwards.
         """
         lease = Lease(task, Place.free())
         found: list[tuple[str, str]] = []
-        for route in task.tools_of(node_id):
-            if route.component.blocked is not None:
+        for route in task.tools_of(None):
+            component = route.component
+            if component.blocked is not None or component.failure is not None:
                 continue
-            run = ToolRun(self._host, call, lease, route, deadline=None)
-            if task.usable_by(route, lease.objects, run):
-                found.append((route.component.id, route.spec.name))
+            can_be_asked = component.ready or not route.spec.has_predicate
+            if can_be_asked and self._is_usable(call, task, route, lease):
+                found.append((component.id, route.spec.name))
         return found
+
+    def _is_usable(self, call: Call, task: Task, route: Route, lease: Lease) -> bool:
+        """Whether the caller may call the tool now. What cannot even be made is no use."""
+        try:
+            return task.usable_by(route, lease.objects, ToolRun(self._host, call, lease, route, deadline=None))
+        except Exception:
+            log.warning("request=%s %s cannot be used", call.request_id, route.label, exc_info=True)
+            return False
 
     async def listing(self, call: Call, task: Task, node_id: str | None) -> list[dict[str, Any]]:
         """The descriptors of the tools that this caller may call now, in chain order. Raises `NodeNotFound`.
 
-        A component that cannot be set up lists nothing, as none of its tools could be called.
+        A component that cannot be set up lists nothing, as none of its tools could be called. Nor does a tool that
+        cannot be described: it could not be called, and must not hide the others.
         """
         lease = Lease(task, Place.free())
         found: list[dict[str, Any]] = []
         try:
-            for route in task.tools_of(node_id):
+            for route in self._tools_of(call, task, node_id):
                 try:
                     await route.component.ensure(self._host, trusted=call.caller.trusted)
                 except RrextError:
                     continue
-                run = ToolRun(self._host, call, lease, route, deadline=None)
-                if task.usable_by(route, lease.objects, run):
-                    described = route.spec.describe(lease.objects.object(route.component.id))
+                described = self._described(call, task, route, lease)
+                if described is not None:
                     found.append({"nodeId": route.component.id, **described})
         finally:
             lease.drop()
         return found
+
+    def _tools_of(self, call: Call, task: Task, node_id: str | None) -> list[Route]:
+        try:
+            return list(task.tools_of(node_id))
+        except NotFound as error:
+            raise task.explain(error, "", node_id, self.visible(call, task)) from None
+
+    def _described(self, call: Call, task: Task, route: Route, lease: Lease) -> dict[str, Any] | None:
+        if not self._is_usable(call, task, route, lease):
+            return None
+        try:
+            return route.spec.describe(lease.objects.object(route.component.id))
+        except Exception:
+            log.warning("request=%s %s cannot be described", call.request_id, route.label, exc_info=True)
+            return None
 
     async def _run(
         self,
@@ -189,6 +217,7 @@ class ToolCalls:
             route, run, kwargs = await self._choose(call, task, operation, routes, lease, deadline, token)
             encoded = await run.encoded(kwargs)
         except asyncio.CancelledError as error:
+            lease.taint()
             lease.drop()
             if not call.fail(tool_failure(self._host, call, route, error)):
                 raise
