@@ -41,6 +41,9 @@ class Gates:
             self._open.add(name)
             self._changed.notify_all()
 
+    def is_open(self, name: str) -> bool:
+        return name in self._open
+
     def wait_arrived(self, name: str, times: int) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self._arrived[name] >= times)
@@ -91,6 +94,15 @@ class Worker(Node):
         if gate:
             gates.park(gate)
         return gate
+
+    @tool_function
+    def spin(self, gate: str) -> int:
+        """Keep the interpreter busy until released."""
+        gates.arrive(gate)
+        turns = 0
+        while not gates.is_open(gate):
+            turns += sum(range(1000)) > 0
+        return turns
 
     @tool_function
     def park(self, gate: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -137,6 +139,7 @@ class Server:
         self.pid = self.process.pid
         self.answers: dict[Any, Message] = {}
         self.events: list[Message] = []
+        self.unnamed = 0
         self._next = 0
         self._threads: list[threading.Thread] = []
         self._said = bytearray()
@@ -188,6 +191,18 @@ class Server:
         assert self.process.stdin is not None
         self.process.stdin.close()
 
+    def wait_until_read(self) -> None:
+        """Return when the server has taken all that was sent."""
+        assert self.process.stdin is not None
+        waiting = bytearray(4)
+        until = time.monotonic() + PATIENCE
+        while True:
+            fcntl.ioctl(self.process.stdin.fileno(), termios.FIONREAD, waiting)
+            if not any(waiting):
+                return
+            assert time.monotonic() < until, "the server does not read"
+            os.sched_yield()
+
     # -- receiving
 
     def read(self, patience: float = PATIENCE) -> Message:
@@ -202,6 +217,8 @@ class Server:
         if number:
             assert number not in self.answers, f"two answers: {self.answers[number]} and {message}"
             self.answers[number] = message
+        else:
+            self.unnamed += 1
         return message
 
     def answer(self, seq: int, patience: float = PATIENCE) -> Message:
