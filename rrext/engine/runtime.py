@@ -92,7 +92,7 @@ class LocalEngine(Engine):
         try:
             kind = type(operation)
             if kind is Tool:
-                self._tools.start(call, self._tasks.get(operation.token), operation)  # pyright: ignore[reportArgumentType]
+                self._tools.start(call, self._task_of(call, operation), operation)  # pyright: ignore[reportArgumentType]
             elif kind is Write:
                 self._objects.write(call, operation)  # pyright: ignore[reportArgumentType]
             elif kind is Open:
@@ -253,6 +253,15 @@ class LocalEngine(Engine):
             "source": task.spec.source,
             "provider": task.source_class.provider,
         }
+
+    def _task_of(self, call: Call, operation: Tool) -> Task:
+        """The task of a tool call: that of its pipe, or that of its token."""
+        if operation.pipe_id is None:
+            return self._tasks.get(operation.token)
+        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        if operation.token is not None and operation.token != pipe.task.token:
+            raise InvalidArguments.at("/token", f"pipe {pipe.id} belongs to another pipeline than this token")
+        return pipe.task
 
     def _live(self, token: str | None) -> Task:
         task = self._tasks.get(token)

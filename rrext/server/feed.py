@@ -61,6 +61,8 @@ class Feed:
         with self._lock:
             self._ended = True
             latest, self._latest = self._latest, None
+        if self._session.outbox.is_full:
+            self._session.outbox.wake_waiters()  # the producer of this call's chunks may be one
         return latest or []
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
@@ -71,17 +73,15 @@ class Feed:
         head = msgspec.json.encode({"request": self._id, "index": index})
         if tail is None:
             pieces = connection.event("rrext_chunk", head[:-1] + b',"chunk":' + chunk + b"}")
-        elif connection.raw_tail:
-            pieces = connection.event("rrext_chunk", head, tail)
         else:
-            pieces = connection.event("rrext_chunk", head[:-1] + b',"chunk":' + msgspec.json.encode(tail) + b"}")
+            pieces = connection.event("rrext_chunk", head, tail)
         with self._lock:
             if not self._ended:
                 self._session.send(pieces)
 
     def wait_for_room(self) -> None:
-        """Block this worker thread while the outbox is full."""
-        self._session.outbox.wait_for_room()
+        """Block this worker thread while the outbox is full and the call is not answered."""
+        self._session.outbox.wait_for_room(lambda: self._ended)
 
     async def room(self) -> None:
         """Wait on the loop while the outbox is full."""

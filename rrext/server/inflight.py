@@ -22,7 +22,7 @@ class DuplicateId(InvalidRequest):
 class InFlight:
     """Calls that run, in two tables by request id, and requests that are held back.
 
-    `calls` are those that count against `max_inflight`; a call without id is its own key, in `others`. `held` waits for
+    `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for
     room in the outbox. `leaving` are the calls that are out of their table, and not in the outbox yet. Requests come in
     on the thread that reads, one at a time; calls leave on any thread.
     """
@@ -42,9 +42,9 @@ class InFlight:
 
     def remove(self, call: Call) -> None:
         """The call is answered."""
-        request_id = call.request_id
-        if self.calls.pop(request_id, None) is None:
-            self.others.pop(call if request_id is None else request_id, None)
+        key = call if call.request_id is None else call.request_id
+        if self.calls.pop(key, None) is None:
+            self.others.pop(key, None)
         if self._large:
             self._large.pop(call, None)
 
@@ -56,11 +56,13 @@ class InFlight:
         """The request that is held back under this id."""
         return next((request for request in self.held if request.id == request_id), None)
 
+    def has(self, request_id: int | str) -> bool:
+        """Whether a request under this id is not answered yet."""
+        return request_id in self.calls or request_id in self.others or self.find_held(request_id) is not None
+
     def check_id(self, request_id: int | str | None) -> None:
         """Raise `DuplicateId` if the id is in use."""
-        if request_id is None:
-            return
-        if request_id in self.calls or request_id in self.others or self.find_held(request_id) is not None:
+        if request_id is not None and self.has(request_id):
             raise DuplicateId(f"request {request_id} is in flight already", data={"id": request_id})
 
     def check_room(self, maximum: int) -> None:

@@ -45,6 +45,7 @@ class Outbox:
         "_rooms",
         "_sink",
         "_waiters",
+        "_wanted",
         "is_broken",
         "size",
     )
@@ -61,6 +62,7 @@ class Outbox:
         self._waiters = threading.Condition(self._lock)
         self._rooms: list[asyncio.Future[None]] = []
         self._blocked = False
+        self._wanted = False
         self.size = 0
         self.is_broken = False
 
@@ -94,35 +96,55 @@ class Outbox:
             self._blocked = False
             self._write()
 
-    def wait_for_room(self) -> None:
-        """Block this worker thread until the outbox is not full, or broken."""
+    def wait_for_room(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Block this worker thread until the outbox is not full, or broken, or until `wake_waiters` finds it over."""
         if self.is_full:
             with self._lock:
-                while self.is_full and not self.is_broken:
+                while self.is_full and not self.is_broken and not is_over():
+                    self._wanted = True
                     self._waiters.wait()
+
+    def wake_waiters(self) -> None:
+        """Let the threads that wait for room look whether theirs is over. From any thread."""
+        with self._lock:
+            self._waiters.notify_all()
+
+    def want_room(self) -> None:
+        """Have `on_room` called when the outbox is not full, though it may never have been blocked."""
+        with self._lock:
+            self._wanted = True
+            if not self.is_full:
+                self._tell()
 
     async def room(self) -> None:
         """Wait on the loop until the outbox is not full, or broken."""
-        while self.is_full and not self.is_broken:
-            ready: asyncio.Future[None] = self._loop.create_future()
-            self._rooms.append(ready)
-            await ready
+        await self._until(lambda: not self.is_full)
 
     async def drained(self) -> None:
         """Wait on the loop until everything is written, or nothing can be."""
-        while self._queue and not self.is_broken:
+        await self._until(lambda: not self._queue)
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        while not (reached() or self.is_broken):
             ready: asyncio.Future[None] = self._loop.create_future()
-            self._rooms.append(ready)
+            with self._lock:
+                if reached():
+                    return
+                self._rooms.append(ready)
+                self._wanted = True
             await ready
 
     def _write(self) -> None:
         """Under the lock: write until the queue is empty or the sink is full."""
-        queue = self._queue
-        if self._blocked:
-            return
         if self.is_broken:
             self._forget()
-            return
+        elif not self._blocked:
+            self._write_what_fits()
+        if self._wanted and not self.is_full:
+            self._tell()
+
+    def _write_what_fits(self) -> None:
+        queue = self._queue
         try:
             while queue:
                 pieces = list(queue) if len(queue) <= PIECES else [queue[i] for i in range(PIECES)]
@@ -157,13 +179,21 @@ class Outbox:
         """On the loop's thread: there is room."""
         with self._lock:
             self._blocked = False
+            self._wanted = True
             self._write()
-            free = not self.is_full
-            if free:
-                self._waiters.notify_all()
-        if free:
-            self._wake_rooms()
-            self._on_room()
+
+    def _tell(self) -> None:
+        """Under the lock: the outbox is not full; who waits for that goes on, each on its own thread."""
+        self._wanted = False
+        self._waiters.notify_all()
+        try:
+            self._loop.call_soon_threadsafe(self._told)
+        except RuntimeError:  # the loop is closed: nobody waits on it
+            pass
+
+    def _told(self) -> None:
+        self._wake_rooms()
+        self._on_room()
 
     def _wake_rooms(self) -> None:
         rooms, self._rooms = self._rooms, []

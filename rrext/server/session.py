@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.engine.interface import Call, Caller, Close, Engine, Open, Operation, Tool, Write
-from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ShuttingDown
+from rrext.errors import Cancelled, InternalError, InvalidArguments, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, decode
 from rrext.server.commands import operation_for
@@ -118,7 +118,8 @@ class Session:
             if kind is Request:
                 quick = not self._take_short(event, may_block=False) and self._request(event)
             elif kind is Malformed:
-                self._answer(self.connection.error(event.id, "", event.error))
+                request_id = None if event.id is not None and self._inflight.has(event.id) else event.id
+                self._answer(self.connection.error(request_id, "", event.error))
             elif kind is Fatal:
                 self._answer(self.connection.error(None, "", event.error))
                 self._on_shutdown("fatal")
@@ -195,6 +196,8 @@ class Session:
 
     def _request(self, request: Request) -> bool:
         """Start what is asked for; True if it was a tool call that a reading thread may run itself."""
+        inflight = self._inflight
+        inflight.check_id(request.id)
         own = OWN_COMMANDS.get(request.command)
         if own is not None:
             self._refuse_tail(request, Operation)
@@ -203,15 +206,14 @@ class Session:
         shape = operation_for(request.command, request.arguments)
         if self.is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
-        inflight = self._inflight
-        inflight.check_id(request.id)
         if shape is Tool or shape is Open:
             inflight.check_room(self.limits.max_inflight)
-            if self.outbox.is_full or inflight.held:
-                inflight.held.append(request)
-                return False
-        elif inflight.held and (shape is Write or shape is Close):  # one of those before it may be on the same pipe
+            is_held = self.outbox.is_full or bool(inflight.held)
+        else:  # one of those before it may be on the same pipe
+            is_held = bool(inflight.held) and (shape is Write or shape is Close)
+        if is_held:
             inflight.held.append(request)
+            self.outbox.want_room()
             return False
         return self._start(request, shape)
 
@@ -228,14 +230,11 @@ class Session:
         call = Call(operation, self, caller, request.id, request.command, request.tail)
         if operation.timeout is not None:
             call.received = self.now()
-        if isinstance(operation, Tool) and (operation.progress or operation.stream):
+        if isinstance(operation, Tool) and (operation.progress or operation.stream) and request.id is not None:
             call.feed = Feed(self, request.id)
         inflight = self._inflight
-        if request.id is None:
-            inflight.others[call] = call
-        else:
-            table = inflight.calls if shape is Tool or shape is Open else inflight.others
-            table[request.id] = call
+        table = inflight.calls if shape is Tool or shape is Open else inflight.others
+        table[call if request.id is None else request.id] = call
         if request.nbytes > WEIGHT:
             inflight.weigh(call, request.nbytes)
         self._engine.start(call)
@@ -249,9 +248,8 @@ class Session:
         """Answer an event that started no call, without touching a call that may have the same id."""
         request_id = getattr(event, "id", None)
         if isinstance(error, DuplicateId):
-            self._answer(self.connection.error(None, event.command, error))
+            self._answer(self.connection.error(None, "", error))
         elif type(event) is not Request or request_id is not None:
-            self._inflight.calls.pop(request_id, None) if isinstance(error, InternalError) else None
             self._answer(self.connection.error(request_id, getattr(event, "command", ""), error))
 
     def answer_own(self, request: Request, body: dict[str, Any]) -> None:
@@ -274,7 +272,7 @@ class Session:
 
     def begin_end(self, request: Request) -> None:
         """Begin to drain; `end_with` answers the request when that is over. Raises `ShuttingDown` if it has begun."""
-        if self.is_draining:
+        if self.is_draining or self._last_request is not None:
             raise ShuttingDown("the server ends already")
         self._last_request = request
         self._on_shutdown(request.command)
@@ -293,10 +291,11 @@ class Session:
             return
         if tail is None:
             pieces = connection.result(request_id, call.command, body)
-        elif connection.raw_tail:
+        elif connection.raw_tail or 4 * len(tail) <= 3 * self.limits.max_result:
             pieces = connection.result_tail(request_id, call.command, body, tail)
-        else:
-            pieces = connection.result(request_id, call.command, b'{"result":' + msgspec.json.encode(tail) + b"}")
+        else:  # as base64, a third longer, it is over the limit
+            error = ResultTooLarge.of(4 * len(tail) // 3, self.limits.max_result)
+            pieces = connection.error(request_id, call.command, error)
         self._finish(call, pieces)
 
     def fail(self, call: Call, error: RrextError) -> None:
@@ -323,6 +322,8 @@ class Session:
         outbox = self.outbox
         if thread == self._batch_thread:
             outbox.append(pieces)
+            if thread != self._batch_thread:  # reading was taken from this thread just now: its last flush missed this
+                outbox.flush()
         elif thread != self._loop_thread or not (self._inflight.calls or self._flush_is_due):
             outbox.send(pieces)
         else:
@@ -338,15 +339,18 @@ class Session:
     def late_progress(self, feed: Feed) -> None:
         """Remember a feed whose latest progress waits for room."""
         self._late.add(feed)
+        self.outbox.want_room()
 
     def _room(self) -> None:
-        """The peer reads again: late progress leaves, and calls that were held begin."""
+        """There is room: late progress leaves, and calls that were held begin."""
         late = self._late
         while late and not self.outbox.is_full:
             late.pop().catch_up()
         held = self._inflight.held
         while held and not self.outbox.is_full:
             self._begin_held(held.popleft())
+        if held:
+            self.outbox.want_room()
         if self.reports_answers:
             self._on_answer()
 
@@ -355,6 +359,9 @@ class Session:
             self._start(request, operation_for(request.command, request.arguments))
         except RrextError as error:
             self._refuse(request, error)
+        except Exception:
+            log.exception("request=%s a bug of rrext", request.id)
+            self._refuse(request, _internal())
 
     # -- life
 
