@@ -90,9 +90,12 @@ class StreamSink:
         self._action: Callable[[], None] | None = None
         self._wake = asyncio.Event()
         self._sent = asyncio.Event()
+        self._is_gone = False
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """Take all of it, or nothing while enough waits."""
+        """Take all of it, or nothing while enough waits. Raises `BrokenPipeError` when the client is gone."""
+        if self._is_gone:
+            raise BrokenPipeError
         if self._taken - self._given >= CAPACITY:
             return 0
         data = b"".join(pieces)
@@ -111,6 +114,13 @@ class StreamSink:
         while self._taken > self._given:
             self._sent.clear()
             await self._sent.wait()
+
+    def forget(self) -> None:
+        """The client is gone: nobody will receive what waits."""
+        self._is_gone = True
+        self._waiting.clear()
+        self._given = self._taken
+        self._sent.set()
 
     async def run(self) -> None:
         """Send what was written."""
@@ -153,6 +163,7 @@ class MemorySession:
         try:
             await self._sink.run()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._sink.forget()
             self._served.leaving.set()
 
     async def _read(self) -> None:
