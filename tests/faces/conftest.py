@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from uuid import uuid4
 
 import pytest
 from face import SHARED, WAYS, WIRES, Face, Line, Way
@@ -47,3 +48,9 @@ async def house(shared_way: Way) -> AsyncIterator[LocalHouse]:
     """An engine that several can reach, with a clock that only the test moves."""
     async with open_house(shared_way, clock=True) as opened:
         yield opened
+
+
+@pytest.fixture
+def key() -> str:
+    """A name for gates and journals that nobody else has."""
+    return uuid4().hex

@@ -158,7 +158,6 @@ class Line:
         """What `arrived` returns, once it is true of the messages that came."""
         with anyio.fail_after(20):
             while not (found := arrived()):
-                self._news = anyio.Event()
                 await self._news.wait()
         return found
 
@@ -183,6 +182,7 @@ class Line:
         self.messages.append(message)
         self.of(message.id if isinstance(message, Response) else message.body.get("request")).append(message)
         self._news.set()
+        self._news = anyio.Event()
 
 
 @asynccontextmanager

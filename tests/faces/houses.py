@@ -28,7 +28,7 @@ from rrext.testing.sessions import MemorySession, PipeSession
 from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
 
-__all__ = ["HERE", "House", "LocalHouse", "SpawnedHouse", "open_house"]
+__all__ = ["HERE", "PIPELINE", "House", "LocalHouse", "SpawnedHouse", "open_house"]
 
 HERE = Path(__file__).resolve().parent
 PIPELINE = HERE / "face.pipe"
