@@ -1,37 +1,37 @@
 """The error tree. `code` is the contract, classes are for `except`.
 
-    RrextError
-    ├── ParseError                parse_error           −32700
-    ├── InvalidRequest            invalid_request       −32600
-    ├── UnknownCommand            unknown_command       −32601
-    ├── InvalidArguments          invalid_arguments     −32602
-    ├── InternalError             internal              −32603
-    ├── Cancelled                 cancelled             −32800
-    ├── NotFound
-    │   ├── ToolNotFound          tool_not_found        −32010
-    │   ├── NodeNotFound          node_not_found        −32011
-    │   └── ProviderNotFound      provider_not_found    −32012
-    ├── PipeError
-    │   ├── PipeNotOpen           pipe_not_open         −32013
-    │   ├── PipeFailed            pipe_failed           −32014
-    │   └── PipeExpired           pipe_expired          −32015
-    ├── ToolError                 tool_failed           −32016  (raised by tool authors too)
-    ├── ToolTimeout               tool_timeout          −32017
-    ├── Unavailable               unavailable           −32018
-    ├── InvalidPipeline           invalid_pipeline      −32019
-    ├── LimitExceeded
-    │   ├── FrameTooLarge         frame_too_large       −32020
-    │   ├── ResultTooLarge        result_too_large      −32021
-    │   └── TooManyRequests       too_many_requests     −32022
-    ├── ShuttingDown              shutting_down         −32023
-    ├── TaskError
-    │   ├── TaskNotRegistered     TASK_NOT_REGISTERED   −32024
-    │   ├── TaskAmbiguous         TASK_AMBIGUOUS        −32025
-    │   └── TaskAlreadyRunning    TASK_ALREADY_RUNNING  −32026
-    └── ClientError               raised by `rrext.Client` alone, never on the wire
-        ├── NotConnected          not_connected
-        ├── ServerExited          server_exited
-        └── UsageError            usage
+RrextError
+├── ParseError                parse_error           −32700
+├── InvalidRequest            invalid_request       −32600
+├── UnknownCommand            unknown_command       −32601
+├── InvalidArguments          invalid_arguments     −32602
+├── InternalError             internal              −32603
+├── Cancelled                 cancelled             −32800
+├── NotFound
+│   ├── ToolNotFound          tool_not_found        −32010
+│   ├── NodeNotFound          node_not_found        −32011
+│   └── ProviderNotFound      provider_not_found    −32012
+├── PipeError
+│   ├── PipeNotOpen           pipe_not_open         −32013
+│   ├── PipeFailed            pipe_failed           −32014
+│   └── PipeExpired           pipe_expired          −32015
+├── ToolError                 tool_failed           −32016  (raised by tool authors too)
+├── ToolTimeout               tool_timeout          −32017
+├── Unavailable               unavailable           −32018
+├── InvalidPipeline           invalid_pipeline      −32019
+├── LimitExceeded
+│   ├── FrameTooLarge         frame_too_large       −32020
+│   ├── ResultTooLarge        result_too_large      −32021
+│   └── TooManyRequests       too_many_requests     −32022
+├── ShuttingDown              shutting_down         −32023
+├── TaskError
+│   ├── TaskNotRegistered     TASK_NOT_REGISTERED   −32024
+│   ├── TaskAmbiguous         TASK_AMBIGUOUS        −32025
+│   └── TaskAlreadyRunning    TASK_ALREADY_RUNNING  −32026
+└── ClientError               raised by `rrext.Client` alone, never on the wire
+    ├── NotConnected          not_connected
+    ├── ServerExited          server_exited
+    └── UsageError            usage
 """
 
 from __future__ import annotations
@@ -269,10 +269,10 @@ class ResultTooLarge(LimitExceeded):
     number = -32021
 
     @classmethod
-    def of(cls, size: int, maximum: int) -> ResultTooLarge:
-        """A result of `size` bytes where `max_result` allows `maximum`."""
+    def of(cls, size: int, maximum: int, what: str = "The result") -> ResultTooLarge:
+        """A result of `size` bytes where `max_result` allows `maximum`; `what` begins the message."""
         return cls(
-            f"the result has {size} bytes; max_result is {maximum}",
+            f"{what} has {size:,} bytes: max_result is {maximum:,}",
             hint="ask for less, or let the tool be a generator and call it with `stream: true`",
             data={"limit": "max_result", "maximum": maximum, "size": size},
         )

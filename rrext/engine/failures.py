@@ -5,10 +5,30 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from rrext.errors import InternalError, RrextError, ToolError
+from rrext.errors import (
+    ClientError,
+    InternalError,
+    InvalidRequest,
+    ParseError,
+    RrextError,
+    ShuttingDown,
+    TaskError,
+    ToolError,
+    UnknownCommand,
+)
 from rrext.limits import Limits
 
 __all__ = ["cancelled_from_inside", "failure_of", "internal_error", "readable"]
+
+NOT_AN_AUTHORS: Final = (
+    ClientError,
+    InternalError,
+    InvalidRequest,
+    ParseError,
+    ShuttingDown,
+    TaskError,
+    UnknownCommand,
+)
 
 log: Final = logging.getLogger("rrext.failures")
 
@@ -18,10 +38,11 @@ def failure_of(
 ) -> RrextError:
     """The error that travels for an exception of a node's code; the log has it whole, under the request id.
 
-    An author's own `RrextError` is shown as it is. Of anything else the type travels, and the text only to a caller who
-    could read it anyway (contract: stdio and the CLI). `what` begins the message.
+    An author's `ToolError` is shown as it is, and so is what rrext itself raises while it serves the tool. Codes that say
+    something of the server, such as `internal`, are not an author's to give. Of anything else the type
+    travels, and the text only to a caller who could read it anyway (contract: stdio and the CLI). `what` begins the message.
     """
-    if isinstance(error, RrextError):
+    if isinstance(error, RrextError) and not isinstance(error, NOT_AN_AUTHORS):
         return error
     log.warning("request=%s %s", request_id, what, exc_info=error)
     kind = type(error).__name__

@@ -30,12 +30,16 @@ def entry_of(task: Task, operation: Open) -> tuple[Entry, Intake]:
     _check_method(task, mime_type)
     lane = choose_lane(mime_type, task.plan.listens)
     size, metadata = given.get("size"), given.get("metadata")
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
+        raise InvalidArguments.at("/object/size", "expected a number of bytes")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InvalidArguments.at("/object/metadata", "expected an object")
     entry = Entry(
         _text(given, "name"),
         path=_text(given, "path") or "",
         mime_type=mime_type,
-        size=size if isinstance(size, int) else None,
-        metadata=metadata if isinstance(metadata, dict) else None,
+        size=size,
+        metadata=metadata,
     )
     return entry, Intake(lane, mime_type)
 

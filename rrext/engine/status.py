@@ -10,7 +10,6 @@ from rrext.engine.task import Task
 __all__ = ["status_of", "summary_of"]
 
 RUNNING: Final = 3  # NONE 0, STARTING 1, INITIALIZING 2, RUNNING 3, STOPPING 4, COMPLETED 5, CANCELLED 6
-STOPPING: Final = 4
 
 
 def summary_of(task: Task) -> dict[str, Any]:
@@ -20,7 +19,7 @@ def summary_of(task: Task) -> dict[str, Any]:
         "description": task.spec.description or "",
         "source": task.spec.source,
         "token": task.token,
-        "status": "Stopping" if task.stopping else "Running",
+        "status": "Running",
         "pipeline": task.pipeline,
     }
 
@@ -35,15 +34,15 @@ def status_of(task: Task, pipes: list[Pipe]) -> dict[str, Any]:
         "name": f"{task.name}.{task.spec.source}",
         "project_id": task.spec.project_id,
         "source": task.spec.source,
-        "state": STOPPING if task.stopping else RUNNING,
+        "state": RUNNING,
         "completed": False,
         "startTime": task.started,
         "endTime": 0,
-        "serviceUp": not task.stopping,
+        "serviceUp": True,
         "debuggerAttached": False,
         "exitCode": 0,
         "exitMessage": "",
-        "status": "Stopping" if task.stopping else "Running",
+        "status": "Running",
         "warnings": list(task.warnings),
         "errors": list(task.errors),
         "notes": [],

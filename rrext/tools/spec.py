@@ -199,10 +199,7 @@ class ToolSpec:
         return ToolError(message, data={"path": error.path})
 
     def _too_large(self, what: str, size: int, limits: Limits) -> ResultTooLarge:
-        return ResultTooLarge(
-            f'The {what} of tool "{self.name}" has {size:,} bytes: max_result is {limits.max_result:,}',
-            data={"limit": "max_result", "max": limits.max_result, "size": size},
-        )
+        return ResultTooLarge.of(size, limits.max_result, f'The {what} of tool "{self.name}"')
 
     def _check_output(self, what: str, node: Any, raw: bytes, limits: Limits) -> None:
         """Check what is sent, not what it was made from: then classes, tuples and bytes are what the caller gets."""

@@ -220,7 +220,7 @@ def test_the_limit_counts_encoded_bytes_and_names_itself() -> None:
     assert GIVE.encode(None, "x" * 8, limits) == b'"xxxxxxxx"'
     with pytest.raises(ResultTooLarge, match=r"give.* 11 bytes: max_result is 10") as caught:
         GIVE.encode(None, "x" * 9, limits)
-    assert caught.value.data == {"limit": "max_result", "max": 10, "size": 11}
+    assert caught.value.data == {"limit": "max_result", "maximum": 10, "size": 11}
 
 
 OUTPUT = {"type": "object", "properties": {"n": {"type": "integer"}, "at": {"format": "date-time"}}, "required": ["n"]}
