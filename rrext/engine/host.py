@@ -117,8 +117,8 @@ class Host:
     ) -> T:
         """Run `work` on a thread within the limit `places`, and return or raise what it did.
 
-        `run` hands the job to a thread; without it one of the workers takes it. Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
-        returns, and leaves the lease spoiled.
+        `run` hands the job to a thread; without it one of the workers takes it. Cancelled before it began, it never runs.
+        Cancelled while it runs, the thread goes on, keeps its place until it returns, and leaves the lease spoiled.
         """
         place = places.take()
         try:

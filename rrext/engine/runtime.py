@@ -22,6 +22,7 @@ from rrext.engine.interface import (
     ListTasks,
     ListTools,
     Open,
+    Operation,
     Services,
     TaskStatus,
     Terminate,
@@ -189,27 +190,7 @@ class LocalEngine(Engine):
         call.stop = _canceller(asyncio.current_task())
         self._host.watch(call)
         try:
-            match operation:
-                case ListTools():
-                    body: Any = {"tools": await self._list_tools(call, operation)}
-                case Execute():
-                    body = self._execute(call, operation)
-                case Terminate():
-                    # Once begun it is finished: who cancels it waits no longer, but nothing stays half unloaded.
-                    unloading = self.unload(self._tasks.get(operation.token))
-                    await asyncio.shield(self._host.spawn(unloading, f"unload {operation.token}"))
-                    body = {}
-                case Validate():
-                    body = validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
-                case Services():
-                    body = self.catalog.services(operation.service)
-                case ListTasks():
-                    body = {"tasks": [summary_of(task) for task in self._tasks]}
-                case TaskStatus():
-                    task = self._tasks.get(operation.token)
-                    body = status_of(task, self._pipes.of_task(task))
-                case _:
-                    raise InternalError(f"no engine runs a {type(operation).__name__}")
+            body = await self._body(call, operation)
             encoded = msgspec.json.encode(body)
         except asyncio.CancelledError:
             if call.fail(ToolError("the operation was cancelled from inside")):
@@ -222,6 +203,30 @@ class LocalEngine(Engine):
             call.fail(internal_error())
         else:
             call.succeed(encoded)
+
+    async def _body(self, call: Call, operation: Operation) -> Any:
+        """What answers an operation that is none of a tool's and none of a pipe's."""
+        match operation:
+            case ListTools():
+                return {"tools": await self._list_tools(call, operation)}
+            case Execute():
+                return self._execute(call, operation)
+            case Terminate():
+                # Once begun it is finished: who cancels it waits no longer, but nothing stays half unloaded.
+                unloading = self.unload(self._tasks.get(operation.token))
+                await asyncio.shield(self._host.spawn(unloading, f"unload {operation.token}"))
+                return {}
+            case Validate():
+                return validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
+            case Services():
+                return self.catalog.services(operation.service)
+            case ListTasks():
+                return {"tasks": [summary_of(task) for task in self._tasks]}
+            case TaskStatus():
+                task = self._tasks.get(operation.token)
+                return status_of(task, self._pipes.of_task(task))
+            case _:
+                raise InternalError(f"no engine runs a {type(operation).__name__}")
 
     async def _list_tools(self, call: Call, operation: ListTools) -> list[dict[str, Any]]:
         task = self._tasks.get(operation.token)
