@@ -139,10 +139,13 @@ def _load(engine: Any, path: str, limits: Limits) -> bool:
         engine.load(text, token=_stem(path), name=_stem(path), folder=os.path.dirname(os.path.abspath(path)))
     except OSError as error:
         print(f"rrext: {path}: {error.strerror}", file=sys.stderr)
-    except InvalidPipeline:
-        from rrext.cli.check import print_problems
+    except InvalidPipeline as error:
+        if error.data.get("problems"):
+            from rrext.cli.check import print_problems
 
-        print_problems(path, text, engine.catalog, engine.environment)
+            print_problems(path, text, engine.catalog, engine.environment)
+        else:  # each node is right, and together they are not
+            print(f"rrext: {path}: {error.message}", file=sys.stderr)
     except RrextError as error:
         print(f"rrext: {path}: {error.message}", file=sys.stderr)
     else:
