@@ -30,7 +30,8 @@ def server() -> Iterator[subprocess.Popen[bytes]]:
         [sys.executable, "-m", "rrext", *command[1].split()], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     yield process
-    assert process.stdin is not None and process.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     process.stdin.close()
     assert process.wait(10) == 0
     assert process.stdout.read() == b"", "the server sent something that the transcript does not have"
@@ -71,7 +72,8 @@ def literal(text: str) -> bytes:
 
 
 def play(lines: list[str], server: subprocess.Popen[bytes], encode: Any) -> None:
-    assert server.stdin is not None and server.stdout is not None
+    assert server.stdin is not None
+    assert server.stdout is not None
     for line in lines:
         direction, _, text = line.partition(" ")
         if direction == "→":
