@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from rrext.server.inflight import WEIGHT
 from rrext.server.session import Session
 from rrext.transports.descriptors import read_into, wait_readable
 from rrext.workers import Workers
@@ -56,6 +57,7 @@ class Reader:
         "_file_batch",
         "_lock",
         "_loop",
+        "_most",
         "_on_end",
         "_session",
         "_tick",
@@ -79,6 +81,7 @@ class Reader:
         self._workers = workers
         self._on_end = on_end
         self._tick = session.limits.quick
+        self._most = session.limits.max_inflight_bytes
         self._lock = threading.Lock()
         self._turn: _Turn | None = None
         self._file_batch: threading.Event | None = None
@@ -89,7 +92,8 @@ class Reader:
         """Begin to read, on the loop; a regular file, which a loop cannot watch, is read by a thread."""
         try:
             self._loop.add_reader(self._fd, self._readable)
-        except PermissionError:
+        except PermissionError:  # who wrote a file cannot be told to wait: read no more than half of what may be in flight
+            self._most = min(self._most, self._session.limits.max_inflight * WEIGHT // 2)
             self._workers.run(self._read_file)
 
     def stop(self) -> None:
@@ -101,9 +105,9 @@ class Reader:
             self._loop.remove_reader(self._fd)
 
     def unpause(self) -> None:
-        """Read again, once what waits is below `max_inflight_bytes`."""
+        """Read again, once no more waits than may."""
         session = self._session
-        if not self.paused or self.ended or session.unread_bytes > session.limits.max_inflight_bytes:
+        if not self.paused or self.ended or session.unread_bytes > self._most:
             return
         log.debug("reading goes on")
         self.paused = False
@@ -142,7 +146,7 @@ class Reader:
         session.handle_all(events)
         if self.ended:
             return
-        if session.unread_bytes > session.limits.max_inflight_bytes:
+        if session.unread_bytes > self._most:
             self._loop.remove_reader(self._fd)
             self._pause()
         elif session.last_was_quick:
@@ -291,7 +295,7 @@ class Reader:
             session.handle_all(events)
         if at_end:
             self._finish()
-        elif session.unread_bytes > session.limits.max_inflight_bytes:
+        elif session.unread_bytes > self._most:
             self._pause()
         elif self._file_batch is not None:
             self._file_batch.set()

@@ -203,6 +203,21 @@ class Server:
             assert time.monotonic() < until, "the server does not read"
             os.sched_yield()
 
+    def wait_until_blocked(self) -> None:
+        """Return when the server's threads all sleep, and more than a pipe holds was said: it waits for us to read."""
+        assert self.process.stdout is not None
+        until = time.monotonic() + PATIENCE
+        capacity = fcntl.fcntl(self.process.stdout.fileno(), fcntl.F_GETPIPE_SZ)
+        waiting = bytearray(4)
+        while int.from_bytes(waiting, sys.byteorder) < capacity - 4096 or not self._all_sleep():
+            fcntl.ioctl(self.process.stdout.fileno(), termios.FIONREAD, waiting)
+            assert time.monotonic() < until, "the server goes on"
+            os.sched_yield()
+
+    def _all_sleep(self) -> bool:
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "S" for task in tasks)
+
     # -- receiving
 
     def read(self, patience: float = PATIENCE) -> Message:
