@@ -159,6 +159,7 @@ class Probe(Node):
     @tool_function
     async def wait(self, key: str = "", *, ctx: ToolContext) -> str:
         """Wait on the loop for the gate."""
+        journals[f"{key} began"].append("wait")
         ctx.progress(1, message="parked")
         try:
             await opened(key)
@@ -172,6 +173,7 @@ class Probe(Node):
         """Wait in a thread for the gate, or for a cancel."""
         stop = threading.Event()
         ctx.on_cancel(stop.set)
+        journals[f"{key} began"].append("park")
         ctx.progress(1, message="parked")
         wait_behind(key, stop)
         if ctx.cancelled:
