@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import logging
 import os
 import sys
 from time import monotonic
@@ -19,6 +20,7 @@ from rrext.transports.claim import claim_stdio
 from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
+    from rrext.engine.interface import Engine
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
 
@@ -121,11 +123,25 @@ def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: Parent
         gc.freeze()  # what is loaded stays: collections need not look at it again
         gc.enable()
         server = StdioServer(
-            engine, engine.host, stdio, limits=limits, parent=parent, last_words=lambda: _write_last_words(writers)
+            _logged(engine),
+            engine.host,
+            stdio,
+            limits=limits,
+            parent=parent,
+            last_words=lambda: _write_last_words(writers),
         )
         return await server.run()
 
     return loop.run_until_complete(serve())
+
+
+def _logged(engine: Engine) -> Engine:
+    """The engine, with a line in the log for each request if the log takes them."""
+    if not logging.getLogger("rrext.calls").isEnabledFor(logging.INFO):
+        return engine
+    from rrext.server.request_log import LoggedEngine
+
+    return LoggedEngine(engine)
 
 
 def _load(engine: Any, path: str, limits: Limits) -> bool:

@@ -7,6 +7,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final
 
+from rrext.errors import RrextError
 from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
 
 __all__ = ["WatchedCall", "is_watched"]
@@ -37,7 +38,7 @@ class WatchedCall(ReportedCall):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if audit.isEnabledFor(logging.INFO):
             call = self._call
-            outcome = "done" if error is None else getattr(error, "code", None) or type(error).__name__
+            outcome = "done" if error is None else error.code if isinstance(error, RrextError) else type(error).__name__
             audit.info(
                 "request=%s pipe=%s node=%s tool=%s ms=%.3f outcome=%s",
                 call.request_id, call.pipe_id, call.node_id, call.tool, (perf_counter() - self._began) * 1e3, outcome,

@@ -1,0 +1,343 @@
+"""`rrext serve` from its command line to its first answer: several pipelines, wrong ones, options, the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from raw_client import NODES, PIPE, Server, command_line, environment, request
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*options: str, files: Sequence[Path | str] = (PIPE,), nodes: Sequence[Path | str] = (NODES,)) -> Any:
+    """A server that must not even look at its stdin: there is a request, and nobody may answer it."""
+    read_fd, write_fd = os.pipe()
+    os.write(write_fd, request(1, "rrext_ping"))
+    done = subprocess.run(
+        command_line(*options, files=files, nodes=nodes),
+        stdin=read_fd,
+        capture_output=True,
+        env=environment(),
+        timeout=50,
+        check=False,
+        text=True,
+    )
+    assert os.read(read_fd, 1000) == request(1, "rrext_ping"), "stdin was read"
+    os.close(read_fd)
+    os.close(write_fd)
+    return done
+
+
+def refused(*options: str, **how: Any) -> str:
+    """What stderr says when `serve` refuses to begin."""
+    done = run(*options, **how)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Callable[..., Path]:
+    """Write a pipeline that differs from the folder's own one."""
+
+    def make(name: str, **changes: Any) -> Path:
+        value = {**json.loads(PIPE.read_text()), "project_id": name, **changes}
+        path = tmp_path / name
+        path.write_text(json.dumps(value))
+        return path
+
+    return make
+
+
+# -- several pipelines
+
+
+def test_each_file_is_a_task_under_its_stem(spawn: Callable[..., Server], pipeline: Callable[..., Path]) -> None:
+    server = spawn(files=[pipeline("first.pipe"), pipeline("second.v2.pipe"), pipeline("no suffix")])
+    tasks = {task["token"] for task in server.ask("rrext_get_tasks")["tasks"]}
+    assert tasks == {"first", "second.v2", "no suffix"}
+    for token in tasks:
+        assert server.call("add", {"a": 1}, token=token) == 2
+    assert server.code(server.send_tool("add", {"a": 1})) == "TASK_AMBIGUOUS"
+    assert server.code(server.send_tool("add", {"a": 1}, token="third")) == "TASK_NOT_REGISTERED"
+
+
+def test_pools_of_different_pipelines_do_not_hold_each_other_up(
+    spawn: Callable[..., Server], pipeline: Callable[..., Path]
+) -> None:
+    server = spawn("--threads", "1", files=[pipeline("first.pipe"), pipeline("second.pipe")])
+    parked = server.send_tool("park", {"gate": "g"}, token="first")
+    server.heard("arrived at g")
+    assert server.call("add", {"a": 1}, token="second") == 2
+    server.call("release", {"gate": "g"}, token="second")
+    assert server.body(parked)["result"] == "g"
+
+
+def test_no_file_at_all_is_a_server_that_waits_for_execute(spawn: Callable[..., Server]) -> None:
+    server = spawn(files=[])
+    assert server.ask("rrext_get_tasks") == {"tasks": []}
+    assert server.code(server.send_tool("add", {"a": 1})) == "TASK_NOT_REGISTERED"
+    server.ask("execute", {"pipeline": json.loads(PIPE.read_text())})
+    assert server.call("add", {"a": 1}) == 2
+
+
+def test_equal_stems_are_a_usage_error_that_names_them(pipeline: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    said = refused(files=[pipeline("same.pipe"), pipeline("other/same.pipe")])
+    assert "'same'" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_copy_of_a_pipeline_is_served_under_its_own_name(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    copy = tmp_path / "copy.pipe"
+    copy.write_bytes(PIPE.read_bytes())
+    server = spawn(files=[PIPE, copy])
+    assert server.call("add", {"a": 1}, token="life") == server.call("add", {"a": 1}, token="copy") == 2
+
+
+# -- pipelines that are wrong
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    said = refused(files=[tmp_path / "missing.pipe"])
+    assert said.splitlines()[-1] == f"rrext: {tmp_path}/missing.pipe: No such file or directory"
+
+
+def test_a_folder_is_no_pipeline(tmp_path: Path) -> None:
+    assert refused(files=[tmp_path]).splitlines()[-1] == f"rrext: {tmp_path}: Is a directory"
+
+
+def test_all_problems_of_all_files_are_told_with_their_places(tmp_path: Path) -> None:
+    one, two, three = (tmp_path / f"{name}.pipe" for name in ("one", "two", "three"))
+    one.write_text('{"components": [\n  {"id": "a", "provider": "webhok", "config": {}},\n  {"id": "a"}\n]}')
+    two.write_text('{"components": [')
+    three.write_bytes(b"\xff\xfe{}")
+    said = refused(files=[one, two, three, tmp_path / "missing.pipe"])
+    assert re.search(r"one\.pipe:2:\d+.*webhok.*webhook", said)
+    assert re.search(r"one\.pipe:3:\d+", said)
+    assert "two.pipe:1:" in said
+    assert "three.pipe" in said
+    assert "missing.pipe" in said
+
+
+def test_warnings_do_not_keep_a_pipeline_from_being_served(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    value = json.loads(PIPE.read_text())
+    value["components"].append({"id": "alone_1", "provider": "life_worker", "config": {}})
+    path = tmp_path / "warned.pipe"
+    path.write_text(json.dumps(value))
+    server = spawn(files=[path])
+    assert server.call("add", {"a": 1}, nodeId="worker_1") == 2
+
+
+def test_comments_and_trailing_commas_are_fine(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    path = tmp_path / "commented.pipe"
+    path.write_text("// a pipeline\n" + PIPE.read_text().replace('"version": 1', '"version": 1, /* the end */'))
+    assert spawn(files=[path]).call("add", {"a": 1}) == 2
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "large.pipe"
+    path.write_bytes(b'{"components": [' + b" " * 9 * 1024 * 1024 + b"]}")
+    assert "large.pipe" in refused(files=[path])
+
+
+# -- options
+
+
+def test_nodes_that_cannot_be_loaded_are_told(tmp_path: Path) -> None:
+    broken, empty = tmp_path / "broken.py", tmp_path / "empty.py"
+    broken.write_text("import nobody_has_this_module\n")
+    empty.write_text("x = 1\n")
+    assert "nobody_has_this_module" in refused(nodes=[broken])
+    assert "empty.py" in refused(nodes=[empty])
+    assert "missing.py" in refused(nodes=[tmp_path / "missing.py"])
+    assert "no_such_module_at_all" in refused(nodes=["no_such_module_at_all"])
+    broken.write_text("print('first')\ndef f(:\n")
+    assert "broken.py" in refused(nodes=[broken])
+    broken.write_text("raise SystemExit('I quit')\n")
+    assert "I quit" in refused(nodes=[broken])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--threads", "0"),
+        ("--threads", "-1"),
+        ("--threads", "many"),
+        ("--threads", "1.5"),
+        ("--max-frame", "0"),
+        ("--max-frame", "16M"),
+        ("--pipe-idle", "0"),
+        ("--pipe-idle", "nan"),
+        ("--pipe-idle", "inf"),
+        ("--drain", "-1"),
+        ("--drain", ""),
+        ("--log-level", "loud"),
+    ],
+)
+def test_a_bad_value_of_an_option_is_a_usage_error_that_names_it(option: str, value: str) -> None:
+    said = refused(f"{option}={value}")
+    assert option in said
+    assert "usage: rrext serve" in said
+
+
+def test_an_unknown_option_is_a_usage_error() -> None:
+    assert "--thread-count" in refused("--thread-count", "3")
+
+
+def test_options_are_what_initialize_reports(spawn: Callable[..., Server]) -> None:
+    server = spawn("--threads", "7", "--pipe-idle", "1.5", "--max-frame", "12345", "--drain", "2")
+    limits = server.ask("initialize")["limits"]
+    assert {name: limits[name] for name in ("threads", "pipeIdle", "maxFrame", "drain")} == {
+        "threads": 7,
+        "pipeIdle": 1.5,
+        "maxFrame": 12345,
+        "drain": 2,
+    }
+
+
+def test_an_idle_pipe_is_reclaimed_and_its_owner_is_told(spawn: Callable[..., Server]) -> None:
+    server = spawn("--pipe-idle", "0.1", "--threads", "1")
+    pipe = server.open_pipe()
+    assert server.open_pipe() != pipe  # it waited until the first one was reclaimed
+    answer = server.answer(server.send("rrext_process", {"subcommand": "close", "pipe_id": pipe}))
+    assert answer["code"] == "pipe_expired"
+
+
+# -- the log
+
+
+STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+def test_the_log_file_has_a_line_per_call_and_is_its_owners_alone(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    path = tmp_path / "rrext.log"
+    server = spawn("--log-file", str(path), cwd=tmp_path)
+    pipe = server.open_pipe()
+    server.body(server.send("rrext_process", {"subcommand": "write", "pipe_id": pipe}, b"secret bytes"))
+    seqs = [
+        server.send_tool("add", {"a": 1}),
+        server.send_tool("add_on_loop", {"a": 1}),
+        server.send_tool("echo", {"value": "secret text"}),
+        server.send_tool("measured", pipe_id=pipe),
+        server.send_tool("raises", {"kind": "exit"}),
+    ]
+    server.all_answers(seqs)
+    close = server.send("rrext_process", {"subcommand": "close", "pipe_id": pipe})
+    server.body(close)
+    server.close_stdin()
+    assert server.wait() == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    calls, others = {}, []
+    for line in lines(path):
+        changed = re.fullmatch(
+            STAMP + r" INFO rrext\.calls request=(\d+) pipe=(\d+) command=(\w+) ms=\d+\.\d+ outcome=(\w+)", line
+        )
+        if changed:
+            others.append(changed.groups())
+        found = re.fullmatch(
+            STAMP + r" INFO rrext\.calls request=(\d+) pipe=(\w+) node=(\w+) tool=(\w+) ms=(\d+\.\d+) outcome=(\w+)", line
+        )
+        if found:
+            calls[int(found[1])] = found.groups()[1:4] + found.groups()[5:]
+    assert calls == {
+        seqs[0]: ("None", "worker_1", "add", "done"),
+        seqs[1]: ("None", "worker_1", "add_on_loop", "done"),
+        seqs[2]: ("None", "worker_1", "echo", "done"),
+        seqs[3]: (str(pipe), "meter_1", "measured", "done"),
+        seqs[4]: ("None", "worker_1", "raises", "SystemExit"),
+    }
+    assert [other[1:] for other in others] == [(str(pipe), command, "done") for command in ("open", "write", "close")]
+    assert others[-1][0] == str(close)
+    assert "secret" not in path.read_text()
+    assert "rrext.calls" not in server.stderr_text()
+
+
+def test_without_options_only_warnings_are_told(server: Server) -> None:
+    server.call("add", {"a": 1})
+    server.ask("shutdown")
+    assert server.wait() == 0
+    assert "INFO" not in server.stderr_text()
+
+
+def test_the_level_decides_what_is_logged(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    levels = {}
+    for level in ("debug", "info", "warning", "error"):
+        path = tmp_path / level
+        server = spawn("--log-file", str(path), "--log-level", level, "--drain", "0.1")
+        server.send_tool("wait", {"gate": "g"})
+        server.heard("arrived at g")
+        server.ask("cancel", {"requestId": 999})
+        server.ask("shutdown")
+        assert server.wait() == 0
+        levels[level] = {line.split()[1] for line in lines(path) if not line.startswith(" ")}
+    assert levels == {
+        "debug": {"DEBUG", "INFO", "WARNING"},
+        "info": {"INFO", "WARNING"},
+        "warning": {"WARNING"},
+        "error": set(),
+    }
+
+
+def test_a_log_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    said = refused("--log-file", str(tmp_path / "missing" / "x.log"))
+    assert "--log-file" in said
+    assert "No such file or directory" in said
+    assert "Is a directory" in refused("--log-file", str(tmp_path))
+
+
+def test_the_log_goes_on_where_it_was(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    path = tmp_path / "rrext.log"
+    for _ in range(2):
+        server = spawn("--log-file", str(path))
+        server.call("add", {"a": 1})
+        server.close_stdin()
+        server.wait()
+    assert len([line for line in lines(path) if "tool=add" in line]) == 2
+
+
+# -- the environment
+
+
+def test_variables_are_read_only_if_they_may_be(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    value = json.loads(PIPE.read_text())
+    value["components"][1]["config"] = {"word": "${ROCKETRIDE_WORD} ${OTHER}"}
+    path = tmp_path / "words.pipe"
+    path.write_text(json.dumps(value))
+    said = refused(files=[path])
+    assert "ROCKETRIDE_WORD" in said
+    assert "OTHER" in said
+    assert "--env" in said
+    server = spawn("--env", "OTHER", files=[path], env={"ROCKETRIDE_WORD": "a secret", "OTHER": "another"})
+    assert server.call("add", {"a": 1}) == 2
+    assert "secret" not in json.dumps(server.ask("rrext_get_tasks"))
+
+
+def test_help_says_how(tmp_path: Path) -> None:
+    done = subprocess.run(command_line("--help"), capture_output=True, env=environment(), timeout=50, check=False, text=True)
+    assert done.returncode == 0
+    for word in (
+        "--nodes",
+        "--threads",
+        "--pipe-idle",
+        "--max-frame",
+        "--env",
+        "--root",
+        "--log-file",
+        "--log-level",
+        "example",
+    ):
+        assert word in done.stdout
