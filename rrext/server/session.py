@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.engine.failures import internal_error
 from rrext.engine.interface import Call, Caller, Close, Engine, Open, Operation, Tool, Write
-from rrext.errors import Cancelled, InternalError, InvalidArguments, ResultTooLarge, RrextError, ShuttingDown
+from rrext.errors import Cancelled, InvalidArguments, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, decode
 from rrext.server.commands import operation_for
@@ -129,7 +130,7 @@ class Session:
             self._refuse(event, error)
         except Exception:
             log.exception("request=%s a bug of rrext", getattr(event, "id", None))
-            self._refuse(event, _internal())
+            self._refuse(event, internal_error())
         if not quick:
             self.last_was_quick = False
 
@@ -174,7 +175,7 @@ class Session:
             taken = self._engine.start_short(call, may_block=may_block)
         except Exception:
             log.exception("request=%s a bug of rrext", request_id)
-            call.fail(_internal())
+            call.fail(internal_error())
             return True
         if not taken:
             inflight.remove(call)
@@ -188,10 +189,7 @@ class Session:
     def overstayed(self) -> None:
         """The tool that runs inline keeps its thread: what it answered before leaves now, and its like go to workers."""
         if self._inline is not None:
-            try:
-                self._engine.overstayed(self._inline)
-            except RrextError:
-                log.debug("request=%s overstayed in a pipeline that is gone", self._inline.request_id)
+            self._engine.overstayed(self._inline)
         self.end_inline()
 
     def _request(self, request: Request) -> bool:
@@ -361,7 +359,7 @@ class Session:
             self._refuse(request, error)
         except Exception:
             log.exception("request=%s a bug of rrext", request.id)
-            self._refuse(request, _internal())
+            self._refuse(request, internal_error())
 
     # -- life
 
@@ -401,7 +399,3 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.caller.connection_id} {self._inflight!r} {self.outbox!r}>"
-
-
-def _internal() -> InternalError:
-    return InternalError("internal error; the server's log has it under this request")
