@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.engine.failures import internal_error
-from rrext.engine.interface import Call, Caller, Close, Engine, Open, Operation, Tool, Write
+from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, InvalidArguments, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, decode
@@ -221,9 +221,7 @@ class Session:
         operation = decode(arguments, shape, self.limits)
         caller = self.caller
         context = arguments.get("context")
-        if context is not None and (
-            shape is Tool or shape is Open or "tools" in (request.command, arguments.get("subcommand"))
-        ):
+        if context is not None and shape in (Tool, Open, ListTools):
             caller = caller_of(caller, context, self.limits)
         call = Call(operation, self, caller, request.id, request.command, request.tail)
         if operation.timeout is not None:

@@ -20,9 +20,9 @@ def blocks(language: str) -> list[tuple[int, str]]:
 
 
 def run(command: list[str] | str, *, shell: bool = False) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     return subprocess.run(
-        command, shell=shell, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True, timeout=50, check=False
+        command, shell=shell, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=50, check=False
     )
 
 
