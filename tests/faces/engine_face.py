@@ -142,7 +142,7 @@ class EngineFace(Face):
         context: Mapping[str, Any] | None = None,
         meta: Any = None,
     ) -> Any:
-        arguments: Body = {"subcommand": "tool", "tool": tool, "nodeId": node_id, "input": dict(input or {})}
+        arguments: Body = {"subcommand": "tool", "tool": tool, "nodeId": node_id, "input": {} if input is None else input}
         optional = {"token": token, "pipe_id": pipe_id, "timeout": timeout, "context": context, "_meta": meta}
         arguments.update((key, value) for key, value in optional.items() if value is not None)
         arguments.update(progress=progress is not None, stream=on_chunk is not None)

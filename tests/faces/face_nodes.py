@@ -272,11 +272,12 @@ class Probe(Node):
             yield bytes([value % 256]) * size
 
     @tool_function
-    def report(self, to: int, *, ctx: ToolContext) -> str:
+    def report(self, to: int, key: str = "", *, ctx: ToolContext) -> str:
         """Progress from a thread; the lower value in between is dropped."""
         for value in range(1, to + 1):
             ctx.progress(value, to)
             ctx.progress(value / 2, to, "goes back")
+        journals[key].append("reported")
         return "done"
 
     @tool_function
