@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import gc
 import logging
 import os
 import sys
+import threading
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,7 @@ EXAMPLE = """example:
 """
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
+EXIT_HANDLERS = 0.1  # seconds that handlers of `atexit` get, which libraries of tools may need
 FLUSH = 0.1  # seconds that a reader of stderr gets to make room for the last lines
 
 
@@ -86,12 +89,20 @@ def run(args: argparse.Namespace) -> int:
         code = _serve_claimed(args, stdio, parent, writers)
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
+    exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+    exit_handlers.start()
+    exit_handlers.join(EXIT_HANDLERS)
     _write_last_words(writers)
     os._exit(code)
 
 
 def _write_last_words(writers: list[LossyWriter]) -> None:
-    """Give whoever reads stderr a moment to make room for what is not written yet."""
+    """End what tools started as processes; give whoever reads stderr a moment to make room for what is not written yet."""
+    if "multiprocessing.process" in sys.modules:
+        from multiprocessing import active_children
+
+        for child in active_children():  # they do not notice by themselves, since they hold each other's pipes
+            child.terminate()
     sys.stderr.flush()
     until = monotonic() + FLUSH
     for writer in writers:

@@ -34,6 +34,7 @@ __all__ = ["StdioServer"]
 FLUSH: Final = 0.1  # seconds beyond the grace in which a peer may read the last answers
 LEAVE: Final = 0.2  # seconds beyond the grace until what nodes share is not waited for any longer
 OVERDUE: Final = 0.25  # seconds beyond the grace until the watchman takes over
+EXIT_LOST: Final = 1  # answers were not read in time
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -84,6 +85,7 @@ class StdioServer:
         self._write_fd = stdio.write_fd
         self._last_words = last_words
         self._until: float | None = None
+        self._ending = DRAINED
         self._changed = asyncio.Event()
         self._end_task: asyncio.Task[None] | None = None
         self._code: asyncio.Future[int] = self._loop.create_future()
@@ -113,7 +115,7 @@ class StdioServer:
         )
 
     async def run(self) -> int:
-        """Serve until the end; returns 0, or 1 after bytes that were no frames."""
+        """Serve until the end; returns 0, or 1 after bytes that were no frames and if answers could not be delivered."""
         self._watchman.start()
         self._reader.start()
         return await self._code
@@ -154,25 +156,28 @@ class StdioServer:
                 self._changed.set()
         else:
             log.info("ending: %s", why)
-            self._until = until
+            self._until, self._ending = until, ending
             self._session.is_draining = True
-            self._end_task = self._loop.create_task(self._end(ending), name=f"end: {why}")
+            self._end_task = self._loop.create_task(self._end(), name=f"end: {why}")
         self._watchman.expect_end(seconds + OVERDUE)
 
     # -- the end
 
-    async def _end(self, ending: _Ending) -> None:
+    async def _end(self) -> None:
+        code = self._ending.code
         try:
-            await self._answer_all(ending)
+            if not await self._answer_all():
+                code = EXIT_LOST
             self._session.close()
             await self._within(LEAVE, self._engine.aclose())
         except Exception:
             log.exception("a bug of rrext, while it ended")
         finally:
-            self._code.set_result(ending.code)
+            self._code.set_result(code)
 
-    async def _answer_all(self, ending: _Ending) -> None:
-        session = self._session
+    async def _answer_all(self) -> bool:
+        """Whether the peer has all of its answers, or is gone."""
+        session, ending = self._session, self._ending
         session.reports_answers = True
         await self._quiet()
         if session.is_busy:
@@ -184,6 +189,7 @@ class StdioServer:
         await self._within(FLUSH, session.outbox.drained())
         if session.outbox.size:
             log.warning("the peer did not read the last %d bytes", session.outbox.size)
+        return not session.outbox.size
 
     async def _quiet(self) -> None:
         """Wait until everything is answered, or until the time is over, which somebody may bring forward meanwhile."""
@@ -214,14 +220,14 @@ class StdioServer:
         """On the watchman's thread: something blocks the loop and does not come back. Answer what can be answered, and go."""
         session = self._session
         try:
-            log.error("a tool blocks the event loop: ending without it")
+            log.error("the event loop is stuck, probably in a tool: ending without it")
             session.is_draining = True
-            session.fail_all(DRAINED.reason, DRAINED.error)
+            session.fail_all(self._ending.reason, self._ending.error)
             session.end_with()
             self._write_last(session.outbox)
             self._last_words()
         finally:
-            os._exit(DRAINED.code)
+            os._exit(EXIT_LOST if session.outbox.size else self._ending.code)
 
     def _write_last(self, outbox: Outbox) -> None:
         poll = select.poll()

@@ -94,7 +94,10 @@ class Watchman:
 
     def expect_end(self, seconds: float) -> None:
         """The process is to end within this time; the shortest one that was ever given counts. On the loop's thread."""
-        self._until = min(self._until, monotonic() + seconds)
+        until = monotonic() + seconds
+        if until >= self._until:
+            return
+        self._until = until
         try:
             os.write(self._ring, b"\0")
         except BlockingIOError:

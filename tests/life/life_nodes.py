@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import ctypes
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -65,6 +67,8 @@ class Gates:
 
 
 gates = Gates()
+kept: list[Any] = []
+"""What lives as long as the process."""
 
 
 class Worker(Node):
@@ -310,6 +314,24 @@ class Printer(Node):
             sys.stdout.flush()
             os._exit(5)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    @tool_function
+    def keeps_processes(self, kind: str) -> list[int]:
+        """Two processes that wait for work, as a library may keep them for the life of a program."""
+        context = multiprocessing.get_context("fork")
+        if kind == "pool":
+            kept.append(context.Pool(2))
+        else:
+            executor = ProcessPoolExecutor(2, mp_context=context)
+            kept.append(executor)
+            list(executor.map(_square, [1, 2]))
+        return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
+
+    @tool_function
+    def adds_exit_handlers(self) -> None:
+        """One that says something, one that never comes back."""
+        atexit.register(threading.Event().wait)
+        atexit.register(print, "at exit", file=sys.stderr)
 
     @tool_function
     def leaves_fork_behind(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from raw_client import PATIENCE, Ended, FrameReader, Server, command_line, environment, request, tool
+from raw_client import PATIENCE, Ended, FrameReader, Server, command_line, environment, frame, request, tool
 
 SHORT = ("--drain", "0.3")
 DRAIN_AND_MORE = 1.3
@@ -127,6 +127,29 @@ def test_pipes_that_are_open_at_the_end_are_closed(spawn: Callable[..., Server])
     server.close_stdin()
     assert server.wait() == 0
     assert server.stderr_text().count("meter closed") == 2
+
+
+def test_a_notification_that_runs_is_waited_for_and_not_answered(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    server = spawn("--drain", "60")
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    params = {"subcommand": "tool", "tool": "park", "input": {"gate": str(gate)}}
+    server.send_bytes(frame({"jsonrpc": "2.0", "method": "rrext_process", "params": params}))
+    server.heard(f"arrived at {gate}")
+    server.signal(signal.SIGTERM)
+    gate.write_bytes(b"")
+    assert server.until_end() == []
+    assert server.wait() == 0
+
+
+def test_a_notification_that_is_stuck_is_given_up(spawn: Callable[..., Server]) -> None:
+    server = spawn(*SHORT)
+    params = {"subcommand": "tool", "tool": "wait", "input": {"gate": "g"}}
+    server.send_bytes(frame({"jsonrpc": "2.0", "method": "rrext_process", "params": params}))
+    server.heard("arrived at g")
+    server.signal(signal.SIGTERM)
+    assert server.until_end() == []
+    assert server.wait() == 0
 
 
 # -- shutdown and disconnect
@@ -273,6 +296,54 @@ def test_unusable_bytes_are_told_then_the_server_exits_with_1(server: Server, ga
     assert server.body(99) == {"pong": True}
     assert server.code(running) == "cancelled"
     assert ended_within(server, began, 1.0) == 1
+
+
+@pytest.mark.parametrize("kind", ["pool", "executor"])
+@pytest.mark.parametrize("how", ["end of stdin", "SIGTERM", "stuck loop"])
+def test_processes_that_tools_keep_end_with_the_server(spawn: Callable[..., Server], kind: str, how: str) -> None:
+    server = spawn(*SHORT)
+    processes = [os.pidfd_open(pid) for pid in server.call("keeps_processes", {"kind": kind})]
+    assert len(processes) == 2
+    if how == "stuck loop":
+        stuck(server, "block_loop")
+    if how == "end of stdin":
+        server.close_stdin()
+    else:
+        server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    for process in processes:
+        assert select.select([process], [], [], PATIENCE)[0], "it is still there"
+        os.close(process)
+
+
+def test_exit_handlers_run_and_may_not_keep_the_server(server: Server) -> None:
+    server.call("adds_exit_handlers")
+    server.close_stdin()
+    began = time.monotonic()
+    assert ended_within(server, began, 1.0) == 0
+    assert "at exit" in server.stderr_text()
+
+
+@pytest.mark.parametrize("how", ["end of stdin", "SIGTERM"])
+def test_answers_that_nobody_reads_make_the_exit_code_1(spawn: Callable[..., Server], how: str) -> None:
+    server = spawn(*SHORT)
+    server.send_tool("text", {"size": 4_000_000})
+    server.wait_until_blocked()
+    server.close_stdin() if how == "end of stdin" else server.signal(signal.SIGTERM)
+    assert server.wait() == 1
+    assert "the peer did not read the last" in server.stderr_text()
+
+
+def test_a_drain_waits_for_a_peer_that_reads_slowly(spawn: Callable[..., Server]) -> None:
+    server = spawn("--drain", "60")
+    seqs = [server.send_tool("text", {"size": 1_000_000}) for _ in range(20)]
+    last = server.send("shutdown")
+    server.wait_until_blocked()
+    with pytest.raises(subprocess.TimeoutExpired):
+        server.wait(0.5)  # longer than what a peer gets after the drain
+    assert server.until_end()[-1]["request_seq"] == last
+    assert [len(server.body(seq)["result"]) for seq in seqs] == [1_000_000] * 20
+    assert server.wait() == 0
 
 
 # -- the parent
