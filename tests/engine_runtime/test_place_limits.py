@@ -1,0 +1,309 @@
+"""Places and the gate of a pipe: limits that are true, lines that are fair, whoever leaves them and when."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from random import Random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+
+from rrext.engine.gate import Gate, Pass
+from rrext.engine.places import Loan, Place, Places
+
+
+class PlacesMachine(RuleBasedStateMachine):
+    """Places against a model: a counter and a line."""
+
+    places = Bundle("places")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limit = 2
+        self.real = Places(self.limit)
+        self.held: list[Place] = []
+        self.line: deque[Place] = deque()
+        self.anonymous = 0
+        self.woken: list[Place] = []
+        self.awaited: set[int] = set()
+
+    def pass_on(self) -> None:
+        if self.line and len(self.held) + self.anonymous < self.limit:
+            self.held.append(self.line.popleft())
+
+    @rule(target=places)
+    def take(self) -> Place:
+        place = self.real.take()
+        self.line.append(place)
+        self.pass_on()
+        return place
+
+    @rule(place=places)
+    def wait(self, place: Place) -> None:
+        if place in self.held or place in self.line:
+            waits = place.when_granted(lambda: self.woken.append(place))
+            assert waits == (place in self.line)
+            if waits:
+                self.awaited.add(id(place))
+
+    @rule(place=places)
+    def release(self, place: Place) -> None:
+        place.release()
+        if place in self.held:
+            self.held.remove(place)
+        elif place in self.line:
+            self.line.remove(place)
+        self.pass_on()
+
+    @rule(target=places)
+    def take_one(self):
+        got = self.real.take_one()
+        assert got == (not self.line and len(self.held) + self.anonymous < self.limit)
+        self.anonymous += got
+        return multiple()
+
+    @rule()
+    def give_one(self) -> None:
+        if self.anonymous:
+            self.anonymous -= 1
+            self.real.give_back_one()
+            self.pass_on()
+
+    @invariant()
+    def agrees(self) -> None:
+        assert self.real.used == len(self.held) + self.anonymous <= self.limit
+        assert self.real.waiting == len(self.line)
+        assert all(place.granted for place in self.held)
+        assert not any(place.granted for place in self.line)
+        granted = [place for place in self.held if id(place) in self.awaited]
+        assert all(self.woken.count(place) == 1 for place in granted)
+        assert not any(place in self.woken for place in self.line)
+
+
+TestPlaces = PlacesMachine.TestCase
+TestPlaces.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+class GateMachine(RuleBasedStateMachine):
+    """A gate against a model: who is inside, and a line that nobody overtakes in."""
+
+    passes = Bundle("passes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.real = Gate()
+        self.inside: list[Pass] = []
+        self.line: deque[Pass] = deque()
+        self.woken: list[Pass] = []
+        self.awaited: set[int] = set()
+
+    def admit(self) -> None:
+        while self.line:
+            first = self.line[0]
+            if self.inside and (first.exclusive or self.inside[0].exclusive):
+                return
+            self.inside.append(self.line.popleft())
+
+    @rule(target=passes, exclusive=st.booleans())
+    def enter(self, exclusive: bool) -> Pass:
+        turn = self.real.enter(exclusive)
+        self.line.append(turn)
+        self.admit()
+        return turn
+
+    @rule(turn=passes)
+    def wait(self, turn: Pass) -> None:
+        if turn in self.inside or turn in self.line:
+            waits = turn.when_granted(lambda: self.woken.append(turn))
+            assert waits == (turn in self.line)
+            if waits:
+                self.awaited.add(id(turn))
+
+    @rule(turn=passes)
+    def release(self, turn: Pass) -> None:
+        turn.release()
+        if turn in self.inside:
+            self.inside.remove(turn)
+        elif turn in self.line:
+            self.line.remove(turn)
+        self.admit()
+
+    @invariant()
+    def agrees(self) -> None:
+        assert all(turn.granted for turn in self.inside)
+        assert not any(turn.granted for turn in self.line)
+        assert len(self.inside) <= 1 or not any(turn.exclusive for turn in self.inside)
+        assert self.real.is_idle == (not self.inside and not self.line)
+        assert all(self.woken.count(turn) == 1 for turn in self.inside if id(turn) in self.awaited)
+        assert not any(turn in self.woken for turn in self.line)
+
+
+TestGate = GateMachine.TestCase
+TestGate.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+@pytest.mark.promise("pool:limit:true")
+def test_threads_that_take_lend_and_give_back_never_are_more_than_the_limit() -> None:
+    places = Places(3)
+    lock, running, peak = threading.Lock(), 0, 0
+
+    def count(by: int) -> None:
+        nonlocal running, peak
+        with lock:
+            running += by
+            peak = max(peak, running)
+
+    def work(seed: int) -> None:
+        random = Random(seed)
+        for _ in range(200):
+            place, granted = places.take(), threading.Event()
+            if place.when_granted(granted.set):
+                if random.random() < 0.3:
+                    place.release()
+                    continue
+                assert granted.wait(20)
+            count(+1)
+            if random.random() < 0.5:
+                loan = Loan(places)
+                count(-1)
+                with loan:
+                    pass
+                count(+1)
+            count(-1)
+            place.release()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    assert peak <= 3
+    assert (places.used, places.waiting) == (0, 0)
+
+
+def test_two_limits_are_taken_together_or_not_at_all() -> None:
+    pipes = Places(2)
+    calls = Places(1, pipes.lock)
+    assert pipes.take_with(calls)
+    assert not pipes.take_with(calls)
+    assert (pipes.used, calls.used) == (1, 1)
+    waiting = calls.take()
+    pipes.give_back_with(calls)
+    assert waiting.granted
+    assert (pipes.used, calls.used) == (0, 1)
+    assert not pipes.take_with(calls)
+
+
+def test_who_waits_in_line_is_not_overtaken_by_who_takes_both_limits() -> None:
+    pipes = Places(1)
+    calls = Places(1, pipes.lock)
+    first, second = pipes.take(), pipes.take()
+    assert not pipes.take_with(calls)
+    first.release()
+    assert second.granted
+    assert not pipes.take_with(calls)
+    second.release()
+    assert pipes.take_with(calls)
+
+
+def test_who_takes_a_place_back_comes_before_everybody_in_line() -> None:
+    places, order, began = Places(1), [], threading.Event()
+    place = places.take()
+
+    def caller() -> None:
+        with Loan(places):
+            began.set()
+            assert gate.wait(10)
+        order.append("back")
+        place.release()
+
+    gate = threading.Event()
+    thread = threading.Thread(target=caller)
+    thread.start()
+    assert began.wait(10)
+    callee, stranger = places.take(), places.take()
+    assert callee.granted
+    stranger.when_granted(lambda: order.append("stranger"))
+    gate.set()
+    while places.waiting < 2:
+        threading.Event().wait(0.001)
+    callee.release()
+    thread.join(10)
+    assert order == ["back", "stranger"]
+
+
+def test_threads_of_one_call_lend_its_place_once() -> None:
+    places = Places(2)
+    places.take()
+    loan = Loan(places)
+    with loan:
+        assert places.used == 0
+        with loan:
+            assert places.used == 0
+        assert places.used == 0
+    assert places.used == 1
+
+
+def test_whoever_waits_for_the_last_place_is_told_when_it_is_given_back() -> None:
+    places, told = Places(2), []
+    first, second = places.take(), places.take()
+    assert places.when_free(lambda: told.append(places.used))
+    first.release()
+    assert told == []
+    second.release()
+    assert told == [0]
+    assert not places.when_free(lambda: None)
+
+
+def test_a_place_that_counts_nowhere_is_held_and_may_be_given_back_often() -> None:
+    place = Place.free()
+    assert place.granted
+    place.release()
+    place.release()
+
+
+def test_what_was_given_back_cannot_be_waited_for() -> None:
+    place = Places(1).take()
+    place.release()
+    turn = Gate().enter(True)
+    turn.release()
+    for ticket in (place, turn):
+        with pytest.raises(RuntimeError):
+            ticket.when_granted(lambda: None)
+
+
+MANY = 200_000
+"""So many that looking for each in the line would take minutes, which the test's own timeout does not give."""
+
+
+def test_many_leave_the_line_before_a_limit_from_its_end() -> None:
+    places = Places(0)
+    waiting = [places.take() for _ in range(MANY)]
+    for place in reversed(waiting):
+        place.release()
+    assert places.waiting == 0
+
+
+def test_many_leave_the_line_before_a_gate_from_its_end() -> None:
+    gate = Gate()
+    inside = gate.enter(True)
+    waiting = [gate.enter(True) for _ in range(MANY)]
+    for turn in reversed(waiting):
+        turn.release()
+    inside.release()
+    assert gate.is_idle
+
+
+def test_all_kinds_of_tickets_say_how_they_stand() -> None:
+    places, gate = Places(1), Gate()
+    held, waits = places.take(), places.take()
+    inside, outside = gate.enter(True), gate.enter(False)
+    assert [repr(held), repr(waits)] == ["<Place held>", "<Place waiting>"]
+    assert [repr(inside), repr(outside)] == ["<Pass exclusive inside>", "<Pass shared waiting>"]
+    held.release()
+    inside.release()
+    assert [repr(held), repr(waits)] == ["<Place released>", "<Place held>"]
+    assert [repr(inside), repr(outside)] == ["<Pass exclusive gone>", "<Pass shared inside>"]
