@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 from rrext.engine.pointer import below
@@ -102,8 +102,8 @@ class Substitution:
         return f"<Substitution of {', '.join(self._used) or 'nothing'}>"
 
 
-def substitute(value: Any, environment: Environment, path: str = "", *, skip: str | None = None) -> Substitution:
-    """Replace `${NAME}` in every text value, not in keys, and not at the pointer `skip`. The original stays as it is.
+def substitute(value: Any, environment: Environment, path: str = "", *, skip: Container[str] = ()) -> Substitution:
+    """Replace `${NAME}` in every text value, not in keys, and not at the pointers `skip`. The original stays as it is.
 
     The value is put in after parsing, so it can hold quotes and anything else. `${…}` around something that is no
     name of a variable is left alone.
@@ -113,10 +113,10 @@ def substitute(value: Any, environment: Environment, path: str = "", *, skip: st
     return done
 
 
-def _resolved(value: Any, environment: Environment, path: str, skip: str | None, done: Substitution) -> Any:
+def _resolved(value: Any, environment: Environment, path: str, skip: Container[str], done: Substitution) -> Any:
     kind = type(value)
     if kind is str:
-        return done.resolve(value, path, environment) if "${" in value and path != skip else value
+        return done.resolve(value, path, environment) if "${" in value and path not in skip else value
     if kind is dict:
         items: Iterable[tuple[str | int, Any]] = value.items()
     elif kind is list:

@@ -17,6 +17,9 @@ from rrext.limits import DEFAULTS, Limits
 
 __all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
 
+LITERAL = ("project_id", "name", "description")
+"""What stays as it is written: the project keeps its id wherever it runs, and whoever lists pipelines reads the others."""
+
 
 class Loaded:
     """What loading gave. `spec` is None if there are errors; `outline` is what could be made out all the same.
@@ -113,7 +116,7 @@ def load_pipeline(
     document, base = _unwrapped(given.value, problems) if given.complete else (None, "")
     if document is None:
         return Loaded(None, problems.listing(), {}, base=base, outline=Outline(), text=text, source_map=given.map)
-    done = substitute(document, environment, base, skip=below(base, "project_id"))
+    done = substitute(document, environment, base, skip=[below(base, key) for key in LITERAL])
     _report_variables(document, done, environment, base, problems, "error" if strict_env else "warning")
     validation = Validation(catalog, problems, limits, base=base, unknown=unknown_provider)
     spec = validation.run(done.value, source)
