@@ -231,7 +231,7 @@ TASKS = [
     ask("no components", "execute", "invalid_pipeline", pipeline={"components": []}),
     ask("all kinds of problems", "execute", "invalid_pipeline", pipeline=WRONG),
     ask("no pipeline", "execute", "invalid_arguments"),
-    ask("a pipeline that is text", "execute", "invalid_arguments", pipeline="x"),
+    ask("a pipeline that is a number", "execute", "invalid_arguments", pipeline=7),
     ask("no threads", "execute", "invalid_arguments", pipeline=SECOND, threads=0),
     ask("too many threads", "execute", "invalid_arguments", pipeline=SECOND, threads=65),
     ask("a life that is over", "execute", "invalid_arguments", pipeline=SECOND, ttl=-1),
@@ -239,6 +239,7 @@ TASKS = [
     ask("a source that is not there", "execute", "invalid_pipeline", pipeline=SECOND, source="webhok_1"),
     ask("a look at a good one", "rrext_validate", pipeline=SECOND),
     ask("a look at a bad one", "rrext_validate", pipeline=WRONG),
+    ask("a look at a text", "rrext_validate", pipeline='{\n  "components": [{"id": "a", "provider": "metre",}], // comma\n}'),
     ask("a look at nothing", "rrext_validate", "invalid_arguments"),
 ]
 
