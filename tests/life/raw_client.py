@@ -218,6 +218,17 @@ class Server:
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "S" for task in tasks)
 
+    def close_stdin_after_feeding(self) -> None:
+        """Close stdin once all that is fed has been written; answers are read meanwhile."""
+        feeders = self._threads[1:]
+
+        def close() -> None:
+            for feeder in feeders:
+                feeder.join()
+            self.close_stdin()
+
+        self._start(close)
+
     # -- receiving
 
     def read(self, patience: float = PATIENCE) -> Message:

@@ -129,6 +129,32 @@ def test_pipes_that_are_open_at_the_end_are_closed(spawn: Callable[..., Server])
     assert server.stderr_text().count("meter closed") == 2
 
 
+@pytest.mark.promise("life:sigterm:bounded", "call:answer:exactly-one")
+@pytest.mark.parametrize("read", [0, 1, 40, 300, 900, 1700])
+@pytest.mark.parametrize("how", ["SIGTERM", "end of stdin"])
+def test_an_end_in_the_middle_of_a_flood_answers_all_that_was_read(spawn: Callable[..., Server], read: int, how: str) -> None:
+    """Requests are read in order, so those that are answered are the first ones, without a gap."""
+    server = spawn("--threads", "4", "--drain", "60")
+    kinds = ("add", "add", "add", "add_on_loop", "add_later", "quick_or_parked", "text")
+    given = {"text": {"size": 3000}, "quick_or_parked": {}}
+    made = [(seq, kinds[seq // 23 % len(kinds)]) for seq in range(1, 2001)]
+    server.call("begun", {"name": "nothing", "times": 0})
+    server.answers.clear()
+    flood = b"".join(tool(seq, kind, given.get(kind, {"a": seq})) for seq, kind in made)
+    if how == "SIGTERM":
+        server.feed(flood)
+    else:
+        server.feed(flood[:-20])  # the last one is never whole
+    while len(server.answers) < read:
+        server.read()
+    server.signal(signal.SIGTERM) if how == "SIGTERM" else server.close_stdin_after_feeding()
+    server.until_end()
+    answered = sorted(server.answers)
+    assert answered == list(range(1, len(answered) + 1))
+    assert len(answered) >= read if how == "SIGTERM" else len(answered) == 1999
+    assert server.wait() == (0 if how == "SIGTERM" else 1)
+
+
 def test_a_notification_that_runs_is_waited_for_and_not_answered(spawn: Callable[..., Server], tmp_path: Path) -> None:
     server = spawn("--drain", "60")
     gate = tmp_path / "gate"
