@@ -23,7 +23,7 @@ def _cycle() -> list[Any]:
 
 def _deep() -> list[Any]:
     nested: list[Any] = []
-    for _ in range(5000):
+    for _ in range(100_000):
         nested = [nested]
     return nested
 

@@ -13,7 +13,7 @@ from face import Body, Face, Line, OnChunk, OnProgress
 from rrext import Client
 from rrext.client.channel import Channel
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
-from rrext.transports.fds import Buffer, Receiver
+from rrext.transports.fds import Buffer, FdChannel, Receiver
 from rrext.wire.connection import ClientConnection
 from rrext.wire.messages import Event, RequestId, Response
 
@@ -118,15 +118,33 @@ class WireLine(Line):
         super().__init__()
         self._channel = channel
         self._connection = connection
+        self._ended = anyio.Event()
 
     async def send(self, command: str, arguments: Mapping[str, Any] | None = None, tail: bytes | None = None) -> RequestId:
         number, pieces = self._connection.request(command, dict(arguments or {}), tail)
         await self._channel.write(pieces)
         return number
 
-    async def send_bytes(self, data: bytes) -> None:
-        """Anything at all."""
-        await self._channel.write([data])
+    async def send_again(self, request_id: RequestId, command: str, arguments: Mapping[str, Any]) -> None:
+        """Send a request with an id that was used before."""
+        dap = {"type": "request", "seq": request_id, "command": command, "arguments": arguments}
+        jsonrpc = {"jsonrpc": "2.0", "id": request_id, "method": command, "params": arguments}
+        body = msgspec.json.encode(dap if self._connection.dialect == "dap" else jsonrpc)
+        await self._channel.write([b"Content-Length: %d\r\n\r\n%b" % (len(body), body)])
+
+    async def notify(self, command: str, arguments: dict[str, Any]) -> None:
+        """Send a request that has no id."""
+        await self._channel.write(self._connection.notify(command, arguments))
+
+    def end_input(self) -> None:
+        """Send nothing more, and go on to read. Of a process alone."""
+        assert isinstance(self._channel, FdChannel)
+        self._channel.close_write()
+
+    async def ended(self) -> None:
+        """Return when the server closed its end."""
+        with anyio.fail_after(20):
+            await self._ended.wait()
 
     async def cancel(self, request_id: RequestId) -> None:
         await self.send("cancel", {"requestId": request_id})
@@ -140,6 +158,7 @@ class WireLine(Line):
             await self._channel.pump(self)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # vanished
+        self._ended.set()
 
     # Receiver
 
