@@ -64,7 +64,7 @@ def test_paths_of_a_pipeline_begin_at_its_own_folder(tmp_path: Path) -> None:
         ("", "it is empty"),
         ("@nowhere.json", "nowhere.json: No such file or directory"),
         ("@.", "Is a directory"),
-        ("[" * 5000, "nested too deeply"),
+        ("[" * 500_000, "nested too deeply"),
     ],
 )
 def test_input_that_is_no_json_is_a_mistake_of_usage(given: str, said: str, capfd: pytest.CaptureFixture[str]) -> None:
