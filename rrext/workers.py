@@ -39,17 +39,18 @@ class Workers:
     are. A job must not raise; one that does is logged as a bug.
     """
 
-    __slots__ = ("_backlog", "_parked", "_started")
+    __slots__ = ("_started", "backlog", "is_stopped", "parked")
 
     def __init__(self) -> None:
-        self._parked: list[_Worker] = []
-        self._backlog: deque[Job] = deque()
+        self.parked: list[_Worker] = []
+        self.backlog: deque[Job] = deque()
+        self.is_stopped = False
         self._started = 0
 
     def run(self, job: Job) -> None:
         """Run `job` on a thread, now. Raises `RuntimeError` only if the system does not give a single thread."""
         try:
-            worker = self._parked.pop()  # atomic: two callers never get the same thread
+            worker = self.parked.pop()  # atomic: two callers never get the same thread
         except IndexError:
             worker = self._start(job)
             if worker is None:
@@ -59,36 +60,44 @@ class Workers:
     def _start(self, job: Job) -> _Worker | None:
         """A new thread; None if there is none to be had and the job waits for the others."""
         try:
-            worker = _Worker(self._parked, self._backlog, f"rrext-worker-{self._started + 1}")
+            worker = _Worker(self, f"rrext-worker-{self._started + 1}")
         except RuntimeError:
             if not self._started:
                 raise
             log.warning("the system gives no more threads: a call waits for one of %d", self._started)
-            self._backlog.append(job)
+            self.backlog.append(job)
             try:
-                self._parked.pop().give(_nothing)  # it may have parked before it could see the job
+                self.parked.pop().give(_nothing)  # it may have parked before it could see the job
             except IndexError:
                 pass
             return None
         self._started += 1
         return worker
 
+    def stop(self) -> None:
+        """End the threads that are free, and the others when they become so. What is run later gets a thread as before."""
+        self.is_stopped = True
+        while self.parked:
+            try:
+                self.parked.pop().give(None)
+            except IndexError:  # somebody took the last one for a job
+                return
+
     def __repr__(self) -> str:
-        return f"<Workers started={self._started} parked={len(self._parked)}>"
+        return f"<Workers started={self._started} parked={len(self.parked)}>"
 
 
 class _Worker:
-    __slots__ = ("_backlog", "_job", "_parked", "_wake")
+    __slots__ = ("_all", "_job", "_wake")
 
-    def __init__(self, parked: list[_Worker], backlog: deque[Job], name: str) -> None:
-        self._parked = parked
-        self._backlog = backlog
+    def __init__(self, workers: Workers, name: str) -> None:
+        self._all = workers
         self._wake = threading.Lock()
         self._wake.acquire()
         self._job: Job | None = None
         threading.Thread(target=self._main, name=name, daemon=True).start()
 
-    def give(self, job: Job) -> None:
+    def give(self, job: Job | None) -> None:
         self._job = job
         self._wake.release()
 
@@ -96,14 +105,18 @@ class _Worker:
         while True:
             self._wake.acquire()
             job, self._job = self._job, None
+            if job is None:
+                return
             while job is not None:
                 Context().run(_guarded, job)
-                job = self._waiting_job() if self._backlog else None
-            self._parked.append(self)
+                job = self._waiting_job() if self._all.backlog else None
+            if self._all.is_stopped:
+                return
+            self._all.parked.append(self)
 
     def _waiting_job(self) -> Job | None:
         try:
-            return self._backlog.popleft()
+            return self._all.backlog.popleft()
         except IndexError:  # another thread took it
             return None
 

@@ -198,6 +198,7 @@ class Host:
         """Stop watching deadlines and cancel what still runs on the loop; what does not end by that is left behind."""
         self.deadlines.stop()
         self.runner.stop()
+        self.workers.stop()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -34,8 +34,6 @@ __all__ = ["ObjectCalls"]
 
 T = TypeVar("T")
 
-NOT_WRITTEN: Final = "a write was cancelled before it began"
-
 log: Final = logging.getLogger("rrext.objects")
 
 
@@ -121,6 +119,7 @@ class ObjectCalls:
             call.fail(error)
             return
         turn = self._pipes.enter(pipe, exclusive=True, now=pipe.task.now())
+        pipe.closes += 1
         self._begin(call, pipe.task, operation, turn, lambda token: self._close(call, pipe, turn, token), pipe)
 
     def reclaim(self, pipe: Pipe, idle: float | None = None) -> asyncio.Task[None]:
@@ -168,16 +167,25 @@ class ObjectCalls:
 
         def stop(reason: Any) -> None:
             token.cancel(reason)
+            if pipe is not None:
+                self._stopped(operation, pipe)
             if claim(unclaimed):
                 task_of_call.active.discard(call)
                 ticket.release()
-                if pipe is not None and isinstance(operation, Write):
-                    pipe.fail(PipeFailed(NOT_WRITTEN))
-                elif pipe is not None:
-                    self._free_unclosed(pipe)
             task.cancel()
 
         call.stop = stop
+
+    def _stopped(self, operation: Operation, pipe: Pipe) -> None:
+        """A `write` or `close` was cancelled: waiting or running, it leaves a gap in the object, or no object at all."""
+        if isinstance(operation, Write):
+            pipe.fail(Cancelled("a write was cancelled"))
+            return
+        pipe.closes -= 1
+        if self._pipes.at(pipe.id) is not pipe:
+            pipe.fail(Cancelled("the close was cancelled"))  # a thread that is closing must commit nothing more
+        elif not pipe.closes:
+            self.reclaim(pipe)  # nobody else will
 
     async def _open(self, call: Call, task: Task, entry: Entry, intake: Intake, place: Place, token: CancelToken) -> None:
         host = self._host
@@ -213,11 +221,7 @@ class ObjectCalls:
         call.succeed(b'{"pipe_id":%d}' % pipe.id)
 
     async def _write(self, call: Call, pipe: Pipe, turn: Pass, data: bytes | str, token: CancelToken) -> None:
-        try:
-            await self._host.granted(turn)
-        except asyncio.CancelledError:
-            pipe.fail(PipeFailed(NOT_WRITTEN))
-            raise
+        await self._host.granted(turn)
         self._pipes.find(pipe.id, call.caller.connection_id).check_writable()
         bridge = PipeBridge(self._host, call, pipe, token)
         objects = pipe.objects
@@ -231,7 +235,6 @@ class ObjectCalls:
         try:
             await self._run(pipe, write, lambda: objects.write(data, bridge), turn)
         except asyncio.CancelledError:
-            pipe.fail(Cancelled("a write was cancelled"))
             raise
         except BaseException as error:
             told = self._told(error, call, f"Pipe {pipe.id} failed")
@@ -243,11 +246,7 @@ class ObjectCalls:
         call.succeed(b"{}")
 
     async def _close(self, call: Call, pipe: Pipe, turn: Pass, token: CancelToken) -> None:
-        try:
-            await self._host.granted(turn)
-        except asyncio.CancelledError:
-            self._free_unclosed(pipe)
-            raise
+        await self._host.granted(turn)
         self._pipes.find(pipe.id, call.caller.connection_id)
         self._pipes.remove(pipe)
         try:
@@ -256,9 +255,6 @@ class ObjectCalls:
             else:
                 await self._finish(pipe, call, token, turn)
             body = self._result(pipe, call)
-        except asyncio.CancelledError:
-            pipe.fail(Cancelled("the close was cancelled"))  # a thread that is closing must commit nothing more
-            raise
         finally:
             self._let_go(pipe)
         pipe.task.finished_count += 1
@@ -270,11 +266,6 @@ class ObjectCalls:
             self.reclaim(pipe)
         else:
             pipe.free()
-
-    def _free_unclosed(self, pipe: Pipe) -> None:
-        """A `close` was cancelled before its turn: the pipe is freed all the same, unless another one did it."""
-        if self._pipes.at(pipe.id) is pipe:
-            self.reclaim(pipe)
 
     async def _finish(self, pipe: Pipe, call: Call, token: CancelToken, turn: Pass) -> None:
         bridge = PipeBridge(self._host, call, pipe, token)

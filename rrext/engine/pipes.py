@@ -27,7 +27,7 @@ class Pipe:
 
     `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
     can only be closed. `leftovers` counts threads that outlived their calls: while there are any, the node objects
-    must not be touched. `quick` says that the last write took far less than a hop to a thread is worth.
+    must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than a hop to a thread is worth.
     """
 
     __slots__ = (
@@ -35,6 +35,7 @@ class Pipe:
         "_wake",
         "caller",
         "closed",
+        "closes",
         "entry",
         "failed",
         "gate",
@@ -69,6 +70,7 @@ class Pipe:
         self.gate = Gate()
         self.failed: RrextError | None = None
         self.closed = False
+        self.closes = 0
         self.leftovers = 0
         self.last_used = now
         self.quick = False

@@ -140,12 +140,19 @@ class World:
         self, operation: Operation, *, data: bytes | None = None, caller: Caller = ANONYMOUS, feed: Feed | None = None
     ) -> Asked:
         """Start an operation as a face would."""
+        asked = self.asked_for(operation, data=data, caller=caller, feed=feed)
+        self.engine.start(asked.call)
+        return asked
+
+    def asked_for(
+        self, operation: Operation, *, data: bytes | None = None, caller: Caller = ANONYMOUS, feed: Feed | None = None
+    ) -> Asked:
+        """An operation that is received, and not started."""
         asked = Asked()
         number = len(self.asked) + 1
         received = None if operation.timeout is None else self.clock.now()
         asked.call = Call(operation, asked, caller, number, "test", data, feed, received)
         self.asked.append(asked)
-        self.engine.start(asked.call)
         return asked
 
     def tool(

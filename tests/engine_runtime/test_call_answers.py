@@ -338,11 +338,11 @@ async def test_an_operation_that_is_refused_at_once_is_answered_once(operation: 
 
 
 async def test_a_bug_of_ours_is_answered_masked_and_holds_nothing(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
-    def broken(job: Any) -> None:
+    def broken(workers: Any, job: Any) -> None:
         raise RuntimeError("no thread at all")
 
     async with world(kinds(Park(), AsyncPark())) as w:
-        w.engine.host.workers = type("NoWorkers", (), {"run": staticmethod(broken)})()  # type: ignore[assignment]
+        monkeypatch.setattr(type(w.engine.host.workers), "run", broken)
         error = await w.tool("sync", how="return").error()
         assert error.code == "internal"
         assert "no thread" not in error.message

@@ -21,7 +21,7 @@ def done_by(run, job) -> None:
 
 
 def parked(workers: Workers, count: int) -> None:
-    while len(workers._parked) < count:
+    while len(workers.parked) < count:
         threading.Event().wait(0.001)
 
 
@@ -209,3 +209,19 @@ def test_an_own_thread_ends_after_the_jobs_it_has() -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert seen == [1]
+
+
+def test_stopped_workers_leave_no_thread_behind_and_still_run_what_comes() -> None:
+    before = set(threading.enumerate())
+    workers, stay = Workers(), threading.Event()
+    for _ in range(3):
+        workers.run(lambda: stay.wait(10))
+    mine = set(threading.enumerate()) - before
+    done_by(workers.run, lambda: None)
+    parked(workers, 1)
+    workers.stop()
+    done_by(workers.run, lambda: None)
+    stay.set()
+    for thread in mine | (set(threading.enumerate()) - before):
+        thread.join(10)
+        assert not thread.is_alive()
