@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.failures import failure_of
 from rrext.engine.node import Node
+from rrext.engine.places import Places
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.workers import OwnThread, Workers
 
@@ -55,6 +56,7 @@ class Component:
         "ready",
         "shared",
         "tool_description",
+        "turns",
     )
 
     def __init__(
@@ -86,6 +88,7 @@ class Component:
         self._leave: asyncio.Event | None = None
         self._thread: OwnThread | None = None
         self._thread_lock = threading.Lock()
+        self.turns = Places(1)
         self.ready = self._checked and not hasattr(node_class, "setup")
 
     def new_object(self) -> Node:

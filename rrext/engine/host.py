@@ -12,7 +12,7 @@ from rrext.clock import Clock, LoopClock
 from rrext.engine.deadlines import Deadlines
 from rrext.engine.interface import Call, Tool
 from rrext.engine.lease import Lease
-from rrext.engine.places import Places
+from rrext.engine.places import Place, Places
 from rrext.engine.runner import Runner
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
@@ -113,18 +113,27 @@ class Host:
             await turn
 
     async def in_thread(
-        self, work: Callable[[], T], *, places: Places, lease: Lease | None, run: Callable[[Job], None] | None = None
+        self,
+        work: Callable[[], T],
+        *,
+        places: Places,
+        lease: Lease | None,
+        run: Callable[[Job], None] | None = None,
+        turn: Place | None = None,
     ) -> T:
         """Run `work` on a thread within the limit `places`, and return or raise what it did.
 
-        `run` hands the job to a thread; without it one of the workers takes it. Cancelled before it began, it never runs.
-        Cancelled while it runs, the thread goes on, keeps its place until it returns, and leaves the lease spoiled.
+        `run` hands the job to a thread; without it one of the workers takes it. `turn` is released when the work is over.
+        Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
+        returns, and leaves the lease spoiled.
         """
         place = places.take()
         try:
             await self.granted(place)
         except BaseException:
             place.release()
+            if turn is not None:
+                turn.release()
             raise
         outcome: asyncio.Future[T] = self.loop.create_future()
         unclaimed = [True]
@@ -133,6 +142,8 @@ class Host:
 
         def let_go() -> None:
             place.release()
+            if turn is not None:
+                turn.release()
             if lease is not None:
                 lease.drop()
 
@@ -149,7 +160,11 @@ class Host:
             self.post(_settle, outcome, value, error)
             error = None  # its traceback leads back to here: such circles would wait for the garbage collector
 
-        (run or self.workers.run)(job)
+        try:
+            (run or self.workers.run)(job)
+        except BaseException:  # no thread to be had
+            let_go()
+            raise
         try:
             return await outcome
         except asyncio.CancelledError:

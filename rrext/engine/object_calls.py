@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -198,6 +199,8 @@ class ObjectCalls:
             objects = NodeObjects(task.plan, task.make_object, trusted=call.caller.trusted)
             pipe = Pipe(self._pipes.next_id(), task, call.caller, objects, entry, intake, place, task.now())
             bridge = PipeBridge(host, call, pipe, token)
+            # A thread that opens nodes then stops at the next one, and goes on to close them.
+            token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
             await self._run(
                 pipe,
                 lambda: objects.open_blocking(entry, intake, bridge),
@@ -209,7 +212,6 @@ class ObjectCalls:
             if pipe is None:
                 place.release()
             else:
-                pipe.fail(Cancelled("the open was undone"))  # a thread that still opens nodes goes on to close them
                 self._let_go(pipe)
             if isinstance(error, asyncio.CancelledError):
                 raise

@@ -9,6 +9,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
+
+from rrext.workers import OwnThread
 
 __all__ = ["Loan", "Place", "Places"]
 
@@ -144,19 +147,22 @@ class Places:
     def take_back(self) -> None:
         """The holder goes on: block until there is a place again, before everybody in line.
 
-        It ends, because whoever runs ends or lends in turn.
+        It ends, because whoever runs ends or lends in turn. Who runs may need the holder's own thread for that, which
+        goes on serving its inner jobs meanwhile.
         """
         back = Place(self, False)
         with self.lock:
             if self._used < self.limit:
                 self._used += 1
                 return
-            granted = threading.Lock()
-            granted.acquire()
-            back._wake = granted.release
+            granted: Future[None] = Future()
+            back._wake = lambda: granted.set_result(None)
             self._line[back] = None
             self._line.move_to_end(back, last=False)
-        granted.acquire()
+        own = OwnThread.current()
+        if own is not None:
+            own.serve_until(granted)
+        granted.result()
 
     def when_free(self, wake: Callable[[], None]) -> bool:
         """False if no place is held; else True, and `wake` runs whenever the last one is given back."""

@@ -66,8 +66,8 @@ class ToolRun(Run):
 
     @property
     def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether its author asked for the loop's thread."""
-        return self.spec.thread == "main"
+        """Whether it is a `def` tool: one that runs on the loop's thread is there because an author asked for that."""
+        return self.spec.kind in ("sync", "generator")
 
     @property
     def spec(self) -> ToolSpec:
@@ -120,11 +120,18 @@ class ToolRun(Run):
             self.loan = Loan(places)
             return self._blocking(kwargs, watched)
 
-        run = None
-        if self.spec.thread == "same":
-            own = self.route.component.own_thread
-            run = own.run if self.is_outermost else own.run_inner
-        return await self.host.in_thread(work, places=places, lease=self.lease, run=run)
+        if self.spec.thread != "same":
+            return await self.host.in_thread(work, places=places, lease=self.lease)
+        own = self.route.component.own_thread
+        if not self.is_outermost:
+            return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run_inner)
+        turn = self.route.component.turns.take()
+        try:
+            await self.host.granted(turn)
+        except BaseException:
+            turn.release()
+            raise
+        return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run, turn=turn)
 
     def encoded_blocking(self, kwargs: dict[str, Any], loan: Loan | None) -> Encoded:
         """Run a sync tool to its end on this thread, which has its caller's place."""

@@ -159,6 +159,7 @@ class World:
         self,
         tool: str,
         input: Any = None,
+        /,
         *,
         node: str | None = None,
         pipe: int | None = None,
