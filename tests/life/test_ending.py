@@ -130,7 +130,7 @@ def test_pipes_that_are_open_at_the_end_are_closed(spawn: Callable[..., Server])
 
 
 @pytest.mark.promise("life:sigterm:bounded", "call:answer:exactly-one")
-@pytest.mark.parametrize("read", [0, 1, 40, 300, 900, 1700])
+@pytest.mark.parametrize("read", [0, 40, 300, 1700])
 @pytest.mark.parametrize("how", ["SIGTERM", "end of stdin"])
 def test_an_end_in_the_middle_of_a_flood_answers_all_that_was_read(spawn: Callable[..., Server], read: int, how: str) -> None:
     """Requests are read in order, so those that are answered are the first ones, without a gap."""
