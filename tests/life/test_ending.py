@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -417,6 +418,11 @@ class Orphan:
         return bool(select.select([self.process], [], [], max(0.0, seconds))[0])
 
     def close(self) -> None:
+        """Leave nothing behind, however the test went."""
+        self.parent.kill()
+        self.parent.wait(PATIENCE)
+        if not self.is_gone_within(0):
+            signal.pidfd_send_signal(self.process, signal.SIGKILL)
         assert self.parent.stderr is not None
         self.parent.stderr.close()
         for fd in (self.given, self._give, self.reader.fd, self.process):
@@ -425,23 +431,24 @@ class Orphan:
 
 @pytest.mark.promise("life:parent-death:exits")
 def test_a_killed_parent_is_followed_though_a_sibling_holds_every_pipe() -> None:
-    orphans = {how: Orphan() for how in ("idle", *STUCK)}
-    for how, orphan in orphans.items():
-        orphan.send(tool(1, "add", {"a": 1}))
-        assert orphan.reader.read()["body"] == {"result": 2}
-        if how != "idle":
-            orphan.send(tool(2, how, {"gate": how}))
-            orphan.heard(f"arrived at {how}\n")
-    for orphan in orphans.values():
-        orphan.kill_parent()
-    began = time.monotonic()
-    for how, orphan in orphans.items():
-        if how != "idle":
-            assert orphan.reader.read()["request_seq"] == 2
-        with pytest.raises(Ended):
-            orphan.reader.read()
-        assert orphan.is_gone_within(began + 2.0 - time.monotonic()), f"{how} outlives its parent"
-        orphan.close()
+    with ExitStack() as stack:
+        orphans = {how: Orphan() for how in ("idle", *STUCK)}
+        for how, orphan in orphans.items():
+            stack.callback(orphan.close)
+            orphan.send(tool(1, "add", {"a": 1}))
+            assert orphan.reader.read()["body"] == {"result": 2}
+            if how != "idle":
+                orphan.send(tool(2, how, {"gate": how}))
+                orphan.heard(f"arrived at {how}\n")
+        for orphan in orphans.values():
+            orphan.kill_parent()
+        began = time.monotonic()
+        for how, orphan in orphans.items():
+            if how != "idle":
+                assert orphan.reader.read()["request_seq"] == 2
+            with pytest.raises(Ended):
+                orphan.reader.read()
+            assert orphan.is_gone_within(began + 2.0 - time.monotonic()), f"{how} outlives its parent"
 
 
 @pytest.mark.promise("life:parent-death:exits")

@@ -103,7 +103,7 @@ class Stage:
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(20):
-            while not condition():  # noqa: ASYNC110 - it comes true in threads
+            while not condition():
                 await asyncio.sleep(0)
 
     async def ticks(self, times: int) -> None:
