@@ -127,14 +127,7 @@ class Host:
         Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
         returns, and leaves the lease spoiled.
         """
-        place = places.take()
-        try:
-            await self.granted(place)
-        except BaseException:
-            place.release()
-            if turn is not None:
-                turn.release()
-            raise
+        place = await self._place(places, turn)
         outcome: asyncio.Future[T] = self.loop.create_future()
         unclaimed = [True]
         if lease is not None:
@@ -173,6 +166,18 @@ class Host:
             elif lease is not None and outcome.cancelled():  # else the thread has returned already
                 lease.spoil()
             raise
+
+    async def _place(self, places: Places, turn: Place | None) -> Place:
+        """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
+        place = places.take()
+        try:
+            await self.granted(place)
+        except BaseException:
+            place.release()
+            if turn is not None:
+                turn.release()
+            raise
+        return place
 
     def from_thread(self, work: Coroutine[Any, Any, T], token: CancelToken) -> T:
         """From a worker thread: what a coroutine on the loop returns or raises; it is let go when `token` is cancelled.

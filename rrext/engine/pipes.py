@@ -27,7 +27,8 @@ class Pipe:
 
     `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
     can only be closed. `leftovers` counts threads that outlived their calls: while there are any, the node objects
-    must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than a hop to a thread is worth.
+    must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than
+    a hop to a thread is worth.
     """
 
     __slots__ = (

@@ -40,7 +40,7 @@ def is_running(pid: int) -> bool:
 
 async def gone(pid: int) -> None:
     with anyio.fail_after(10):
-        while is_running(pid):  # noqa: ASYNC110 – nothing announces the end of another's child
+        while is_running(pid):
             await anyio.sleep(0.01)
 
 
@@ -221,7 +221,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
         async with anyio.create_task_group() as tasks:
 
             async def cancel_when_it_runs() -> None:
-                while not (await path.exists() and await path.read_text()):  # noqa: ASYNC110 – only the file tells
+                while not (await path.exists() and await path.read_text()):
                     await anyio.sleep(0.01)
                 scope.cancel()
 

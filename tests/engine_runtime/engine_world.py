@@ -20,12 +20,12 @@ from rrext.limits import DEFAULTS
 from rrext.testing.clock import ManualClock
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
-__all__ = ["AsyncPark", "Asked", "Park", "World", "pipeline_of", "until", "world"]
+__all__ = ["Asked", "AsyncPark", "Park", "World", "pipeline_of", "until", "world"]
 
 
 async def until(condition: Callable[[], Any]) -> None:
     """Return when it holds. What threads do tells nobody, so it is looked for; the test's own timeout ends it."""
-    while not condition():  # noqa: ASYNC110
+    while not condition():
         await asyncio.sleep(0.0005)
 
 

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from engine_world import AsyncPark, Asked, Park, World, until, world
+from engine_world import Asked, AsyncPark, Park, World, until, world
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -55,12 +55,12 @@ WAYS = ("pool", "coro", "same", "main", "chunks", "chunks_async")
 
 def waits_on_the_loop(ways: tuple[str, ...]) -> bool:
     """Whether a tool of the loop's thread would have to wait there for one that needs the loop."""
-    for here, there in zip(ways, ways[1:], strict=False):
+    for here, there in pairwise(ways):
         if here == "main" and there in ("coro", "chunks_async", "same"):
             return True
     # What `main` calls runs where `main` does, and what that calls, too.
     on_loop = False
-    for here, there in zip(ways, ways[1:], strict=False):
+    for here, there in pairwise(ways):
         on_loop = here == "main" or (on_loop and here in ("pool", "chunks"))
         if on_loop and there in ("coro", "chunks_async", "same"):
             return True
@@ -87,7 +87,7 @@ async def test_every_combination_of_three_finishes_with_one_thread(on_pipe: bool
 @pytest.mark.promise("call:nested:no-deadlock")
 async def test_many_at_once_with_two_threads() -> None:
     async with world(Chain, threads=2) as w:
-        plans = [ways for ways in product(("pool", "coro", "same", "chunks"), repeat=3)]
+        plans = list(product(("pool", "coro", "same", "chunks"), repeat=3))
         asked = [(w.tool(ways[0], ways=list(ways[1:])), list(ways)) for ways in plans]
         for one, ways in asked:
             assert await one.result() == ways

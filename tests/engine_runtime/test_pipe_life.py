@@ -98,7 +98,14 @@ async def test_numbers_count_up_and_are_never_used_again() -> None:
 
 
 @pytest.mark.promise("pipe:owner-only")
-@pytest.mark.parametrize("make", [lambda n: Tool(tool="look", pipe_id=n), lambda n: Write(pipe_id=n, data="x"), lambda n: Close(pipe_id=n)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: Tool(tool="look", pipe_id=n),
+        lambda n: Write(pipe_id=n, data="x"),
+        lambda n: Close(pipe_id=n),
+    ],
+)
 async def test_a_pipe_exists_for_who_opened_it_alone(make: Any) -> None:
     async with world(keeper(Park(), [])) as w:
         pipe = await w.open(caller=ME)
