@@ -213,8 +213,7 @@ class LocalEngine(Engine):
                 return self._execute(call, operation)
             case Terminate():
                 # Once begun it is finished: who cancels it waits no longer, but nothing stays half unloaded.
-                unloading = self.unload(self._tasks.get(operation.token))
-                await asyncio.shield(self._host.spawn(unloading, f"unload {operation.token}"))
+                await asyncio.shield(self._begin_unload(self._tasks.get(operation.token)))
                 return {}
             case Validate():
                 return validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
@@ -280,13 +279,23 @@ class LocalEngine(Engine):
 
         Calls that do not return within `patience` seconds, `limits.drain` unless given, are not waited for.
         """
-        self._tasks.remove(task)
+        self._retire(task)
+        await self._calls_returned(task, self.limits.drain if patience is None else patience)
+        await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
+
+    def _begin_unload(self, task: Task) -> asyncio.Task[None]:
+        """Unload, from this moment on: nobody finds the pipeline any more."""
+        self._retire(task)
+        return self._host.spawn(self.unload(task), f"unload {task.name}")
+
+    def _retire(self, task: Task) -> None:
+        if task.stopping:
+            return
         task.stopping = True
+        self._tasks.remove(task)
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
         for pipe in self._pipes.of_task(task):
             self._objects.reclaim(pipe)
-        await self._calls_returned(task, self.limits.drain if patience is None else patience)
-        await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
 
     async def _calls_returned(self, task: Task, patience: float) -> None:
         """What was cancelled unwinds, and nodes are closed, while what they share is still open; what is stuck is left."""
@@ -316,7 +325,7 @@ class LocalEngine(Engine):
             task.last_used = now
         idle = now - task.last_used
         if idle >= task.ttl:
-            self._host.spawn(self.unload(task), f"ttl of {task.name}")
+            self._begin_unload(task)
         else:
             wait = task.ttl / 4 if task.is_busy else task.ttl - idle
             self._host.clock.call_later(wait, lambda: self._end_idle(task))
