@@ -96,6 +96,7 @@ async def test_a_generated_token_is_named_to_nobody() -> None:
     async with world(Adder) as w:
         await w.terminate()
         secret = (await answer(w, execute()))["token"]
+        await answer(w, execute(token="mine"))
         for asked in (w.tool("add", a=1, b=2), w.ask(TaskStatus(token=secret[:-1]))):
             error = await asked.error()
             assert secret not in f"{error.message} {error.hint} {error.data}"
