@@ -259,7 +259,8 @@ class ObjectCalls:
             body = self._result(pipe, call)
         finally:
             self._let_go(pipe)
-        pipe.task.finished_count += 1
+        if pipe.failed is None:
+            pipe.task.finished_count += 1
         call.succeed(body)
 
     def _let_go(self, pipe: Pipe) -> None:

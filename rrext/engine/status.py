@@ -29,7 +29,7 @@ def status_of(task: Task, pipes: list[Pipe]) -> dict[str, Any]:
     counters = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
     counters["completedCount"] = task.finished_count
     counters["failedCount"] = task.failed_count
-    counters["totalCount"] = task.finished_count + len(pipes)
+    counters["totalCount"] = task.finished_count + task.failed_count + len(pipes)
     return {
         "name": f"{task.name}.{task.spec.source}",
         "project_id": task.spec.project_id,
