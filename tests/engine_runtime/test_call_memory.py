@@ -89,7 +89,7 @@ async def many(w: World, operation: Any, count: int, *, batch: bool = False) -> 
     quiet = Quiet()
     for number in range(count):
         w.engine.start(Call(operation, quiet, ANONYMOUS, number))
-        while quiet.count <= number:  # noqa: ASYNC110
+        while quiet.count <= number:
             await asyncio.sleep(0)
 
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from engine_world import AsyncPark, Asked, Park, World, pipeline_of, until, world
+from engine_world import Asked, AsyncPark, Park, World, pipeline_of, until, world
 
 from rrext.engine.interface import (
     Call,

@@ -1,0 +1,245 @@
+"""The short ways of a call: quick sync tools on the reading thread, async tools in the batch. Same rules, less waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from engine_world import Asked, AsyncPark, Park, World, until, world
+
+from rrext.engine.interface import Caller, Tool
+from rrext.engine.node import Node
+from rrext.engine.task import Route
+from rrext.errors import InvalidArguments
+from rrext.tools.callbacks import ToolCallbacks
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+
+def tools(park: Park, lot: AsyncPark, log: list[Any]) -> type[Node]:
+    class Tools(Node):
+        provider = "some_tools"
+        lanes = {"text": ()}
+
+        @tool_function
+        def quick(self, text: str = "") -> str:
+            if text == "raise":
+                raise ValueError("as asked")
+            if text == "stay":
+                park.stay()
+            return text
+
+        @tool_function
+        def with_context(self, ctx: ToolContext) -> None: ...
+
+        @tool_function(timeout=5)
+        def with_timeout(self) -> None: ...
+
+        @tool_function(available=lambda ctx: True)
+        def with_predicate(self) -> None: ...
+
+        @tool_function(thread="same")
+        def same(self) -> None: ...
+
+        @tool_function
+        async def coro(self, text: str = "") -> str:
+            log.append(text)
+            if text == "stay":
+                await lot.stay()
+            return text
+
+        @tool_function
+        async def coro_context(self, ctx: ToolContext) -> None: ...
+
+        def write_text(self, text: str) -> None: ...
+
+    return Tools
+
+
+async def learn(w: World, tool: str = "quick") -> Route:
+    """Call the tool until it counts as quick."""
+    route = w.task.only_route("some_tools", tool)
+    assert route is not None
+    while not route.quick:
+        await w.tool(tool).answer()
+    return route
+
+
+async def on_reading_thread(w: World, *asked: Asked) -> list[bool]:
+    """What was taken, by a thread that may block."""
+    taken: list[bool] = []
+    done = threading.Event()
+
+    def read() -> None:
+        taken.extend(w.engine.start_short(one.call, may_block=True) for one in asked)
+        done.set()
+
+    w.engine.host.workers.run(read)
+    await until(done.is_set)
+    for one, took in zip(asked, taken, strict=True):
+        if not took:
+            w.asked.remove(one)
+    return taken
+
+
+def call(w: World, tool: str, **given: Any) -> Asked:
+    timeout, pipe = given.pop("timeout", None), given.pop("pipe", None)
+    return w.asked_for(Tool(tool=tool, node_id="some_tools", input=given, timeout=timeout, pipe_id=pipe))
+
+
+async def test_a_quick_tool_is_answered_before_the_reading_thread_goes_on() -> None:
+    async with world(tools(Park(), AsyncPark(), [])) as w:
+        await learn(w)
+        asked = [call(w, "quick", text="a"), call(w, "quick", text="raise"), call(w, "quick", wrong=1)]
+        assert await on_reading_thread(w, *asked) == [True] * 3
+        assert await asked[0].result() == "a"
+        assert "as asked" in (await asked[1].error()).message
+        assert isinstance(await asked[2].error(), InvalidArguments)
+        await w.at_rest()
+
+
+@pytest.mark.parametrize("tool", ["with_context", "with_timeout", "with_predicate", "same"])
+async def test_tools_that_need_more_than_their_input_are_never_taken(tool: str) -> None:
+    async with world(tools(Park(), AsyncPark(), [])) as w:
+        for _ in range(5):
+            await w.tool(tool).answer()
+        assert await on_reading_thread(w, call(w, tool)) == [False]
+        assert not w.task.only_route("some_tools", tool).quick
+
+
+@pytest.mark.parametrize(
+    "why", ["pipe", "timeout", "not learnt", "no place", "no sync place", "line", "async", "watched", "gone"]
+)
+async def test_a_call_that_may_have_to_wait_is_not_taken(why: str) -> None:
+    callbacks = ToolCallbacks() if why == "watched" else None
+    async with world(tools(Park(), AsyncPark(), []), threads=1, **({"callbacks": callbacks} if callbacks else {})) as w:
+        route = w.task.only_route("some_tools", "quick")
+        assert route is not None
+        if why not in ("not learnt", "watched"):
+            await learn(w)
+        if why == "watched":
+            route.quick = True
+        held: list[Callable[[], None]] = []
+        pipe = None
+        if why == "pipe":
+            pipe = await w.open()
+        if why == "no place":
+            held.append(w.task.places.take().release)
+        if why == "no sync place":
+            held.append(w.task.sync_places.take().release)
+        if why == "line":
+            first, second = w.task.places.take(), w.task.places.take()
+            held += [first.release, second.release]
+        if why == "gone":
+            await w.terminate()
+        asked = call(w, "coro" if why == "async" else "quick", timeout=1 if why == "timeout" else None, pipe=pipe)
+        assert await on_reading_thread(w, asked) == [False]
+        assert asked.answers == []
+        for release in held:
+            release()
+        assert w.task.places.used == (1 if pipe else 0)
+        assert w.task.sync_places.used == 0
+
+
+async def test_a_quick_tool_that_stays_can_be_cancelled_and_its_objects_are_not_used_again() -> None:
+    park = Park()
+    async with world(tools(park, AsyncPark(), []), threads=2) as w:
+        await learn(w)
+        asked = call(w, "quick", text="stay")
+        w.engine.host.workers.run(lambda: w.engine.start_short(asked.call, may_block=True))
+        await until(lambda: park.inside)
+        spare = list(w.task._spare)
+        assert asked.cancel()
+        w.engine.overstayed(asked.call)
+        assert not w.task.only_route("some_tools", "quick").quick
+        assert (w.task.places.used, w.task.sync_places.used) == (1, 1)
+        park.let_go()
+        await w.at_rest()
+        assert w.task._spare == spare  # the objects of the cancelled call are nobody's
+
+
+async def test_a_slow_run_unlearns_that_a_tool_is_quick() -> None:
+    park = Park()
+    async with world(tools(park, AsyncPark(), [])) as w:
+        route = await learn(w)
+        asked = w.tool("quick", text="stay")
+        assert asked.call.was_quick
+        await until(lambda: park.inside)
+        await asyncio.to_thread(threading.Event().wait, 0.002)
+        park.let_go()
+        await asked.answer()
+        await w.at_rest()
+        assert not route.quick
+
+
+async def test_async_tools_begin_inside_the_batch_that_asked_for_them() -> None:
+    log: list[Any] = []
+    async with world(tools(Park(), AsyncPark(), log)) as w:
+        await w.tool("coro").answer()
+        log.clear()
+        asked = [call(w, "coro", text=str(n)) for n in range(5)]
+        done = asyncio.get_running_loop().create_future()
+
+        def batch() -> None:
+            w.engine.begin_batch()
+            for one in asked:
+                assert w.engine.start_short(one.call, may_block=False)
+            w.engine.end_batch()
+            log.append("end")
+            done.set_result([one.is_answered for one in asked])
+
+        # The first batch makes the fiber, so it is asked twice.
+        asked, first = asked[:1], asked[1:]
+        asyncio.get_running_loop().call_soon(batch)
+        await done
+        await asyncio.sleep(0)
+        asked, done = first, asyncio.get_running_loop().create_future()
+        log.clear()
+        asyncio.get_running_loop().call_soon(batch)
+        assert await done == [True] * 4
+        assert log == ["1", "2", "3", "4", "end"]
+        await w.at_rest()
+
+
+async def test_a_call_on_the_short_way_does_not_overtake_one_that_waits_for_a_place() -> None:
+    log: list[Any] = []
+    park, lot = Park(), AsyncPark()
+    async with world(tools(park, lot, log), threads=1) as w:
+        first = w.tool("quick", text="stay")
+        await until(lambda: park.inside)
+        waits = w.tool("coro", text="first in line")
+        late = call(w, "coro", text="late")
+        assert not w.engine.start_short(late.call, may_block=False)
+        w.engine.start(late.call)
+        park.let_go()
+        for asked in (first, waits, late):
+            await asked.answer()
+        assert log == ["first in line", "late"]
+
+
+async def test_who_calls_is_who_the_short_way_says_it_is() -> None:
+    seen: list[Any] = []
+
+    class Who(Node):
+        provider = "some_tools"
+
+        @tool_function
+        async def coro(self, ctx: ToolContext) -> None:
+            seen.append(ctx.user_id)
+
+    async with world(Who) as w:
+        for user in ("ann", "bob", None):
+            await w.tool("coro", caller=Caller("c", user_id=user)).answer()
+        assert seen == ["ann", "bob", None]
+
+
+async def test_the_time_of_the_last_use_moves_on_the_short_way_too() -> None:
+    async with world(tools(Park(), AsyncPark(), [])) as w:
+        await learn(w)
+        w.task.ttl = 100
+        w.clock.advance(50)
+        assert await on_reading_thread(w, call(w, "quick")) == [True]
+        assert w.task.last_used == 50
