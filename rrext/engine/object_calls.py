@@ -24,8 +24,8 @@ from rrext.engine.objects import NodeObjects
 from rrext.engine.pipes import Pipe, Pipes
 from rrext.engine.places import Place
 from rrext.engine.task import Task
-from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError
-from rrext.tools.context import CancelToken
+from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout
+from rrext.tools.context import CancelReason, CancelToken
 from rrext.workers import apart
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ObjectCalls:
 
         def stop(reason: Any) -> None:
             token.cancel(reason)
-            pipe.fail(Cancelled("a write was cancelled"))
+            pipe.fail(_gap(reason))
             lease.spoil()
 
         call.stop = stop
@@ -169,7 +169,7 @@ class ObjectCalls:
         def stop(reason: Any) -> None:
             token.cancel(reason)
             if pipe is not None:
-                self._stopped(operation, pipe)
+                self._stopped(operation, pipe, reason)
             if claim(unclaimed):
                 task_of_call.active.discard(call)
                 ticket.release()
@@ -177,10 +177,10 @@ class ObjectCalls:
 
         call.stop = stop
 
-    def _stopped(self, operation: Operation, pipe: Pipe) -> None:
-        """A `write` or `close` was cancelled: waiting or running, it leaves a gap in the object, or no object at all."""
+    def _stopped(self, operation: Operation, pipe: Pipe, reason: CancelReason) -> None:
+        """A `write` or `close` was stopped: waiting or running, it leaves a gap in the object, or no object at all."""
         if isinstance(operation, Write):
-            pipe.fail(Cancelled("a write was cancelled"))
+            pipe.fail(_gap(reason))
             return
         pipe.closes -= 1
         if self._pipes.at(pipe.id) is not pipe:
@@ -341,3 +341,8 @@ class ObjectCalls:
     def _count_failure(self, task: Task, error: RrextError) -> None:
         task.failed_count += 1
         task.note_error(error.message)
+
+
+def _gap(reason: CancelReason) -> RrextError:
+    """Why an object of which a write is missing failed."""
+    return ToolTimeout("a write did not finish in time") if reason == "timeout" else Cancelled("a write was cancelled")
