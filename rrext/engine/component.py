@@ -195,7 +195,8 @@ class Component:
                 found = self.node_class.unavailable()
             except BaseException as error:
                 log.warning("node %s could not say whether it is available", self.id, exc_info=error)
-                found = f"{self.node_class.__name__} could not say whether it can run here: {type(error).__name__}: {error}"
+                name = self.node_class.__name__  # the exception's text is not for every caller, and may not even be readable
+                found = f"{name} could not say whether it can run here: {type(error).__name__}, told in the server's log"
             loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
 
         workers.run(ask)
