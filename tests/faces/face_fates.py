@@ -40,6 +40,13 @@ BAD_VALUES: dict[str, Callable[[], Any]] = {
 }
 
 
+class Mute(Exception):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
 class Fate(Node):
     """Tools that do not answer as they should."""
 
@@ -99,11 +106,6 @@ class Fate(Node):
     @tool_function
     def mute(self) -> None:
         """An exception whose text cannot be read."""
-
-        class Mute(Exception):
-            def __str__(self) -> str:
-                raise RuntimeError("no")
-
         raise Mute
 
     @tool_function
@@ -168,3 +170,35 @@ class Nest(Node):
         """Hold the node's own thread."""
         journals[key].append("in")
         wait_behind(key)
+
+
+class Missing(Node):
+    """Cannot run on this machine."""
+
+    provider = "missing"
+
+    @classmethod
+    def unavailable(cls) -> str:
+        """What to install."""
+        return "the oracle is not installed: pip install oracle"
+
+    @tool_function
+    def oracle(self) -> str:
+        """Never called."""
+        return "yes"
+
+
+class Doubt(Node):
+    """Cannot even say whether it can run."""
+
+    provider = "doubt"
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """Breaks."""
+        raise Mute
+
+    @tool_function
+    def omen(self) -> str:
+        """Never called."""
+        return "no"

@@ -6,8 +6,8 @@ from typing import Any
 
 import anyio
 import pytest
-from face import Face, Line, parked
-from houses import LocalHouse
+from face import WIRES, Face, Line, Way, parked
+from houses import LocalHouse, open_house
 from more_pipelines import narrow
 
 from rrext.errors import Cancelled, RrextError, ToolTimeout
@@ -30,6 +30,17 @@ async def test_a_deadline_reaches_the_tool_and_names_tool_and_seconds(tool: str,
     assert isinstance(error, ToolTimeout)
     assert error.message == f'Tool "{tool}" did not finish within 0.05 s'
     await face.noted(key, wait_end.format("timeout"))
+
+
+@pytest.mark.promise("cancel:reaches:both-kinds")
+@both_kinds
+@pytest.mark.parametrize("way", WIRES, ids=str)
+async def test_a_client_that_waits_no_longer_sends_a_cancel(way: Way, tool: str, wait_end: str, key: str) -> None:
+    async with open_house(way) as house, house.connect() as face:
+        call = {"subcommand": "tool", "tool": tool, "input": {"key": key}}  # the server is told of no deadline
+        with pytest.raises(ToolTimeout):
+            await face.client.request("rrext_process", call, timeout=0.05)
+        await face.noted(key, wait_end.format("cancelled"))
 
 
 @pytest.mark.promise("cancel:reaches:both-kinds")

@@ -130,6 +130,21 @@ async def test_a_broadcast_is_answered_by_the_first_that_has_the_tool_and_has_it
     assert isinstance(wrong, InvalidArguments)
 
 
+async def test_a_node_that_cannot_run_here_lists_nothing_and_says_what_is_missing(face: Face) -> None:
+    await face.request("execute", {"pipeline": with_tools(a="missing", b="doubt", c="probe"), "token": "some"})
+    with anyio.fail_after(10):
+        names = await face.names(token="some")
+        assert "add" in names
+        assert not names & {"oracle", "omen"}
+        for node_id in ("", "a"):
+            error = await face.tool_failure("oracle", token="some", node_id=node_id)
+            assert isinstance(error, Unavailable)
+            assert "pip install oracle" in error.message
+        doubt = await face.tool_failure("omen", token="some")
+    assert isinstance(doubt, Unavailable)
+    assert "Mute" in doubt.message
+
+
 async def test_many_problems_are_told_up_to_a_hundred_and_of_large_input_the_first(face: Face) -> None:
     error = await face.tool_failure("typed", {"name": "n", "tags": [7] * 500})
     assert isinstance(error, InvalidArguments)
