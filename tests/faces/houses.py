@@ -75,43 +75,35 @@ class LocalHouse(House):
                 yield ClientFace(client)
         else:
             async with (
-                self._bytes(trusted) as channel,
-                Client.over(SplitChannel(channel), dialect=way.dialect, context=context) as client,
+                self._channel(trusted) as channel,
+                Client.over(channel, dialect=way.dialect, context=context) as client,
             ):
                 yield ClientFace(client)
 
     @asynccontextmanager
     async def line(self, *, reading: bool = True) -> AsyncIterator[Line]:
-        way = self.way
-        if way.kind == "engine":
+        if self.way.kind == "engine":
             engine_line = EngineLine(self.engine, _caller(None, True))
             yield engine_line
             await engine_line.vanish()
             return
-        if way.kind == "memory":
-            session = MemorySession(self.engine, trusted=True)
-            serving = self.engine.host.spawn(session.run(), "line")
-            channel = as_channel(session.client_end)
-            async with _reading(channel, way, reading) as line:
-                yield line
-            await anyio.lowlevel.checkpoint()
-            serving.cancel()
-            return
-        async with self._bytes(True) as raw, _reading(SplitChannel(raw), way, reading) as line:
+        async with self._channel(True) as channel, _reading(channel, self.way, reading) as line:
             yield line
 
     @asynccontextmanager
-    async def _bytes(self, trusted: bool) -> AsyncIterator[Channel]:
-        session = PipeSession(self.engine, trusted=trusted)
-        serving = self.engine.host.spawn(session.run(), "bytes")
+    async def _channel(self, trusted: bool) -> AsyncIterator[Channel]:
+        """The client's end of a session, until that has ended."""
+        in_memory = self.way.kind == "memory"
+        session = (MemorySession if in_memory else PipeSession)(self.engine, trusted=trusted)
+        serving = self.engine.host.spawn(session.run(), "session")
+        channel = as_channel(session.client_end)
         try:
-            yield session.client_end
+            yield channel if in_memory else SplitChannel(channel)
         finally:
-            with anyio.CancelScope(shield=True):
-                await session.client_end.aclose()
-                with anyio.fail_after(10):
-                    while not serving.done():
-                        await anyio.lowlevel.checkpoint()
+            with anyio.CancelScope(shield=True), anyio.fail_after(10):
+                await channel.aclose()
+                while not serving.done():
+                    await anyio.lowlevel.checkpoint()
 
 
 class SpawnedHouse(House):

@@ -41,7 +41,7 @@ async def test_a_result_that_json_cannot_hold_is_a_failure_with_its_path(tool: s
 
 
 @pytest.mark.promise("result:never-null")
-async def test_a_server_of_its_own_refuses_them_all_too(face: Face) -> None:
+async def test_nested_calls_refuse_them_all_too(face: Face) -> None:
     for kind, path in BAD.items():
         error = await face.tool_failure("bad", {"kind": kind})
         assert (error.code, error.data["path"][: len(path)]) == ("tool_failed", path)
