@@ -1,7 +1,7 @@
 """The arguments of commands: decoded into the engine's operations, with a JSON pointer for whatever does not fit.
 
 msgspec converts them, because it is strict, fast and loaded anyway: cattrs turns `true` into 1 and `"12"` into 12, and
-costs more to import than everything else a first answer needs.
+would add a quarter to the time of a start.
 """
 
 from __future__ import annotations
