@@ -17,7 +17,7 @@ from rrext.engine.interface import Caller, Operation
 from rrext.errors import InvalidArguments, fold
 from rrext.limits import Limits
 
-__all__ = ["caller_of", "decode"]
+__all__ = ["caller_of", "decode", "refuse_tail"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -82,6 +82,12 @@ def _escaped(name: str) -> str:
 def _check_timeout(timeout: float, limits: Limits) -> None:
     if not (isfinite(timeout) and 0 < timeout <= limits.max_timeout):
         raise InvalidArguments.at("/timeout", f"expected seconds above 0 and at most {limits.max_timeout:g} (max_timeout)")
+
+
+def refuse_tail(tail: bytes | None) -> None:
+    """Raise `InvalidArguments` for raw bytes that came with a command which takes none."""
+    if tail is not None:
+        raise InvalidArguments.at("/data", "this command takes no raw tail (Json-Length)")
 
 
 class _Context(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

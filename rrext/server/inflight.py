@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import Any, Final
 
-from rrext.engine.interface import Call
+import msgspec
+
+from rrext.engine.interface import Call, Open, Operation, Tool
 from rrext.errors import InvalidRequest, TooManyRequests
 from rrext.wire.messages import Request
 
-__all__ = ["WEIGHT", "DuplicateId", "InFlight"]
+__all__ = ["WEIGHT", "DuplicateId", "Held", "InFlight"]
 
 WEIGHT: Final = 4096
 """Bytes that a request costs while it is in flight, whatever its size."""
@@ -19,22 +21,44 @@ class DuplicateId(InvalidRequest):
     """An id that is in flight: answered without usable id, so that the first call's answer stays its own."""
 
 
+class Held(msgspec.Struct, frozen=True):
+    """A request that waits for room in the outbox: what it asks for, and when it came."""
+
+    request: Request
+    shape: type[Operation]
+    received: float
+
+    @property
+    def counts(self) -> bool:
+        """Whether it counts against `max_inflight`."""
+        return self.shape is Tool or self.shape is Open
+
+
 class InFlight:
     """Calls that run, in two tables by request id, and requests that are held back.
 
-    `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for
-    room in the outbox. `leaving` are the calls that are out of their table, and not in the outbox yet. Requests come in
-    on the thread that reads, one at a time; calls leave on any thread.
+    `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for room in the
+    outbox, in order and by request id. `leaving` are the calls that are out of their table, and not in the outbox yet.
+    Requests come in on the thread that reads, one at a time; calls leave on any thread.
     """
 
-    __slots__ = ("_large", "calls", "held", "leaving", "others")
+    __slots__ = ("_held_bytes", "_held_calls", "_large", "calls", "held", "leaving", "others")
 
     def __init__(self) -> None:
         self.calls: dict[Any, Call] = {}
         self.others: dict[Any, Call] = {}
-        self.held: deque[Request] = deque()
+        self.held: OrderedDict[Any, Held] = OrderedDict()
+        self._held_bytes = 0
+        self._held_calls = 0
         self.leaving: list[Call] = []
         self._large: dict[Call, int] = {}
+
+    def add(self, call: Call, nbytes: int, *, counts: bool) -> None:
+        """A call begins; `counts` says whether against `max_inflight`."""
+        table = self.calls if counts else self.others
+        table[call if call.request_id is None else call.request_id] = call
+        if nbytes > WEIGHT:
+            self.weigh(call, nbytes)
 
     def weigh(self, call: Call, nbytes: int) -> None:
         """Note the size of a call's request; to be told of large ones."""
@@ -52,13 +76,30 @@ class InFlight:
         """The call that runs under this id."""
         return self.calls.get(request_id) or self.others.get(request_id)
 
-    def find_held(self, request_id: int | str) -> Request | None:
-        """The request that is held back under this id."""
-        return next((request for request in self.held if request.id == request_id), None)
+    def hold(self, held: Held) -> None:
+        """A request waits for room."""
+        request_id = held.request.id
+        self.held[object() if request_id is None else request_id] = held
+        self._held_bytes += held.request.nbytes
+        self._held_calls += held.counts
+
+    def next_held(self) -> Held:
+        """The request that waits for longest; it waits no longer."""
+        return self._no_longer(self.held.popitem(last=False)[1])
+
+    def take_held(self, request_id: int | str) -> Held | None:
+        """The request that waits under this id; it waits no longer."""
+        held = self.held.pop(request_id, None)
+        return None if held is None else self._no_longer(held)
+
+    def _no_longer(self, held: Held) -> Held:
+        self._held_bytes -= held.request.nbytes
+        self._held_calls -= held.counts
+        return held
 
     def has(self, request_id: int | str) -> bool:
         """Whether a request under this id is not answered yet."""
-        return request_id in self.calls or request_id in self.others or self.find_held(request_id) is not None
+        return request_id in self.calls or request_id in self.others or request_id in self.held
 
     def check_id(self, request_id: int | str | None) -> None:
         """Raise `DuplicateId` if the id is in use."""
@@ -67,7 +108,7 @@ class InFlight:
 
     def check_room(self, maximum: int) -> None:
         """Raise `TooManyRequests` if one more `open` or `tool` request would be one too many."""
-        if len(self.calls) + len(self.held) >= maximum:
+        if len(self.calls) + self._held_calls >= maximum:
             raise TooManyRequests(
                 f"{maximum} open and tool requests of this connection are in flight (max_inflight)",
                 hint="wait for answers before sending more",
@@ -86,9 +127,8 @@ class InFlight:
     @property
     def nbytes(self) -> int:
         """What the requests that are not answered weigh."""
-        held = sum(request.nbytes for request in self.held)
         number = len(self.calls) + len(self.others) + len(self.held)
-        return number * WEIGHT + held + sum(list(self._large.values()))
+        return number * WEIGHT + self._held_bytes + sum(list(self._large.values()))
 
     def __repr__(self) -> str:
         return f"<InFlight calls={len(self.calls)} others={len(self.others)} held={len(self.held)}>"

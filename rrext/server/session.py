@@ -12,12 +12,12 @@ import msgspec
 
 from rrext.engine.failures import internal_error
 from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
-from rrext.errors import Cancelled, InvalidArguments, ResultTooLarge, RrextError, ShuttingDown
+from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
-from rrext.server.arguments import caller_of, decode
+from rrext.server.arguments import caller_of, decode, refuse_tail
 from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
-from rrext.server.inflight import WEIGHT, DuplicateId, InFlight
+from rrext.server.inflight import WEIGHT, DuplicateId, Held, InFlight
 from rrext.server.outbox import Outbox, Sink
 from rrext.server.own_commands import OWN_COMMANDS
 from rrext.wire.connection import ServerConnection
@@ -168,14 +168,15 @@ class Session:
             return False
         call = Call(operation, self, self.caller, request_id, event.command, event.tail)
         table = calls if shape is Tool else inflight.others
-        table[request_id] = self._inline = call
+        table[request_id] = call
+        if may_block:
+            self._inline = call
         if event.nbytes > WEIGHT:
             inflight.weigh(call, event.nbytes)
         try:
             taken = self._engine.start_short(call, may_block=may_block)
         except Exception:
-            log.exception("request=%s a bug of rrext", request_id)
-            call.fail(internal_error())
+            self._bug_in(call)
             return True
         if not taken:
             inflight.remove(call)
@@ -198,7 +199,7 @@ class Session:
         inflight.check_id(request.id)
         own = OWN_COMMANDS.get(request.command)
         if own is not None:
-            self._refuse_tail(request, Operation)
+            refuse_tail(request.tail)
             own(self, request)
             return False
         shape = operation_for(request.command, request.arguments)
@@ -210,14 +211,15 @@ class Session:
         else:  # one of those before it may be on the same pipe
             is_held = bool(inflight.held) and (shape is Write or shape is Close)
         if is_held:
-            inflight.held.append(request)
+            inflight.hold(Held(request, shape, self.now()))
             self.outbox.want_room()
             return False
         return self._start(request, shape)
 
-    def _start(self, request: Request, shape: type[Operation]) -> bool:
+    def _start(self, request: Request, shape: type[Operation], received: float | None = None) -> bool:
         arguments = request.arguments
-        self._refuse_tail(request, shape)
+        if shape is not Write:
+            refuse_tail(request.tail)
         operation = decode(arguments, shape, self.limits)
         caller = self.caller
         context = arguments.get("context")
@@ -225,20 +227,19 @@ class Session:
             caller = caller_of(caller, context, self.limits)
         call = Call(operation, self, caller, request.id, request.command, request.tail)
         if operation.timeout is not None:
-            call.received = self.now()
+            call.received = self.now() if received is None else received
         if isinstance(operation, Tool) and (operation.progress or operation.stream) and request.id is not None:
             call.feed = Feed(self, request.id)
-        inflight = self._inflight
-        table = inflight.calls if shape is Tool or shape is Open else inflight.others
-        table[call if request.id is None else request.id] = call
-        if request.nbytes > WEIGHT:
-            inflight.weigh(call, request.nbytes)
-        self._engine.start(call)
+        self._inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
+        try:
+            self._engine.start(call)
+        except Exception:
+            self._bug_in(call)
         return call.was_quick
 
-    def _refuse_tail(self, request: Request, shape: type[Operation]) -> None:
-        if request.tail is not None and shape is not Write:
-            raise InvalidArguments.at("/data", "this command takes no raw tail (Json-Length)")
+    def _bug_in(self, call: Call) -> None:
+        log.exception("request=%s a bug of rrext", call.request_id)
+        call.fail(internal_error())
 
     def _refuse(self, event: Any, error: RrextError) -> None:
         """Answer an event that started no call, without touching a call that may have the same id."""
@@ -256,11 +257,10 @@ class Session:
     def cancel(self, request_id: int | str) -> bool:
         """Cancel a request of this connection; False if it is not in flight."""
         inflight = self._inflight
-        held = inflight.find_held(request_id)
+        held = inflight.take_held(request_id)
         if held is not None:
-            inflight.held.remove(held)
-            if operation_for(held.command, held.arguments) in (Tool, Open):
-                self._refuse(held, Cancelled())
+            if held.counts:
+                self._refuse(held.request, Cancelled())
                 return True
             self._begin_held(held)  # the engine knows what becomes of its pipe
         call = inflight.find(request_id)
@@ -342,17 +342,18 @@ class Session:
         late = self._late
         while late and not self.outbox.is_full:
             late.pop().catch_up()
-        held = self._inflight.held
-        while held and not self.outbox.is_full:
-            self._begin_held(held.popleft())
-        if held:
+        inflight = self._inflight
+        while inflight.held and not self.outbox.is_full:
+            self._begin_held(inflight.next_held())
+        if inflight.held:
             self.outbox.want_room()
         if self.reports_answers:
             self._on_answer()
 
-    def _begin_held(self, request: Request) -> None:
+    def _begin_held(self, held: Held) -> None:
+        request = held.request
         try:
-            self._start(request, operation_for(request.command, request.arguments))
+            self._start(request, held.shape, held.received)
         except RrextError as error:
             self._refuse(request, error)
         except Exception:
@@ -373,8 +374,8 @@ class Session:
 
     def fail_all(self, reason: str, error: Callable[[], RrextError]) -> None:
         """Answer everything that is in flight with a failure, and stop it."""
-        while held := self._inflight.held:
-            self._refuse(held.popleft(), error())
+        while self._inflight.held:
+            self._refuse(self._inflight.next_held().request, error())
         for call in self._inflight.running():
             call.cancel(reason, error())
 

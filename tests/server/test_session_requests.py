@@ -1,0 +1,890 @@
+"""A session and its requests: what is refused, what is held, what overtakes nothing, and one answer to each."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from session_world import SessionWorld, session_world, until
+
+from rrext.engine.interface import Call, Tool
+from rrext.engine.node import Node
+from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+
+class Gates:
+    """Where tools wait, one gate for each kind."""
+
+    def __init__(self) -> None:
+        self.sync = threading.Event()
+        self.coro = asyncio.Event()
+        self.log: list[Any] = []
+
+    def open(self) -> None:
+        self.sync.set()
+        self.coro.set()
+
+
+def tools(gates: Gates) -> type[Node]:
+    log = gates.log
+
+    class Tools(Node):
+        provider = "session_tools"
+        lanes = {"tags": (), "text": ()}
+
+        @tool_function
+        def add(self, a: int, b: int) -> int:
+            log.append(("add", a))
+            return a + b
+
+        @tool_function
+        async def add_async(self, a: int, b: int) -> int:
+            log.append(("add_async", a))
+            return a + b
+
+        @tool_function
+        def wait(self) -> str:
+            log.append("wait")
+            assert gates.sync.wait(30)
+            return "waited"
+
+        @tool_function
+        async def wait_async(self) -> str:
+            log.append("wait_async")
+            await gates.coro.wait()
+            return "waited"
+
+        @tool_function
+        def text(self, size: int) -> str:
+            return "x" * size
+
+        @tool_function
+        async def text_async(self, size: int) -> str:
+            return "x" * size
+
+        @tool_function
+        def raw(self, size: int) -> bytes:
+            return b"\x00" * size
+
+        @tool_function
+        def nan(self) -> float:
+            return float("nan")
+
+        @tool_function
+        def who(self, ctx: ToolContext) -> list[Any]:
+            return [ctx.user_id, ctx.space_id]
+
+        @tool_function
+        async def steps(self, count: int, ctx: ToolContext) -> str:
+            for number in range(count):
+                ctx.progress(number, count)
+                if number % 10 == 0:
+                    await asyncio.sleep(0)
+            return "done"
+
+        @tool_function
+        def chunks(self, count: int, size: int):
+            for _ in range(count):
+                log.append("chunk")
+                yield "x" * size
+
+        def write_text(self, text: str) -> None:
+            log.append(("write", text))
+
+        def write_tags(self, tag: Any) -> None:
+            log.append(("tag", tag.data))
+
+    return Tools
+
+
+# -- ids
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        {"command": "rrext_ping"},
+        {"command": "initialize"},
+        {"command": "cancel", "requestId": 1},
+        {"command": "no_such"},
+        {"command": "shutdown"},
+        {"command": "rrext_process", "subcommand": "tool", "tool": "add", "input": {"a": 1, "b": 2}},
+        {"command": "rrext_process", "subcommand": "nothing"},
+    ],
+    ids=str,
+)
+async def test_an_id_in_flight_is_not_answered_for_anything_else(second: dict[str, Any]) -> None:
+    gates = Gates()
+    async with session_world(tools(gates)) as w:
+        first, frame = w.tool("wait_async")
+        given = {key: value for key, value in second.items() if key != "command"}
+        body = msgspec.json.encode({"type": "request", "seq": first, "command": second["command"], "arguments": given})
+        other = b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        await w.feed((first, frame), other)
+        (refused,) = w.answers[None]
+        assert refused.error.code == "invalid_request"
+        assert refused.error.data == {"id": first}
+        assert first not in w.answers
+        assert w.ends == []
+        gates.open()
+        assert await w.result(first) == "waited"
+
+
+async def test_an_id_in_flight_is_not_answered_for_a_frame_that_is_broken() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), max_frame=2000) as w:
+        first, frame = w.tool("wait_async")
+        large = b'{"type":"request","seq":%d,"command":"x","arguments":{"x":"%b"}}' % (first, b"y" * 3000)
+        await w.feed((first, frame), b"Content-Length: %d\r\n\r\n%b" % (len(large), large))
+        (refused,) = w.answers[None]
+        assert refused.error.code == "frame_too_large"
+        gates.open()
+        assert await w.result(first) == "waited"
+
+
+async def test_an_answered_id_may_be_used_again() -> None:
+    async with session_world(tools(Gates())) as w:
+        number, frame = w.tool("add", {"a": 1, "b": 2})
+        for count in range(1, 4):
+            await w.feed((number, frame))
+            await until(lambda count=count: len(w.answers[number]) == count)
+
+
+async def test_in_json_rpc_a_number_and_its_text_are_two_ids() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), dialect="jsonrpc") as w:
+        frames = []
+        for number in (b"1", b'"1"'):
+            body = (
+                b'{"jsonrpc":"2.0","id":%b,"method":"rrext_process","params":{"subcommand":"tool","tool":"wait_async"}}'
+                % number
+            )
+            frames.append(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        await w.feed(*frames)
+        gates.open()
+        assert await w.result(1) == await w.result("1") == "waited"
+
+
+# -- what is refused
+
+
+@pytest.mark.parametrize("timeout", [0, -1, "30", True, 1e9, 3600.1, [], {}, "NaN"])
+@pytest.mark.parametrize("subcommand", ["tool", "open", "write", "close", "tools"])
+async def test_a_timeout_that_is_none_is_refused_with_its_place(subcommand: str, timeout: Any) -> None:
+    async with session_world(tools(Gates())) as w:
+        needed = {"write": {"pipe_id": 1, "data": "x"}, "close": {"pipe_id": 1}, "tool": {"tool": "add"}}.get(subcommand, {})
+        error = (await w.ask("rrext_process", subcommand=subcommand, timeout=timeout, **needed)).error
+        assert isinstance(error, InvalidArguments)
+        assert error.data["errors"][0]["path"] == "/timeout"
+        assert str(timeout) not in error.data["errors"][0]["message"] or timeout in (0, True)
+
+
+@pytest.mark.parametrize("timeout", [0.001, 1, 3600, None])
+async def test_a_timeout_that_is_one_is_taken(timeout: Any) -> None:
+    async with session_world(tools(Gates())) as w:
+        answer = await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 2}, timeout=timeout)
+        assert answer.body == {"result": 3}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path", "right"),
+    [
+        ({"node_id": "x"}, "/node_id", "nodeId"),
+        ({"NodeId": "x"}, "/NodeId", "nodeId"),
+        ({"pipeId": 1}, "/pipeId", "pipe_id"),
+        ({"sub-command": "x"}, "/sub-command", "subcommand"),
+        ({"Context": {}}, "/Context", "context"),
+        ({"context": {"user_id": "x"}}, "/context/user_id", "userId"),
+        ({"time_out": 5}, "/time_out", "timeout"),
+    ],
+)
+async def test_an_argument_that_is_misspelt_is_told_how_it_is_spelt(wrong: dict[str, Any], path: str, right: str) -> None:
+    async with session_world(tools(Gates())) as w:
+        answer = await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 2}, **wrong)
+        assert answer.error.data["errors"][0]["path"] == path
+        assert f'"{right}"' in answer.error.data["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tool": 5},
+        {"tool": None},
+        {},
+        {"tool": "add", "nodeId": 5},
+        {"tool": "add", "pipe_id": True},
+        {"tool": "add", "pipe_id": "1"},
+        {"tool": "add", "pipe_id": 1.5},
+        {"tool": "add", "progress": 1},
+        {"tool": "add", "stream": "yes"},
+        {"tool": "add", "token": 5},
+        {"tool": "add", "context": 5},
+        {"tool": "add", "context": {"userId": 5}},
+    ],
+    ids=str,
+)
+async def test_arguments_of_another_type_are_refused_with_their_place(given: dict[str, Any]) -> None:
+    async with session_world(tools(Gates())) as w:
+        error = (await w.ask("rrext_process", subcommand="tool", **given)).error
+        assert isinstance(error, InvalidArguments)
+        path = error.data["errors"][0]["path"]
+        assert path in ("/tool", "/nodeId", "/pipe_id", "/progress", "/stream", "/token", "/context", "/context/userId")
+
+
+@pytest.mark.parametrize(
+    ("command", "subcommand", "near"),
+    [
+        ("rrext_pign", None, "rrext_ping"),
+        ("INITIALIZE", None, "initialize"),
+        ("rrext_process", "tol", "tool"),
+        ("", None, None),
+    ],
+)
+async def test_unknown_commands_name_those_like_them(command: str, subcommand: str | None, near: str | None) -> None:
+    async with session_world(tools(Gates())) as w:
+        error = (await w.ask(command, **({"subcommand": subcommand} if subcommand else {}))).error
+        assert isinstance(error, UnknownCommand)
+        assert error.message.startswith("Invalid ")
+        assert (error.data["near"][:1] == [near]) is (near is not None)
+
+
+async def test_initialize_is_for_once_and_may_be_tried_again_only_if_it_failed() -> None:
+    async with session_world(tools(Gates())) as w:
+        assert (await w.ask("initialize", context={"userId": 5})).error.code == "invalid_arguments"
+        assert (await w.ask("initialize", context={"userId": "ann"})).body["protocol"] == 1
+        assert (await w.ask("initialize")).error.code == "invalid_request"
+        assert (await w.ask("rrext_process", subcommand="tool", tool="who")).body == {"result": ["ann", None]}
+
+
+async def test_a_context_stands_in_as_a_whole_for_one_request() -> None:
+    async with session_world(tools(Gates())) as w:
+        await w.ask("initialize", context={"userId": "ann", "spaceId": "s"})
+        for context, seen in (({"userId": "bob"}, ["bob", None]), ({}, [None, None]), (None, ["ann", "s"])):
+            answer = await w.ask("rrext_process", subcommand="tool", tool="who", context=context)
+            assert answer.body == {"result": seen}
+
+
+async def test_a_tail_where_none_belongs_is_refused() -> None:
+    async with session_world(tools(Gates())) as w:
+        for arguments in ({"subcommand": "tool", "tool": "add"}, {"subcommand": "close", "pipe_id": 1}):
+            error = (await w.ask("rrext_process", b"tail", **arguments)).error
+            assert error.data["errors"][0]["path"] == "/data"
+        assert (await w.ask("rrext_ping", b"tail")).error.code == "invalid_arguments"
+
+
+# -- results
+
+
+@pytest.mark.parametrize("raw_tail", [False, True])
+async def test_bytes_are_a_tail_for_who_takes_tails_and_base64_for_others(raw_tail: bool) -> None:
+    async with session_world(tools(Gates()), max_result=4000) as w:
+        await w.ask("initialize", rawTail=raw_tail)
+        answer = await w.ask("rrext_process", subcommand="tool", tool="raw", input={"size": 3})
+        assert answer.body == ({"data": b"\0\0\0"} if raw_tail else {"result": "AAAA"})
+        most = 4000 if raw_tail else 3000
+        for size, code in ((most, None), (most + 1, "result_too_large")):
+            answer = await w.ask("rrext_process", subcommand="tool", tool="raw", input={"size": size})
+            assert (answer.error.code if answer.error else None) == code
+
+
+async def test_nan_is_never_null() -> None:
+    async with session_world(tools(Gates())) as w:
+        answer = await w.ask("rrext_process", subcommand="tool", tool="nan")
+        assert answer.error.code == "tool_failed"
+
+
+# -- limits
+
+
+async def test_open_and_tool_have_a_limit_and_nothing_else_has() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), max_inflight=5) as w:
+        numbers = await w.feed(*(w.tool("wait_async") for _ in range(5)))
+        refused = await w.feed(w.tool("add", {"a": 1, "b": 1}), w.frame("rrext_process", subcommand="open"))
+        for number in refused:
+            assert isinstance(await w.error(number), TooManyRequests)
+        assert (await w.ask("rrext_ping")).error is None
+        assert (await w.ask("tools")).error is None
+        await w.ask("cancel", requestId=numbers[0])
+        assert (await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})).body == {"result": 2}
+        gates.open()
+        for number in numbers[1:]:
+            assert await w.result(number) == "waited"
+
+
+async def fill(w: SessionWorld) -> None:
+    """The peer reads no more, and the outbox is full."""
+    w.sink.room = 0
+    await w.feed(w.tool("text", {"size": 5000}))
+    await until(lambda: w.session.outbox.is_full)
+
+
+async def test_while_the_outbox_is_full_calls_are_held_and_begin_in_order_when_it_drains() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        await fill(w)
+        numbers = await w.feed(*(w.tool("add_async", {"a": n, "b": 0}) for n in range(20)))
+        await asyncio.sleep(0)
+        assert gates.log == []
+        w.sink.drain()
+        for number in numbers:
+            await w.answer(number)
+        assert gates.log == [("add_async", n) for n in range(20)]
+        w.check_answers(numbers)
+
+
+async def test_calls_held_behind_answers_of_their_own_batch_begin_though_the_peer_never_stalled() -> None:
+    """Answers of one turn of the loop are written together: until then they may fill the outbox."""
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        first = await w.feed(*(w.tool("text_async", {"size": 900}) for _ in range(4)))
+        for number in first:
+            await w.answer(number)
+        assert w.session.outbox.size == 0
+        session, done = w.session, asyncio.get_running_loop().create_future()
+        large, small = w.tool("add", {"a": 1, "b": 1}), w.tool("add_async", {"a": 2, "b": 2})
+
+        def turn() -> None:
+            session._batch_thread = threading.get_ident()
+            session._answer(session.connection.event("large", b'{"x":"' + b"y" * 2000 + b'"}'))
+            session.handle(session.connection.receive_data(large[1])[0])
+            session.handle(session.connection.receive_data(small[1])[0])
+            assert len(session._inflight.held) == 2
+            session._batch_thread = 0
+            session.outbox.flush()
+            done.set_result(None)
+
+        asyncio.get_running_loop().call_soon(turn)
+        await done
+        assert await w.result(large[0]) == 2
+        assert await w.result(small[0]) == 4
+
+
+async def test_writes_and_closes_do_not_overtake_a_held_call_on_their_pipe() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        pipe = (await w.ask("rrext_process", subcommand="open", mimeType="text/plain")).body["pipe_id"]
+        await fill(w)
+        numbers = await w.feed(
+            w.tool("add", {"a": 1, "b": 1}, pipe_id=pipe),
+            w.frame("rrext_process", subcommand="write", pipe_id=pipe, data="x"),
+            w.frame("rrext_process", subcommand="close", pipe_id=pipe),
+        )
+        await asyncio.sleep(0)
+        assert gates.log == []
+        w.sink.drain()
+        for number in numbers:
+            assert (await w.answer(number)).error is None
+        assert gates.log == [("add", 1), ("write", "x")]
+
+
+async def test_a_held_call_can_be_cancelled_and_never_runs() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        await fill(w)
+        first, second, third = await w.feed(*(w.tool("add_async", {"a": n, "b": 0}) for n in range(3)))
+        (cancel,) = await w.feed(w.frame("cancel", requestId=second))
+        w.sink.drain()
+        assert isinstance(await w.error(second), Cancelled)
+        assert (await w.answer(cancel)).body == {"cancelled": True}
+        assert await w.result(first) == 0
+        assert await w.result(third) == 2
+        assert gates.log == [("add_async", 0), ("add_async", 2)]
+
+
+async def test_a_held_write_that_is_cancelled_fails_its_pipe_and_a_held_close_frees_it() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        pipes = [(await w.ask("rrext_process", subcommand="open", mimeType="text/plain")).body["pipe_id"] for _ in range(2)]
+        await fill(w)
+        await w.feed(w.tool("add", {"a": 1, "b": 1}))
+        write, close = await w.feed(
+            w.frame("rrext_process", subcommand="write", pipe_id=pipes[0], data="x"),
+            w.frame("rrext_process", subcommand="close", pipe_id=pipes[1]),
+        )
+        await w.feed(w.frame("cancel", requestId=write), w.frame("cancel", requestId=close))
+        w.sink.drain()
+        assert isinstance(await w.error(write), Cancelled)
+        assert isinstance(await w.error(close), Cancelled)
+        body = (await w.ask("rrext_process", subcommand="close", pipe_id=pipes[0])).body
+        assert body["error"]["code"] == "cancelled"
+        assert (await w.ask("rrext_process", subcommand="close", pipe_id=pipes[1])).error.code == "pipe_not_open"
+        assert ("write", "x") not in gates.log
+
+
+async def test_the_time_of_a_held_call_runs_from_its_receipt() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        await fill(w)
+        late, fine = await w.feed(w.tool("add", {"a": 1, "b": 1}, timeout=5), w.tool("add", {"a": 2, "b": 2}, timeout=50))
+        w.clock.advance(5)
+        w.sink.drain()
+        assert isinstance(await w.error(late), ToolTimeout)
+        assert await w.result(fine) == 4
+        assert gates.log == [("add", 2)]
+
+
+async def test_held_requests_that_are_wrong_are_answered_when_their_turn_comes() -> None:
+    async with session_world(tools(Gates()), outbox_bytes=1000) as w:
+        await fill(w)
+        numbers = await w.feed(w.tool("add", {"a": "x"}), w.tool("nothing"), w.tool("add", {}, timeout=-1))
+        w.sink.drain()
+        codes = [(await w.error(number)).code for number in numbers]
+        assert codes == ["invalid_arguments", "tool_not_found", "invalid_arguments"]
+
+
+async def test_a_held_id_is_in_flight_and_held_calls_count() -> None:
+    async with session_world(tools(Gates()), outbox_bytes=1000, max_inflight=3) as w:
+        await fill(w)
+        numbers = await w.feed(*(w.tool("add", {"a": n, "b": 0}) for n in range(3)))
+        (over,) = await w.feed(w.tool("add", {"a": 9, "b": 0}))
+        await w.feed((numbers[1], w.frame("rrext_ping")[1].replace(b'"seq":%d' % (over + 1), b'"seq":%d' % numbers[1])))
+        w.sink.drain()
+        assert isinstance(await w.error(over), TooManyRequests)
+        assert [answer.error.code for answer in w.answers[None]] == ["invalid_request"]
+        assert [await w.result(number) for number in numbers] == [0, 1, 2]
+
+
+async def test_thousands_of_held_calls_are_looked_through_by_nobody() -> None:
+    """Quadratic work on so many would take longer than this test may."""
+    async with session_world(tools(Gates()), outbox_bytes=1000, max_inflight=40_000) as w:
+        await fill(w)
+        frames = [w.tool("add_async", {"a": n, "b": 0}) for n in range(20_000)]
+        numbers = await w.feed(*frames)
+        await w.feed(*(w.frame("cancel", requestId=number) for number in reversed(numbers[10:])))
+        w.sink.drain()
+        for number in numbers[:10]:
+            await w.answer(number)
+        w.check_answers(numbers)
+
+
+# -- notifications
+
+
+def notification(command: bytes, params: bytes) -> bytes:
+    body = b'{"jsonrpc":"2.0","method":"%b","params":%b}' % (command, params)
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def test_notifications_run_and_are_never_answered_whatever_becomes_of_them() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), dialect="jsonrpc") as w:
+        await w.ask("rrext_ping")
+        await w.feed(
+            notification(b"rrext_process", b'{"subcommand":"tool","tool":"add","input":{"a":1,"b":2}}'),
+            notification(b"rrext_process", b'{"subcommand":"tool","tool":"add_async","input":{"a":2,"b":2},"progress":true}'),
+            notification(b"rrext_process", b'{"subcommand":"tool","tool":"steps","input":{"count":5},"progress":true}'),
+            notification(b"rrext_process", b'{"subcommand":"tool","tool":"chunks","input":{"count":2,"size":1},"stream":true}'),
+            notification(b"rrext_process", b'{"subcommand":"tool","tool":"nothing"}'),
+            notification(b"rrext_process", b'{"subcommand":"tool","tool":"add","timeout":-1}'),
+            notification(b"rrext_ping", b"{}"),
+            notification(b"no_such", b"{}"),
+        )
+        await until(lambda: not w.session.is_busy)
+        assert {("add", 1), ("add_async", 2), "chunk"} <= set(gates.log)
+        assert len(w.heard) == 1
+
+
+async def test_notifications_are_cancelled_when_the_connection_is_gone_and_counted_until_then() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), dialect="jsonrpc", max_inflight=2) as w:
+        await w.ask("rrext_ping")
+        wait = notification(b"rrext_process", b'{"subcommand":"tool","tool":"wait_async"}')
+        await w.feed(wait, wait)
+        assert isinstance((await w.ask("rrext_process", subcommand="tool", tool="add")).error, TooManyRequests)
+        w.session.reports_answers = True
+        w.session.close()
+        await until(lambda: w.task.places.used == 0)
+        assert not w.session.is_busy
+        assert w.told >= 2
+
+
+async def test_a_held_notification_is_not_answered_at_the_end() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), dialect="jsonrpc", outbox_bytes=1000) as w:
+        await w.ask("rrext_ping")
+        await fill(w)
+        await w.feed(notification(b"rrext_process", b'{"subcommand":"tool","tool":"add","input":{"a":1,"b":2}}'))
+        (held,) = await w.feed(w.tool("add", {"a": 3, "b": 4}))
+        w.session.fail_all("shutting_down", lambda: ShuttingDown("the end"))
+        w.sink.drain()
+        assert isinstance(await w.error(held), ShuttingDown)
+        assert None not in w.answers
+        assert gates.log == []
+
+
+# -- progress and chunks
+
+
+@pytest.mark.promise("progress:ordered:bounded")
+async def test_progress_rises_comes_before_the_answer_and_never_after() -> None:
+    async with session_world(tools(Gates())) as w:
+        (number,) = await w.feed(w.tool("steps", {"count": 100}, progress=True))
+        await w.answer(number)
+        values = [event.body["progress"] for event in w.events]
+        assert values == sorted(values)
+        assert values[-1] == 99
+        assert w.heard[-1].id == number
+        assert all(event.body["request"] == number for event in w.events)
+
+
+@pytest.mark.promise("progress:ordered:bounded")
+async def test_a_stalled_peer_costs_no_memory_and_reads_the_latest_progress() -> None:
+    async with session_world(tools(Gates()), outbox_bytes=1000) as w:
+        (number,) = await w.feed(w.tool("steps", {"count": 5000}, progress=True))
+        w.sink.room = 0
+        await until(lambda: number not in w.session._inflight.calls)
+        assert w.session.outbox.size < 3000
+        w.sink.drain()
+        await w.answer(number)
+        values = [event.body["progress"] for event in w.events]
+        assert values == sorted(set(values))
+        assert values[-1] == 4999
+        assert len(values) < 100
+
+
+async def test_late_progress_leaves_when_there_is_room_though_the_call_goes_on() -> None:
+    go = threading.Event()
+
+    class Slow(Node):
+        provider = "slow"
+
+        @tool_function
+        def work(self, ctx: ToolContext) -> None:
+            for number in range(500):
+                ctx.progress(number)
+            assert go.wait(20)
+
+    async with session_world(Slow, outbox_bytes=1000, room=0) as w:
+        await w.feed(w.tool("work", progress=True))
+        await until(lambda: w.session.outbox.is_full and w.session._late)
+        w.sink.drain()
+        await until(lambda: w.events and w.events[-1].body["progress"] == 499)
+        go.set()
+
+
+async def test_no_progress_of_any_thread_comes_after_a_cancel_was_answered() -> None:
+    stop = threading.Event()
+
+    class Chatty(Node):
+        provider = "chatty"
+
+        @tool_function
+        def talk(self, ctx: ToolContext) -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                ctx.progress(number)
+
+    async with session_world(Chatty) as w:
+        numbers = []
+        for _ in range(10):
+            (number,) = await w.feed(w.tool("talk", progress=True))
+            await until(lambda number=number: any(event.body["request"] == number for event in w.events))
+            await w.feed(w.frame("cancel", requestId=number))
+            await w.answer(number)
+            numbers.append(number)
+        stop.set()
+        await until(lambda: w.task.places.used == 0)
+        for number in numbers:
+            place = next(n for n, message in enumerate(w.heard) if getattr(message, "id", None) == number)
+            later = w.heard[place + 1 :]
+            assert not any(getattr(message, "name", "") and message.body["request"] == number for message in later)
+
+
+async def test_chunks_wait_for_a_stalled_peer_and_none_is_lost() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000, room=0) as w:
+        (number,) = await w.feed(w.tool("chunks", {"count": 50, "size": 400}, stream=True))
+        await until(lambda: w.session.outbox.is_full)
+        await asyncio.sleep(0.01)
+        assert gates.log.count("chunk") < 6
+        while number not in w.answers:
+            w.sink.drain(700)
+            await asyncio.sleep(0)
+        assert [event.body["index"] for event in w.events] == list(range(50))
+
+
+async def test_a_producer_behind_a_stalled_peer_gives_its_places_back_when_its_call_is_cancelled() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000, room=0) as w:
+        (number,) = await w.feed(w.tool("chunks", {"count": 50, "size": 400}, stream=True))
+        await until(lambda: w.session.outbox.is_full)
+        await w.feed(w.frame("cancel", requestId=number))
+        await until(lambda: w.task.places.used == w.task.sync_places.used == 0)
+        assert w.session.outbox.is_full
+
+
+# -- ends
+
+
+async def test_while_it_drains_nothing_new_begins_and_what_runs_is_waited_for() -> None:
+    gates = Gates()
+    async with session_world(tools(gates)) as w:
+        (running,) = await w.feed(w.tool("wait_async"))
+        (end,) = await w.feed(w.frame("shutdown"))
+        assert w.ends == ["shutdown"]
+        w.session.is_draining = True
+        refused = await w.feed(w.tool("add"), w.frame("tools"), w.frame("disconnect"))
+        for number in refused:
+            assert isinstance(await w.error(number), ShuttingDown)
+        assert (await w.ask("rrext_ping")).error is None
+        assert w.session.is_busy
+        gates.open()
+        assert await w.result(running) == "waited"
+        await until(lambda: not w.session.is_busy)
+        w.session.end_with()
+        assert (await w.answer(end)).body == {}
+        assert w.ends == ["shutdown"]
+
+
+async def test_everything_in_flight_is_failed_once_and_its_tools_are_stopped() -> None:
+    gates = Gates()
+    async with session_world(tools(gates)) as w:
+        numbers = await w.feed(w.tool("wait_async"), w.tool("wait"), w.frame("rrext_process", subcommand="open"))
+        await until(lambda: "wait" in gates.log)
+        w.session.fail_all("shutting_down", lambda: ShuttingDown("the end"))
+        assert not w.session.is_busy
+        gates.open()
+        await until(lambda: w.task.places.used == 0 or len(w.engine._pipes))
+        w.check_answers(numbers)
+
+
+async def test_after_the_connection_is_gone_nothing_is_written_and_nothing_kept() -> None:
+    gates = Gates()
+    async with session_world(tools(gates)) as w:
+        pipe = (await w.ask("rrext_process", subcommand="open", mimeType="text/plain")).body["pipe_id"]
+        await w.feed(w.tool("wait"), w.tool("wait_async"))
+        await until(lambda: "wait" in gates.log)
+        before = len(w.sink.taken)
+        w.session.close()
+        w.session.close()
+        gates.open()
+        await until(lambda: w.task.places.used == 0)
+        assert len(w.sink.taken) == before
+        assert w.engine._pipes.at(pipe) is None
+        assert w.session.outbox.size == 0
+
+
+async def test_bytes_that_cannot_be_resynchronised_are_answered_and_end_it() -> None:
+    async with session_world(tools(Gates())) as w:
+        await w.feed(b"Content-Length: x\r\n\r\n")
+        assert w.ends == ["fatal"]
+        assert w.answers[None][0].error.code == "parse_error"
+
+
+# -- bugs of ours
+
+
+async def test_a_bug_is_answered_masked_and_the_next_request_works(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    async with session_world(tools(Gates())) as w:
+        start = type(w.engine).start
+
+        def broken(engine: Any, call: Call) -> None:
+            if isinstance(call.operation, Tool) and call.operation.tool == "wait":
+                raise RuntimeError("a secret of ours")
+            start(engine, call)
+
+        monkeypatch.setattr(type(w.engine), "start", broken)
+        error = (await w.ask("rrext_process", subcommand="tool", tool="wait")).error
+        assert isinstance(error, InternalError)
+        assert "secret" not in error.message
+        assert "a secret of ours" in caplog.text
+        assert not w.session.is_busy
+        assert (await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})).body == {"result": 2}
+
+
+# -- the reading thread
+
+
+async def test_an_answer_of_a_thread_that_loses_reading_in_that_moment_still_leaves() -> None:
+    """Between its look at who reads and its answer in the outbox, the loop takes reading back and flushes."""
+    async with session_world(tools(Gates())) as w:
+        session, outbox = w.session, w.session.outbox
+        append = outbox.append
+
+        class Late:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(outbox, name)
+
+            def append(self, pieces: Any) -> None:
+                session.end_inline()  # what `overstayed` does on the loop, in this very moment
+                append(pieces)
+
+        done = threading.Event()
+        session.outbox = Late()  # type: ignore[assignment]
+
+        def read() -> None:
+            session._batch_thread = threading.get_ident()
+            session._answer([b"late"])
+            done.set()
+
+        threading.Thread(target=read).start()
+        await until(done.is_set)
+        session.outbox = outbox
+        assert bytes(w.sink.taken) == b"late"
+        assert outbox.size == 0
+
+
+async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:
+    async with session_world(tools(Gates())) as w:
+        route = w.task.only_route("node", "add")
+        while not route.quick:
+            await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
+        frames = [w.tool("add", {"a": n, "b": 0}) for n in range(10)]
+        events = w.session.connection.receive_data(b"".join(frame for _, frame in frames))
+        before, done = w.sink.writes, threading.Event()
+
+        def read() -> None:
+            assert all(w.session.handle_inline(event) for event in events)
+            w.session.end_inline()
+            done.set()
+
+        threading.Thread(target=read).start()
+        await until(done.is_set)
+        assert w.sink.writes == before + 1
+        assert [await w.result(number) for number, _ in frames] == list(range(10))
+
+
+@pytest.mark.parametrize("why", ["draining", "closed", "held", "full", "context", "progress", "wrong", "other", "in flight"])
+async def test_a_request_that_is_not_plain_is_left_to_the_loop(why: str) -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        route = w.task.only_route("node", "add")
+        while not route.quick:
+            await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
+        given: dict[str, Any] = {"a": 1, "b": 2}
+        more: dict[str, Any] = {}
+        if why == "draining":
+            w.session.is_draining = True
+        elif why == "closed":
+            w.session.is_closed = True
+        elif why in ("held", "full"):
+            await fill(w)
+            if why == "held":
+                await w.feed(w.tool("add", given))
+        elif why == "context":
+            more = {"context": {"userId": "ann"}}
+        elif why == "progress":
+            more = {"progress": True}
+        elif why == "wrong":
+            more = {"timeout": "x"}
+        number, frame = w.frame("tools") if why == "other" else w.tool("add", given, **more)
+        if why == "in flight":
+            (first,) = await w.feed(w.tool("wait_async"))
+            frame = frame.replace(b'"seq":%d' % number, b'"seq":%d' % first)
+        (event,) = w.session.connection.receive_data(frame)
+        assert not w.session.handle_inline(event)
+        w.session.end_inline()
+        assert number not in w.answers
+        gates.open()
+        w.session.is_closed = False
+        w.sink.drain()
+
+
+# -- everything at once
+
+REQUESTS = (
+    "add",
+    "add_async",
+    "wait",
+    "wait_async",
+    "text",
+    "chunks",
+    "steps",
+    "nothing",
+    "ping",
+    "open",
+    "write",
+    "close",
+    "tools",
+)
+
+
+@settings(max_examples=40)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from([*REQUESTS, "cancel", "drain", "stall", "time", "turn", "gates", "inline"]), st.integers(0, 8)
+        ),
+        max_size=25,
+    ),
+    dialect=st.sampled_from(["dap", "jsonrpc"]),
+    end=st.sampled_from(["answers", "close", "fail"]),
+)
+@pytest.mark.promise("call:answer:exactly-one")
+def test_any_play_of_requests_cancels_and_stalls_answers_each_once(steps: Any, dialect: str, end: str) -> None:
+    async def run() -> None:
+        gates = Gates()
+        async with session_world(tools(gates), dialect=dialect, threads=2, outbox_bytes=2000, max_inflight=8) as w:
+            numbers = await w.feed(w.frame("rrext_ping"))
+            for what, which in steps:
+                await play(w, gates, numbers, what, which)
+            if end == "close":
+                gates.open()
+                w.session.close()
+                await until(lambda: not w.task.active)
+                assert all(len(found) <= 1 for found in w.answers.values())
+                return
+            if end == "fail":
+                w.session.fail_all("shutting_down", lambda: ShuttingDown("the end"))
+            gates.open()
+            w.sink.drain()
+            await until(lambda: not w.session.is_busy)
+            await w.session.outbox.drained()
+            w.check_answers(numbers)
+            assert None not in w.answers
+
+    asyncio.run(run())
+
+
+async def play(w: SessionWorld, gates: Gates, numbers: list[Any], what: str, which: int) -> None:
+    given = {
+        "add": {"a": 1, "b": 2},
+        "add_async": {"a": 1, "b": 2},
+        "text": {"size": 400 * which},
+        "chunks": {"count": which, "size": 500},
+        "steps": {"count": which * 20},
+    }
+    if what in ("wait", "wait_async", "nothing", *given):
+        more: dict[str, Any] = {"timeout": 3} if which % 3 == 0 else {}
+        more |= {"progress": True, "stream": True} if which % 2 else {}
+        numbers += await w.feed(w.tool(what, given.get(what), **more))
+    elif what == "ping":
+        numbers += await w.feed(w.frame("rrext_ping"))
+    elif what == "tools":
+        numbers += await w.feed(w.frame("tools"))
+    elif what == "open":
+        numbers += await w.feed(w.frame("rrext_process", subcommand="open", mimeType="text/plain"))
+    elif what == "write":
+        numbers += await w.feed(w.frame("rrext_process", subcommand="write", pipe_id=which, data="x"))
+    elif what == "close":
+        numbers += await w.feed(w.frame("rrext_process", subcommand="close", pipe_id=which))
+    elif what == "cancel":
+        numbers += await w.feed(w.frame("cancel", requestId=numbers[which % len(numbers)]))
+    elif what == "drain":
+        w.sink.drain(which * 500)
+    elif what == "stall":
+        w.sink.room = 0
+    elif what == "time":
+        w.clock.advance(which)
+    elif what == "turn":
+        await asyncio.sleep(0.0005 * which)
+    elif what == "gates":
+        gates.open()
+    elif what == "inline":
+        number, frame = w.tool("add", {"a": 1, "b": 2})
+        numbers.append(number)
+        (event,) = w.session.connection.receive_data(frame)
+        if await asyncio.to_thread(w.session.handle_inline, event):
+            w.session.end_inline()
+        else:
+            w.session.end_inline()
+            w.session.handle_all([event])
