@@ -23,6 +23,7 @@ COMMANDS = {
     "send": "send files and folders through a pipeline",
     "check": "list every problem of pipeline files",
     "nodes": "list the nodes that pipelines may use",
+    "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
 }
 
 EXAMPLES = """examples:

@@ -29,6 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "transports": GROUND,
     "server": GROUND | {"wire", "tools", "engine", "transports", "package"},
     "client": GROUND | {"wire", "transports", "package"},
+    "editor": GROUND | {"tools", "engine"},
     "cli": ANYTHING,
     "testing": ANYTHING,
     "bridges": ANYTHING,

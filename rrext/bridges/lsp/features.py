@@ -1,0 +1,14 @@
+"""Which features there are: each module registers its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rrext.bridges.lsp.server import PipeServer
+
+__all__ = ["register_features"]
+
+
+def register_features(server: PipeServer) -> None:
+    """Let a server answer everything that there is."""

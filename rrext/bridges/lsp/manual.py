@@ -1,0 +1,34 @@
+"""protocol.md, to which problem codes link: the copy that belongs to this version."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+__all__ = ["Manual"]
+
+_ROW: Final = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
+
+
+class Manual:
+    """Where protocol.md explains which code. Without the file there are no links."""
+
+    __slots__ = ("_lines", "_uri")
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Look for it in the package, where a wheel puts it, and beside the package, where a checkout has it."""
+        package = Path(__file__).resolve().parents[2]
+        candidates = [path] if path is not None else [package / "protocol.md", package.parent / "protocol.md"]
+        found = next((candidate for candidate in candidates if candidate.is_file()), None)
+        self._uri = None if found is None else found.as_uri()
+        text = "" if found is None else found.read_text(encoding="utf-8")
+        self._lines = {match[1]: text.count("\n", 0, match.start()) + 1 for match in _ROW.finditer(text)}
+
+    def link(self, code: str) -> str | None:
+        """The URI of the line about a code, or None."""
+        line = self._lines.get(code)
+        return None if line is None else f"{self._uri}#L{line}"
+
+    def __repr__(self) -> str:
+        return f"<Manual {self._uri}, {len(self._lines)} codes>"

@@ -1,0 +1,86 @@
+"""What is known of one state of a document: its problems, its components, and where everything stands."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import msgspec
+
+from rrext.engine.catalog import Catalog
+from rrext.engine.environment import Environment
+from rrext.engine.loading import Loaded, check_pipeline
+from rrext.engine.pointer import below
+from rrext.engine.shape import Draft
+from rrext.engine.source import SourceMap
+from rrext.limits import DEFAULTS, Limits
+
+__all__ = ["Analysis", "Surroundings", "analyse"]
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a document is judged by. `trusted` says that its nodes may be loaded and run."""
+
+    catalog: Catalog
+    environment: Environment
+    trusted: bool = False
+    limits: Limits = DEFAULTS
+
+
+class Analysis:
+    """One state of a document. It never changes, so it may be read from any thread.
+
+    `map` holds the text that was read: it is the document's, or empty if that was too large.
+    """
+
+    __slots__ = ("_starts", "around", "by_id", "drafts", "loaded", "map")
+
+    def __init__(self, loaded: Loaded, around: Surroundings) -> None:
+        where = loaded.source_map
+        assert where is not None  # it was asked for
+        self.loaded = loaded
+        self.map: SourceMap = where
+        self.around = around
+        self.drafts = loaded.outline.components
+        self.by_id = {draft.id: draft for draft in reversed(self.drafts) if draft.id}
+        """Components by id; of an id that stands twice, the first."""
+        listed = where.find(below(loaded.base, "components"))
+        self._starts = [item.start for item in listed.children] if listed is not None and listed.kind == "array" else []
+
+    @property
+    def text(self) -> str:
+        """The text that was read."""
+        return self.map.text
+
+    @property
+    def base(self) -> str:
+        """The pointer at which the pipeline stands."""
+        return self.loaded.base
+
+    def component_at(self, offset: int) -> Draft | None:
+        """The component around an offset."""
+        index = bisect_right(self._starts, offset) - 1
+        if index < 0:
+            return None
+        located = self.map.find(below(self.base, "components", index))
+        if located is None or offset > located.end:
+            return None
+        return self.drafts[index] if index < len(self.drafts) else None
+
+    def __repr__(self) -> str:
+        return f"<Analysis of {len(self.text)} characters, {len(self.drafts)} components, {len(self.loaded.problems)} problems>"
+
+
+def analyse(text: str, around: Surroundings) -> Analysis:
+    """Look at a text. Nothing of it runs, and nothing is raised for what it holds.
+
+    In a document that is not trusted an unknown provider is information: code that is not loaded may define it.
+    """
+    loaded = check_pipeline(
+        text,
+        around.catalog,
+        around.environment,
+        unknown_provider="error" if around.trusted else "information",
+        positions=True,
+        limits=around.limits,
+    )
+    return Analysis(loaded, around)

@@ -1,0 +1,27 @@
+"""A change of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+__all__ = ["Edit", "applied"]
+
+
+class Edit(msgspec.Struct, frozen=True, order=True):
+    """`text` in place of what stands between two offsets of the text as it was before."""
+
+    start: int
+    end: int
+    text: str
+
+
+def applied(text: str, edits: Iterable[Edit]) -> str:
+    """The text after some edits, which do not overlap; of two at one place the first stands first."""
+    pieces: list[str] = []
+    at = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        pieces += [text[at : edit.start], edit.text]
+        at = edit.end
+    return "".join([*pieces, text[at:]])

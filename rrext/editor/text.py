@@ -1,0 +1,133 @@
+"""A document's text, and its places in the units that editors count in."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["Position", "Text", "Unit"]
+
+Unit: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
+Position: TypeAlias = tuple[int, int]
+"""Line and character, both from 0; characters are counted in the text's unit."""
+
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Text:
+    """A text that never changes; `changed` gives the next one.
+
+    A line ends with CR, LF or both (Language Server Protocol 3.17, text documents): a form feed or U+2028 is a character
+    like any other. `unit` says what a character is: a byte of UTF-8, a half of UTF-16, or a code point.
+    """
+
+    __slots__ = ("_starts", "content", "unit")
+
+    def __init__(self, content: str, unit: Unit = "utf-16", *, starts: list[int] | None = None) -> None:
+        self.content = content
+        self.unit: Unit = unit
+        self._starts = [0, *(match.end() for match in _LINE_END.finditer(content))] if starts is None else starts
+
+    @property
+    def line_count(self) -> int:
+        """How many lines there are; an empty text has one."""
+        return len(self._starts)
+
+    def offset(self, line: int, character: int) -> int:
+        """The offset of a place. What is outside gives the nearest place of that line, or of the text.
+
+        A place inside a character (between the halves of an emoji, say) is taken as the place before it.
+        """
+        if line < 0:
+            return 0
+        if line >= len(self._starts):
+            return len(self.content)
+        start, end = self._bounds(line)
+        character = max(character, 0)
+        if self.unit == "utf-32" or self.content.isascii():
+            return min(start + character, end)
+        return start + _points(self.content[start:end], character, self.unit)
+
+    def position(self, offset: int) -> Position:
+        """The place of an offset; inside a line's end it is the place before that."""
+        offset = min(max(offset, 0), len(self.content))
+        line = bisect_right(self._starts, offset) - 1
+        start, end = self._bounds(line)
+        offset = min(offset, end)
+        if self.unit == "utf-32" or self.content.isascii():
+            return line, offset - start
+        return line, _units(self.content[start:offset], self.unit)
+
+    def line(self, line: int) -> str:
+        """The content of a line, without its end."""
+        start, end = self._bounds(line)
+        return self.content[start:end]
+
+    def changed(self, start: int, end: int, new: str) -> Text:
+        """The text with `new` in place of what stands between two offsets."""
+        if start > end:
+            start, end = end, start
+        content = self.content[:start] + new + self.content[end:]
+        if not content.isascii() and _may_join(content, start, start + len(new)):
+            joined = _joined(content)
+            if len(joined) != len(content):
+                return Text(joined, self.unit)
+        return Text(content, self.unit, starts=self._starts_after(start, end, new, content))
+
+    def _bounds(self, line: int) -> tuple[int, int]:
+        starts, content = self._starts, self.content
+        start = starts[line]
+        if line + 1 == len(starts):
+            return start, len(content)
+        end = starts[line + 1] - 1
+        if content[end] == "\n" and end > start and content[end - 1] == "\r":
+            end -= 1
+        return start, end
+
+    def _starts_after(self, start: int, end: int, new: str, content: str) -> list[int]:
+        """The starts of the lines after a change: only those that it touches are looked for again."""
+        starts = self._starts
+        first = bisect_right(starts, max(start - 1, 0)) - 1  # from one before, as CR and LF may have come together
+        beyond = bisect_right(starts, end)
+        shift = len(new) - (end - start)
+        stop = starts[beyond] + shift if beyond < len(starts) else len(content)
+        found = [match.end() for match in _LINE_END.finditer(content, starts[first], stop)]
+        return [*starts[: first + 1], *found, *(other + shift for other in starts[beyond + 1 :])]
+
+    def __repr__(self) -> str:
+        return f"<Text of {len(self.content)} characters in {len(self._starts)} lines, {self.unit}>"
+
+
+def _units(piece: str, unit: Unit) -> int:
+    """How many units a piece of text has."""
+    if unit == "utf-8":
+        return len(piece.encode("utf-8", "surrogatepass"))
+    return len(piece.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _points(line: str, units: int, unit: Unit) -> int:
+    """How many whole characters of a line fit into so many units."""
+    if unit == "utf-8":
+        raw = line.encode("utf-8", "surrogatepass")
+        if units >= len(raw):
+            return len(line)
+        while raw[units] & 0xC0 == 0x80:
+            units -= 1
+        return len(raw[:units].decode("utf-8", "surrogatepass"))
+    raw = line.encode("utf-16-le", "surrogatepass")
+    if 2 * units >= len(raw):
+        return len(line)
+    count = len(raw[: 2 * units].decode("utf-16-le", "surrogatepass"))
+    return count - 1 if _units(line[:count], unit) > units else count
+
+
+def _may_join(content: str, start: int, end: int) -> bool:
+    """Whether halves of characters stand in or around a piece: only there can two of them have come together."""
+    return _SURROGATE.search(content, max(start - 1, 0), min(end + 1, len(content))) is not None
+
+
+def _joined(content: str) -> str:
+    """The text with each pair of halves made one character, as an editor that counts in UTF-16 sees it anyway."""
+    return content.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
