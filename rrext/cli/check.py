@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from
+from rrext.columns import columns, one_line
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rrext.engine.problems import Span
     from rrext.engine.source import SourceMap
 
-__all__ = ["add_parser", "print_problems", "run"]
+__all__ = ["EXIT_INVALID", "add_parser", "print_found", "print_problems", "read_file", "run", "summary"]
 
 EXAMPLE = """example:
   rrext check pipeline.pipe
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_INVALID
     code = 0
     for path in args.files:
-        text = _read(path)
+        text = read_file(path)
         loaded = None if text is None else _load(text, catalog, environment)
         if loaded is None:
             code = EXIT_INVALID
@@ -65,8 +66,8 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             _print_json(path, loaded)
         else:
-            _print_human(path, loaded, sys.stdout)
-            print(f"{path}: {_summary(loaded)}", file=sys.stderr)
+            print_found(path, loaded, sys.stdout)
+            print(f"{path}: {summary(loaded)}", file=sys.stderr)
     return code
 
 
@@ -74,10 +75,11 @@ def print_problems(
     path: str, text: str | bytes, catalog: Catalog, environment: Environment, file: TextIO | None = None
 ) -> None:
     """Write what stops a pipeline from running, and what else is wrong with it, to stderr or `file`."""
-    _print_human(path, _load(text, catalog, environment, strict_env=True), file or sys.stderr)
+    print_found(path, _load(text, catalog, environment, strict_env=True), file or sys.stderr)
 
 
-def _read(path: str) -> bytes | None:
+def read_file(path: str) -> bytes | None:
+    """What a file, or standard input for `-`, holds; None if it cannot be read, which is said on stderr."""
     try:
         if path == "-":
             return sys.stdin.buffer.read(DEFAULTS.max_pipeline + 1)
@@ -106,12 +108,13 @@ def _print_json(path: str, loaded: Loaded) -> None:
     print(line.decode())
 
 
-def _print_human(path: str, loaded: Loaded, file: TextIO) -> None:
+def print_found(path: str, loaded: Loaded, file: TextIO) -> None:
+    """Write every problem with its place, its line of the text, and the other places that have to do with it."""
     from rrext.engine.located import related_places
 
     where = loaded.source_map
     for problem in loaded.problems:
-        text = f"{problem.severity}: {_printable(problem.message)} [{problem.code}]"
+        text = f"{problem.severity}: {one_line(problem.message)} [{problem.code}]"
         if where is None:
             print(f"{path}: {text}", file=file)
             continue
@@ -122,7 +125,7 @@ def _print_human(path: str, loaded: Loaded, file: TextIO) -> None:
             print(shown, file=file)
         for other, other_span in related_places(problem, where):
             other_line, other_column = where.position(other_span[0])
-            print(f"    {path}:{other_line}:{other_column}: {_printable(other['message'])}", file=file)
+            print(f"    {path}:{other_line}:{other_column}: {one_line(other['message'])}", file=file)
 
 
 def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
@@ -135,30 +138,15 @@ def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
     end = min(start + max(span[1] - span[0], 1), max(len(line), start + 1))
     cut = 0 if len(line) <= WIDTH else max(0, start - WIDTH // 2)
     shown, end = line[cut : cut + WIDTH], min(end, cut + WIDTH)
-    before = _columns(line[cut:start])
-    mark = "^" * max(_columns(line[start:end]), 1)
+    before = columns(line[cut:start])
+    mark = "^" * max(columns(line[start:end]), 1)
     gutter = f"{number:>5} | "
-    yield gutter + _printable(shown) + ("…" if cut + WIDTH < len(line) else "")
+    yield gutter + one_line(shown) + ("…" if cut + WIDTH < len(line) else "")
     yield " " * (len(gutter) - 2) + "| " + " " * before + mark
 
 
-def _columns(text: str) -> int:
-    """How wide a terminal shows a text."""
-    if text.isascii():
-        return len(text)
-    from unicodedata import combining, east_asian_width
-
-    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
-
-
-def _printable(text: str) -> str:
-    """The text with one visible character for each that would move the cursor or change colours."""
-    return (
-        text if text.isprintable() else "".join(char if char.isprintable() else " " if char == "\t" else "�" for char in text)
-    )
-
-
-def _summary(loaded: Loaded) -> str:
+def summary(loaded: Loaded) -> str:
+    """How many problems there are, and how many components, in a few words."""
     counts = [(len(loaded.errors), "error"), (len(loaded.warnings), "warning")]
     found = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
     if loaded.spec is None:

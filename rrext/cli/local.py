@@ -14,7 +14,7 @@ from rrext.cli.interrupts import Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
 from rrext.cli.report import NodeLog, print_error
 from rrext.cli.results import Results
-from rrext.cli.terminal import printable
+from rrext.columns import printable
 from rrext.engine.interface import ANONYMOUS, Call, Caller, Feed, Operation
 from rrext.engine.places import Places
 from rrext.errors import Cancelled, RrextError, ToolTimeout

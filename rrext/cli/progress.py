@@ -8,7 +8,8 @@ from collections.abc import Callable
 from threading import Lock
 from typing import TextIO
 
-from rrext.cli.terminal import cut, is_terminal, printable, terminal_width
+from rrext.cli.terminal import is_terminal, terminal_width
+from rrext.columns import cut, printable
 from rrext.limits import CLIENT_DEFAULTS
 
 __all__ = ["ProgressLine", "amount", "size"]

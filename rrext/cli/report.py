@@ -8,7 +8,7 @@ import sys
 import traceback
 from typing import Any, Final
 
-from rrext.cli.terminal import printable
+from rrext.columns import printable
 from rrext.errors import NUMBERS, RrextError
 
 __all__ = ["NodeLog", "error_lines", "print_error"]

@@ -14,9 +14,9 @@ from rrext.cli.local import LocalPipeline
 from rrext.cli.progress import ProgressLine, size
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.cli.terminal import printable
 from rrext.client.files import Source
 from rrext.client.mimetype import LANES_IN_PIECES, mime_type_of
+from rrext.columns import printable
 from rrext.engine.interface import Caller, Close, Open, Write
 from rrext.engine.lanes import choose_lane
 from rrext.errors import Cancelled, ClientError, FrameTooLarge, RrextError, error_from_wire

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from rrext.cli.terminal import columns, printable, wrapped
+from rrext.columns import columns, printable, wrapped
 
 __all__ = ["table"]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rrext.cli.progress import amount, size
 from rrext.cli.table import table
-from rrext.cli.terminal import columns, cut, printable, wrapped
+from rrext.columns import columns, cut, one_line, printable, wrapped
 
 WORDS = st.text(st.sampled_from("ab本\u0301 -é"), max_size=40)
 WIDTHS = st.integers(2, 30)
@@ -23,6 +23,7 @@ def test_a_text_is_as_wide_as_a_terminal_shows_it(text: str, width: int) -> None
 
 def test_what_steers_a_terminal_is_made_visible_and_lines_stay() -> None:
     assert printable("a\x1b[31mb\tc\nd\x85é") == "a�[31mb c\nd�é"
+    assert one_line("a\x1b[31mb\tc\nd\x85é") == "a�[31mb c�d�é"
 
 
 @given(WORDS, WIDTHS)

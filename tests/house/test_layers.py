@@ -14,10 +14,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
 
-GROUND = {"errors", "limits", "clock", "workers"}
+GROUND = {"columns", "errors", "limits", "clock", "workers"}
 ANYTHING = {"*"}
 
 ROOMS: dict[str, set[str]] = {
+    "columns": set(),
     "errors": set(),
     "limits": set(),
     "clock": set(),
@@ -30,6 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "server": GROUND | {"wire", "tools", "engine", "transports", "package"},
     "client": GROUND | {"wire", "transports", "package"},
     "editor": GROUND | {"tools", "engine"},
+    "picture": GROUND | {"engine"},
     "cli": ANYTHING,
     "testing": ANYTHING,
     "bridges": ANYTHING,
