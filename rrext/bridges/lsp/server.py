@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -54,7 +54,8 @@ class PipeServer(LanguageServer):
         self.options, self._complaints = options_from(params, self.options)
 
     def _on_initialize(self, _: types.InitializeParams) -> None:
-        self.documents.unit = cast("Any", self.workspace.position_encoding).value
+        # a text if the client named it, a member of the enumeration if it is the default
+        self.documents.unit = types.PositionEncodingKind(self.workspace.position_encoding).value
         self.around, complaints = surroundings_for(self.options)
         self._complaints += complaints
 
