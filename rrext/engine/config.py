@@ -51,7 +51,7 @@ class Configuring:
         """The settings for a config."""
         errors = self._problems.errors
         self._check_common(config)
-        effective = self._effective(config)
+        effective = self.effective(config)
         if self._problems.errors > errors:
             return None
         if self._settings is None:
@@ -79,8 +79,13 @@ class Configuring:
 
     # profiles
 
-    def _effective(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Defaults of the profile, and what the user says over them."""
+    @property
+    def section(self) -> str:
+        """The pointer of the object with the settings: the config itself, or the section of the profile that was used."""
+        return self._base
+
+    def effective(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Defaults of the profile, and what the user says over them. Empty, and reported, if the profile cannot be used."""
         profile = config.get("profile")
         if profile is None or (self._settings is not None and "profile" in self._settings.names):
             return self._default_profile(config)

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from rrext.engine.pointer import below
 
-__all__ = ["NEVER", "PREFIX", "Environment", "Substitution", "substitute"]
+__all__ = ["NEVER", "PLACEHOLDER", "PREFIX", "Environment", "Substitution", "substitute"]
 
 PREFIX: Final = "ROCKETRIDE_"
 NEVER: Final = frozenset({"ROCKETRIDE_APIKEY", "ROCKETRIDE_URI", "ROCKETRIDE_DEPLOY_APIKEY", "ROCKETRIDE_DEPLOY_URI"})
 """The server's own access to other servers; no pipeline may read it, whoever allows it."""
 
-_PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
+PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
+"""A variable in a text, as a regular expression; its group is the name."""
 _WORD_LIKE: Final = 4  # a shorter value is replaced in messages only where it stands alone
 
 
@@ -82,7 +83,7 @@ class Substitution:
             self._used[name] = value
             return value
 
-        return re.sub(_PLACEHOLDER, value_of, text)
+        return re.sub(PLACEHOLDER, value_of, text)
 
     def redacted(self, text: str) -> str:
         """The text with every value replaced by the name of its variable."""
