@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problems, shown
+from rrext.engine.problems import NearNames, Problems, Related, shown
 
 if TYPE_CHECKING:
     from rrext.engine.settings import Settings
@@ -106,10 +106,11 @@ class Configuring:
         return merged(self._node.profiles[profile], section or {})
 
     def _report_beside(self, config: Mapping[str, Any], profile: str, known: tuple[str, ...]) -> None:
+        related = [Related(below(self._path, "profile"), f"The profile {shown(profile)} is named here.")]
         for key in config:
             if key not in COMMON and key not in known:
                 message = f"{shown(key)} is not used here: with a profile, settings belong into the section {shown(profile)}."
-                self._problems.add("beside_profile", message, below(self._path, key), on="key")
+                self._problems.add("beside_profile", message, below(self._path, key), on="key", related=related)
 
     def _default_profile(self, config: dict[str, Any]) -> dict[str, Any]:
         profiles = self._node.profiles

@@ -74,7 +74,8 @@ class EdgeCheck:
             message = f"No component has the id {shown(source_id)}."
             if not near and len(self._ids) <= FEW:
                 message += f" There are {', '.join(self._ids)}."
-            self._problems.add("from_not_found", message, below(path, "from"), near=near)
+            related = [self.by_id[name].here(f"{shown(name)} stands here.") for name in near]
+            self._problems.add("from_not_found", message, below(path, "from"), near=near, related=related)
         return found
 
     def _link(self, edges: dict[str, list[str]], producer: Draft, draft: Draft) -> None:
@@ -98,7 +99,8 @@ class EdgeCheck:
             draft.broken = True
             known = self._fitting(producer, draft, offered, accepted)
             near = self._near.of(edge.lane, known) or self._near.of(edge.lane, LANES)
-            self._problems.add("unknown_lane", f"There is no lane {shown(edge.lane)}.", at, near=near)
+            message = f"There is no lane {shown(edge.lane)}."
+            self._problems.add("unknown_lane", message, at, near=near, related=_both_ends(producer, draft))
             return
         if offered is not None and edge.lane not in offered:
             self._report_lane("lane_not_offered", draft, producer, edge, at, offered, accepted)
@@ -127,8 +129,7 @@ class EdgeCheck:
         message = f"{shown(owner.id)} ({owner.provider}) {verb} the lane {shown(edge.lane)}: {listed}."
         fitting = tuple(lane for lane in lanes if others is None or lane in others)
         near = fitting if len(fitting) == 1 else self._near.of(edge.lane, fitting)
-        related = [producer.here(f"{shown(producer.id)} sends."), draft.here(f"{shown(draft.id)} receives.")]
-        self._problems.add(code, message, path, near=near, related=related)
+        self._problems.add(code, message, path, near=near, related=_both_ends(producer, draft))
 
     def _fitting(
         self, producer: Draft, draft: Draft, offered: tuple[str, ...] | None, accepted: tuple[str, ...] | None
@@ -176,7 +177,7 @@ class EdgeCheck:
         listed = f"it serves as {', '.join(served)}" if served else "it cannot be bound by control"
         message = f"{shown(draft.id)} ({draft.provider}) does not serve as {shown(edge.class_type)}: {listed}."
         near = self._near.of(edge.class_type, served)
-        related = [invoker.here(f"{shown(invoker.id)} invokes.")]
+        related = [invoker.here(f"{shown(invoker.id)} invokes."), draft.here(f"{shown(draft.id)} would be invoked.")]
         self._problems.add("class_type_not_served", message, below(path, "classType"), near=near, related=related)
 
     # circles
@@ -208,3 +209,7 @@ class EdgeCheck:
             text = text[:1000] + "…"
         last = related[-1]
         self._problems.add(code, f"{what}: {text}.", last.path, related=related[:-1][:20])
+
+
+def _both_ends(producer: Draft, consumer: Draft) -> list[Related]:
+    return [producer.here(f"{shown(producer.id)} sends."), consumer.here(f"{shown(consumer.id)} receives.")]

@@ -49,6 +49,11 @@ class Environment:
         """Whether pipelines may read this variable at all."""
         return name not in NEVER and (name.startswith(PREFIX) or name in self._names)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that have a value, sorted."""
+        return tuple(sorted(self._values))
+
     def get(self, name: str) -> str | None:
         """The value of a variable that may be read; None if it has none."""
         return self._values.get(name)

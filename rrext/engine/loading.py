@@ -8,7 +8,7 @@ from typing import Any
 from rrext.engine.catalog import Catalog
 from rrext.engine.environment import NEVER, PREFIX, Environment, Substitution, substitute
 from rrext.engine.pointer import below
-from rrext.engine.problems import Problem, Problems, Severity, shown
+from rrext.engine.problems import NearNames, Problem, Problems, Severity, shown
 from rrext.engine.source import Source, SourceMap, parse, read
 from rrext.engine.spec import PipelineSpec
 from rrext.engine.validation import Outline, Validation
@@ -232,15 +232,16 @@ def _report_variables(
     if isinstance(project, str) and "${" in project:
         message = "project_id must be literal: a pipeline keeps it wherever it runs."
         problems.add("variable_in_project_id", message, below(base, "project_id"))
-    for path, name in done.unresolved:
-        if environment.may_read(name):
-            problems.add("unresolved_variable", f"The variable ${{{name}}} has no value.", path, severity=severity)
-            continue
-        rule = f"pipelines may read {PREFIX}* and the names given by --env"
-        why = "it is the server's own" if name in NEVER else rule
-        problems.add(
-            "variable_not_allowed", f"The variable {shown(name)} may not be read here: {why}.", path, severity=severity
-        )
+    known, like = environment.names, NearNames()
+    for path, name in dict.fromkeys(done.unresolved):
+        code, message = "unresolved_variable", f"The variable ${{{name}}} has no value."
+        near = like.of(name, known)
+        if not environment.may_read(name):
+            rule = f"pipelines may read {PREFIX}* and the names given by --env"
+            why = "it is the server's own" if name in NEVER else rule
+            code, message = "variable_not_allowed", f"The variable {shown(name)} may not be read here: {why}."
+            near = (PREFIX + name,) if PREFIX + name in known else near
+        problems.add(code, message, path, severity=severity, near=near, part=f"${{{name}}}")
 
 
 def _sifted(found: tuple[Problem, ...], given: Source, done: Substitution) -> tuple[Problem, ...]:

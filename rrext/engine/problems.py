@@ -100,9 +100,10 @@ class Related(msgspec.Struct, frozen=True):
 class Problem(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
-    `path` is a JSON pointer into the document as it was written; `on` says whether the key or the value there is
-    meant. `span` is given where no pointer is exact (broken text, the second of two equal keys). `near` are names that
-    could have been meant; they end the message too.
+    `path` is a JSON pointer into the document as it was written, or to where a missing member would be; `on` says whether
+    the key or the value there is meant, and `part` which piece of its text, if not all of it. `span` is given where no
+    pointer is exact (broken text, the second of two equal keys). `near` are names that could have been meant; they end
+    the message too.
     """
 
     code: str
@@ -113,6 +114,7 @@ class Problem(msgspec.Struct, frozen=True):
     near: tuple[str, ...] = ()
     on: Literal["key", "value"] = "value"
     span: Span | None = None
+    part: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The problem as it travels."""
@@ -139,6 +141,7 @@ class Problem(msgspec.Struct, frozen=True):
             tuple(rewrite(name) for name in self.near),
             self.on,
             self.span,
+            self.part,
         )
 
 
@@ -164,12 +167,13 @@ class Problems:
         near: Iterable[str] = (),
         on: Literal["key", "value"] = "value",
         span: Span | None = None,
+        part: str = "",
     ) -> None:
         """Add one problem; its usual severity holds unless another is given."""
         near = tuple(near)
         if near:
             message += " Did you mean " + " or ".join(f'"{name}"' for name in near) + "?"
-        self.append(Problem(code, severity or CODES[code][0], message, path, tuple(related), near, on, span))
+        self.append(Problem(code, severity or CODES[code][0], message, path, tuple(related), near, on, span, part))
 
     def append(self, problem: Problem) -> None:
         """Add a problem that is made already."""

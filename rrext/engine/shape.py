@@ -92,7 +92,7 @@ class ShapeReader:
         components = self._list(document, "components", self._base, required=True)
         if len(components) > limits.max_components:
             text = f"{len(components)} components are more than {limits.max_components} (max_components)."
-            self._problems.add("too_many_components", text, below(self._base, "components"))
+            self._problems.add("too_many_components", text, below(self._base, "components"), on="key")
             return []
         base = below(self._base, "components")
         drafts = [self._component(item, Draft(index, below(base, index))) for index, item in enumerate(components)]
@@ -136,7 +136,7 @@ class ShapeReader:
     def _edges(self, item: Mapping[str, Any], kind: str, draft: Draft) -> list[tuple[str, str, int]]:
         """The usable edges of a component, each with its place in the list."""
         found: list[tuple[str, str, int]] = []
-        seen: set[tuple[str, str]] = set()
+        seen: dict[tuple[str, str], str] = {}
         for place, edge in enumerate(self._list(item, kind, draft.path, required=False)):
             path = below(draft.path, kind, place)
             if not isinstance(edge, dict):
@@ -149,9 +149,11 @@ class ShapeReader:
             if not name or not source:
                 draft.broken = True
             elif (name, source) in seen:
-                self._problems.add("duplicate_edge", f"This edge from {shown(source)} stands here already.", path)
+                related = [Related(seen[name, source], "It stands here.")]
+                message = f"This edge from {shown(source)} stands here already."
+                self._problems.add("duplicate_edge", message, path, related=related)
             else:
-                seen.add((name, source))
+                seen[name, source] = path
                 found.append((name, source, place))
         return found
 
@@ -191,7 +193,7 @@ class ShapeReader:
         return []
 
     def _missing(self, key: str, path: str, hint: str = "") -> None:
-        self._problems.add("missing_key", f"The key {shown(key)} is missing. {hint}".rstrip(), path)
+        self._problems.add("missing_key", f"The key {shown(key)} is missing. {hint}".rstrip(), below(path, key))
 
     def _unknown_keys(self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()) -> None:
         """Keys that resemble one that has a meaning. All others belong to editors."""

@@ -79,7 +79,11 @@ class SourceMap:
 
     def span_of(self, problem: Problem) -> Span:
         """The range that a problem marks."""
-        return problem.span if problem.span is not None else self.span(problem.path, key=problem.on == "key")
+        if problem.span is not None:
+            return problem.span
+        start, end = self.span(problem.path, key=problem.on == "key")
+        at = self.text.find(problem.part, start, end) if problem.part else -1
+        return (start, end) if at < 0 else (at, at + len(problem.part))
 
     def is_hole(self, path: str) -> bool:
         """Whether the text has a place for this value, but none that can be used: that was reported already."""

@@ -9,7 +9,7 @@ from rrext.engine.edges import EdgeCheck, offered_lanes
 from rrext.engine.graph import chain_order, reached
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problems, shown
+from rrext.engine.problems import NearNames, Problems, Related, shown
 from rrext.engine.shape import Draft
 
 __all__ = ["WholeCheck", "choose_source"]
@@ -92,7 +92,8 @@ class WholeCheck:
             if draft.id not in self.chain and draft.id:
                 here = f'"source": {shown(draft.id)} would begin here'
                 message = f"Another source: this run begins at {shown(self._source.id)}; {here}."
-                self._problems.add("other_source", message, below(draft.path, "id"))
+                related = [self._source.here("This run begins here.")]
+                self._problems.add("other_source", message, below(draft.path, "id"), related=related)
         starts = [self._source.id, *(draft.id for draft in others)]
         for draft in self._drafts:
             if draft.broken or draft.node is None:
@@ -104,18 +105,20 @@ class WholeCheck:
                 message = (
                     f"{shown(draft.id)} ({draft.provider}) is not connected: nothing leads to it from {shown(self._source.id)}."
                 )
-                self._problems.add("not_connected", message, below(draft.path, "id"))
+                related = [self._source.here(f"Objects begin at {shown(self._source.id)}.")]
+                self._problems.add("not_connected", message, below(draft.path, "id"), related=related)
 
     def _check_invoke(self, draft: Draft, node: type[Node]) -> None:
         if not node.invoke:
             return
-        bound: dict[str, int] = {}
+        bound: dict[str, list[Draft]] = {}
         for served_id in self._edges.control.get(draft.id, ()):
             for edge in self._by_id[served_id].controls:
                 if edge.source_id == draft.id:
-                    bound[edge.class_type] = bound.get(edge.class_type, 0) + 1
+                    bound.setdefault(edge.class_type, []).append(self._by_id[served_id])
         for class_type, slot in node.invoke.items():
-            count = bound.get(class_type, 0)
+            helpers = bound.get(class_type, [])
+            count = len(helpers)
             least, most = slot.get("min") or 0, slot.get("max")
             what = f'a component with {{"classType": "{class_type}", "from": "{draft.id}"}} in its control'
             if count < least:
@@ -125,7 +128,8 @@ class WholeCheck:
                 self._problems.add("invoke_missing", message, below(draft.path, "id"))
             elif isinstance(most, int) and count > most:
                 message = f"{shown(draft.id)} ({draft.provider}) uses at most {most} {class_type} and has {count}."
-                self._problems.add("invoke_excess", message, below(draft.path, "id"))
+                related = [helper.here(f"{shown(helper.id)} is bound to it.") for helper in helpers[:10]]
+                self._problems.add("invoke_excess", message, below(draft.path, "id"), related=related)
 
     # what comes out
 
@@ -171,12 +175,16 @@ class WholeCheck:
         if not is_response(draft) or not isinstance(lanes, list) or not draft.inputs:
             return
         arriving = {edge.lane for edge in draft.inputs}
+        related = [
+            Related(below(draft.path, "input", edge.index), f"{shown(edge.lane)} arrives here.") for edge in draft.inputs[:10]
+        ]
         for place, entry in enumerate(lanes):
             lane: Any = entry.get("laneId") if isinstance(entry, dict) else None
             if isinstance(lane, str) and lane not in arriving:
                 listed = ", ".join(sorted(arriving))
                 message = f"No result will have this key: {shown(lane)} does not arrive at {shown(draft.id)}, only {listed}."
-                self._problems.add("response_key_unread", message, below(draft.path, "config", "lanes", place, "laneId"))
+                path = below(draft.path, "config", "lanes", place, "laneId")
+                self._problems.add("response_key_unread", message, path, related=related)
 
 
 def sent_lanes(draft: Draft) -> tuple[str, ...]:
