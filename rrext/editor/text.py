@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
 __all__ = ["Position", "Text", "Unit"]
@@ -15,6 +16,9 @@ Position: TypeAlias = tuple[int, int]
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
+STEP: Final = 512
+"""In a longer line the units before every 512th character are counted once, and not again at each look."""
+
 
 class Text:
     """A text that never changes; `changed` gives the next one.
@@ -23,12 +27,13 @@ class Text:
     like any other. `unit` says what a character is: a byte of UTF-8, a half of UTF-16, or a code point.
     """
 
-    __slots__ = ("_starts", "content", "unit")
+    __slots__ = ("_marks", "_starts", "content", "unit")
 
     def __init__(self, content: str, unit: Unit = "utf-16", *, starts: list[int] | None = None) -> None:
         self.content = content
         self.unit: Unit = unit
         self._starts = [0, *(match.end() for match in _LINE_END.finditer(content))] if starts is None else starts
+        self._marks: dict[int, list[int]] = {}
 
     @property
     def line_count(self) -> int:
@@ -48,7 +53,11 @@ class Text:
         character = max(character, 0)
         if self.unit == "utf-32" or self.content.isascii():
             return min(start + character, end)
-        return start + _points(self.content[start:end], character, self.unit)
+        if end - start > STEP:
+            marks = self._marks_of(line)
+            passed = bisect_right(marks, character) - 1
+            start, character = min(start + passed * STEP, end), character - marks[passed]
+        return start + _points(self.content[start : min(end, start + STEP)], character, self.unit)
 
     def position(self, offset: int) -> Position:
         """The place of an offset; inside a line's end it is the place before that."""
@@ -58,12 +67,41 @@ class Text:
         offset = min(offset, end)
         if self.unit == "utf-32" or self.content.isascii():
             return line, offset - start
-        return line, _units(self.content[start:offset], self.unit)
+        if offset - start <= STEP:
+            return line, _units(self.content[start:offset], self.unit)
+        rest = (offset - start) % STEP
+        return line, self._marks_of(line)[(offset - start) // STEP] + _units(self.content[offset - rest : offset], self.unit)
 
     def line(self, line: int) -> str:
         """The content of a line, without its end."""
         start, end = self._bounds(line)
         return self.content[start:end]
+
+    def edited(self, start: Position, end: Position, new: str) -> Text:
+        """The text with `new` in place of what stands between two places, as the editor that says so has it from now on.
+
+        An editor that counts in UTF-16 may cut a character in two; half of it stays then, until something joins it again.
+        """
+        if start > end:
+            start, end = end, start
+        first, last = self.offset(*start), self.offset(*end)
+        if self.unit == "utf-16" and not self.content.isascii():
+            head, tail = self._half_before(first, start), self._half_after(last, end)
+            return self.changed(first, last + bool(tail), f"{head}{new}{tail}")
+        return self.changed(first, last, new)
+
+    def _half_before(self, offset: int, place: Position) -> str:
+        """The first half of the character at an offset, if the place is inside of it."""
+        return _halves(self.content[offset])[0] if self._is_cut(offset, place) else ""
+
+    def _half_after(self, offset: int, place: Position) -> str:
+        return _halves(self.content[offset])[1] if self._is_cut(offset, place) else ""
+
+    def _is_cut(self, offset: int, place: Position) -> bool:
+        if offset >= len(self.content) or self.content[offset] <= "\uffff":
+            return False
+        line, character = self.position(offset)
+        return (line, character + 1) == place
 
     def changed(self, start: int, end: int, new: str) -> Text:
         """The text with `new` in place of what stands between two offsets."""
@@ -85,6 +123,15 @@ class Text:
         if content[end] == "\n" and end > start and content[end - 1] == "\r":
             end -= 1
         return start, end
+
+    def _marks_of(self, line: int) -> list[int]:
+        """How many units stand before each `STEP`th character of a line."""
+        marks = self._marks.get(line)
+        if marks is None:
+            start, end = self._bounds(line)
+            pieces = (self.content[at : min(at + STEP, end)] for at in range(start, end, STEP))
+            marks = self._marks[line] = [0, *accumulate(_units(piece, self.unit) for piece in pieces)]
+        return marks
 
     def _starts_after(self, start: int, end: int, new: str, content: str) -> list[int]:
         """The starts of the lines after a change: only those that it touches are looked for again."""
@@ -121,6 +168,12 @@ def _points(line: str, units: int, unit: Unit) -> int:
         return len(line)
     count = len(raw[: 2 * units].decode("utf-16-le", "surrogatepass"))
     return count - 1 if _units(line[:count], unit) > units else count
+
+
+def _halves(character: str) -> tuple[str, str]:
+    """The two halves that UTF-16 has for a character."""
+    code = ord(character) - 0x10000
+    return chr(0xD800 + (code >> 10)), chr(0xDC00 + (code & 0x3FF))
 
 
 def _may_join(content: str, start: int, end: int) -> bool:
