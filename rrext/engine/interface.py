@@ -105,6 +105,7 @@ class Execute(Operation, frozen=True, kw_only=True, rename="camel"):
     use_existing: bool | None = None
     env: dict[str, str] | None = None
     name: str | None = None
+    folder: str | None = None
     args: list[Any] | None = None
     pipeline_trace_level: str | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -238,6 +239,8 @@ class LocalEngine(Engine):
             raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
         if operation.token is not None and not operation.token.strip():
             raise InvalidArguments.at("/token", "expected a name that is not empty")
+        if operation.folder is not None and not call.caller.trusted:
+            raise InvalidArguments.at("/folder", "only who started the server may name a folder")
         task = self.load(
             operation.pipeline,
             token=operation.token,
@@ -247,6 +250,7 @@ class LocalEngine(Engine):
             ttl=operation.ttl or None,
             owner=call.caller.user_id,
             env=operation.env,
+            folder=None if operation.folder is None else os.path.abspath(operation.folder),
             use_existing=bool(operation.use_existing),
         )
         return {

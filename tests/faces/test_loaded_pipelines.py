@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -124,6 +125,28 @@ async def test_what_components_share_is_made_once_and_left_at_the_end(face: Face
     await face.noted(key, "setup")
     await face.request("terminate", {"token": "shared"})
     await face.noted(key, "setup", "left")
+
+
+def on_a_shelf(folder: Path) -> dict[str, Any]:
+    """A pipeline that reads files below a relative path, and a file for it."""
+    (folder / "shelf").mkdir()
+    (folder / "shelf" / "notes.txt").write_text("found")
+    pipeline = with_tools(files_1="tool_filesystem")
+    pipeline["components"][1]["config"] = {"root": "shelf"}
+    return pipeline
+
+
+async def test_relative_paths_begin_at_the_folder_that_an_execute_names(face: Face, tmp_path: Path) -> None:
+    await face.request("execute", {"pipeline": on_a_shelf(tmp_path), "token": "shelf", "folder": str(tmp_path)})
+    assert (await face.tool("read_file", {"path": "notes.txt"}, token="shelf"))["content"] == "found"
+
+
+async def test_only_who_started_the_server_may_name_a_folder(house: LocalHouse, tmp_path: Path) -> None:
+    async with house.connect(trusted=False) as stranger:
+        arguments = {"pipeline": on_a_shelf(tmp_path), "token": "shelf", "folder": str(tmp_path)}
+        error = await stranger.failure("execute", arguments)
+        assert (error.code, error.data["errors"][0]["path"]) == ("invalid_arguments", "/folder")
+        assert "shelf" not in await tokens(stranger)
 
 
 async def test_a_setup_that_fails_fails_that_call_and_the_next_one_tries_again(face: Face, key: str) -> None:
