@@ -7,12 +7,13 @@ once over the text and never raises.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from rrext.engine import tokens
+from rrext.engine.former import Former
+from rrext.engine.pieces import Pieces
 from rrext.engine.problems import Problems, shown
-from rrext.engine.tree import AFTER_VALUE, KEY, NOTHING, Located, Tree
+from rrext.engine.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located, Tree
 
 __all__ = ["Scanner"]
 
@@ -24,29 +25,31 @@ KINDS: Final = {"{": "object", "}": "object", "[": "array", "]": "array"}
 
 
 class Scanner:
-    """One walk over one text. `complete` says whether the value holds all of it."""
+    """One walk over one text. `complete` says whether the value holds all of it, `stopped` that the end was not reached.
 
-    __slots__ = ("_handlers", "_pos", "_text", "_tree", "complete")
+    `pieces` and `former` save reading; what they give is what reading would give.
+    """
 
-    def __init__(self, text: str, problems: Problems, max_depth: int) -> None:
+    __slots__ = ("_former", "_pieces", "_pos", "_text", "_tree", "complete")
+
+    def __init__(
+        self, text: str, problems: Problems, max_depth: int, pieces: Pieces | None = None, former: Former | None = None
+    ) -> None:
         self._text = text
         self._tree = Tree(text, problems, max_depth)
+        self._pieces = pieces
+        self._former = former
         self._pos = 0
         self.complete = False
-        self._handlers: tuple[Callable[[int, int], None], ...] = (
-            self._on_key,
-            self._on_string,
-            self._on_punctuation,
-            self._on_word,
-            self._on_quoted,
-            self._on_single,
-            self._on_open_comment,
-            self._unexpected,
-        )
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rest of the text was not worth reading."""
+        return self._tree.stopped
 
     def run(self) -> Located:
         """Read the text; the root of its tree."""
-        match, text, handlers, tree = tokens.TOKEN.match, self._text, self._handlers, self._tree
+        match, text, handlers, tree = tokens.TOKEN.match, self._text, _HANDLERS, self._tree
         if text.startswith("\ufeff"):
             self._pos = tree.last = 1
         member = tokens.MEMBER.match
@@ -65,7 +68,7 @@ class Scanner:
                 break
             start, end = found.span(kind)
             self._pos = tree.at = end
-            handlers[kind - 1](start, end)
+            handlers[kind - 1](self, start, end)
             if tree.stopped:
                 break
         tree.at = len(text)
@@ -202,10 +205,22 @@ class Scanner:
             self._tree.comma(start, end)
         elif sign == ":":
             self._unexpected(start, end)
+        elif sign == "{" and self._tree.expect == ELEMENT and (elements := self._known(start)):
+            self._tree.take(elements)
+            self._pos = self._tree.at
         elif sign in "{[":
             self._tree.open(KINDS[sign], start, end)
         else:
             self._tree.close(KINDS[sign], start, end)
+
+    def _known(self, start: int) -> list[Located]:
+        """The elements of a list, from an opening brace on, that need no reading."""
+        depth = self._tree.depth
+        found = self._former.run(start, depth) if self._former is not None else []
+        if not found and self._pieces is not None:
+            piece = self._pieces.at(start, depth)
+            return [] if piece is None else [piece]
+        return found
 
     def _on_open_comment(self, start: int, end: int) -> None:
         self._tree.report("unterminated_comment", "This comment has no end: */ is missing.", (start, end))
@@ -229,3 +244,16 @@ class Scanner:
         """Whether an odd number of backslashes stands before a character."""
         before = self._text[start + 1 : at]
         return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+_HANDLERS: Final = (
+    Scanner._on_key,
+    Scanner._on_string,
+    Scanner._on_punctuation,
+    Scanner._on_word,
+    Scanner._on_quoted,
+    Scanner._on_single,
+    Scanner._on_open_comment,
+    Scanner._unexpected,
+)
+"""By the number of the group in `TOKEN`. Bound methods inside of the scanner would make it a circle that holds the text."""

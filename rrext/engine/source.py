@@ -43,11 +43,13 @@ class Source(msgspec.Struct, frozen=True):
 class SourceMap:
     """Where the values and keys of a text stand. Offsets are code points from 0, lines and columns count from 1."""
 
-    __slots__ = ("_line_starts", "root", "text")
+    __slots__ = ("_line_starts", "root", "stopped", "text")
 
-    def __init__(self, text: str, root: Located) -> None:
+    def __init__(self, text: str, root: Located, *, stopped: bool = False) -> None:
         self.text = text
         self.root = root
+        self.stopped = stopped
+        """Whether reading ended before the text did."""
         self._line_starts: list[int] | None = None
 
     def find(self, path: str) -> Located | None:
@@ -142,7 +144,7 @@ class SourceMap:
         return f"<SourceMap of {len(self.text)} characters>"
 
 
-def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = False) -> Source:
+def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = False, former: SourceMap | None = None) -> Source:
     """Read a pipeline file: strict JSON the fast way, everything else, and where `positions` are wanted, by `parse`.
 
     Never raises for what the text holds.
@@ -152,14 +154,20 @@ def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = Fals
             value = msgspec.json.decode(text)
         except (ValueError, RecursionError):  # no JSON, no UTF-8, too deep: the scanner tells them apart
             return parse(text, limits=limits)
-        if _is_plain(value, text, limits.max_depth):
+        if is_plain(value, text, limits.max_depth):
             return Source(value)
-    return parse(text, limits=limits)
+    return parse(text, limits=limits, former=former)
 
 
-def parse(text: str | bytes, *, limits: Limits = DEFAULTS) -> Source:
-    """Read JSON with comments and trailing commas, with the place of every value. Never raises."""
-    from rrext.engine.jsonc import Scanner  # its patterns cost a millisecond that strict JSON need not pay
+def parse(text: str | bytes, *, limits: Limits = DEFAULTS, former: SourceMap | None = None) -> Source:
+    """Read JSON with comments and trailing commas, with the place of every value. Never raises.
+
+    `former` is what an earlier text gave within the same limits: what stands in both is not read again, and its objects
+    in lists are the same ones. Nothing else depends on it.
+    """
+    from rrext.engine.former import Former  # strict JSON need not pay for these and their patterns
+    from rrext.engine.jsonc import Scanner
+    from rrext.engine.pieces import Pieces
 
     problems = Problems(limits.max_problems)
     if len(text) > limits.max_pipeline:
@@ -167,18 +175,20 @@ def parse(text: str | bytes, *, limits: Limits = DEFAULTS) -> Source:
         problems.append(Problem("too_large", "error", message, span=(0, 0)))
         return Source(None, problems.listing(), False, SourceMap("", Located("hole", None, 0, 0)))
     text = _decoded(text, problems)
-    scanner = Scanner(text, problems, limits.max_depth)
+    known = None if former is None else Former(former, text)
+    scanner = Scanner(text, problems, limits.max_depth, Pieces(text, limits.max_depth), known)
     root = scanner.run()
-    return Source(root.value, problems.listing(), scanner.complete, SourceMap(text, root))
+    return Source(root.value, problems.listing(), scanner.complete, SourceMap(text, root, stopped=scanner.stopped))
 
 
 def _decoded(text: str | bytes, problems: Problems) -> str:
     """The text, with U+FFFD for what is no Unicode."""
     if isinstance(text, str):
-        broken = None if text.isascii() else _SURROGATE.search(text)
-        if broken is not None:
-            text, at = _SURROGATE.sub("\ufffd", text), broken.start()
-            problems.append(_not_utf8("There is a lone surrogate here: the text is no Unicode.", at))
+        try:
+            text.encode()  # much faster than to search
+        except UnicodeEncodeError as error:
+            problems.append(_not_utf8("There is a lone surrogate here: the text is no Unicode.", error.start))
+            return _SURROGATE.sub("\ufffd", text)
         return text
     try:
         return str(text, "utf-8")
@@ -192,25 +202,29 @@ def _not_utf8(message: str, at: int) -> Problem:
     return Problem("not_utf8", CODES["not_utf8"][0], message, span=(at, at + 1))
 
 
-def _is_plain(value: Any, text: str | bytes, max_depth: int) -> bool:
+def is_plain(value: Any, text: str | bytes, max_depth: int) -> bool:
     """Whether strict JSON has no key twice and is not too deep: what the fast decoder does not say."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8")
-    keys = _STRING_THEN_COLON.findall(text).count(":")
-    level, depth = [value], 0
+    keys, level, depth = 0, [value], 0
     while level:
         depth += 1
         inside: list[Any] = []
         for item in level:
             if type(item) is dict:
-                keys -= len(item)
+                keys += len(item)
                 inside.extend(item.values())
             elif type(item) is list:
                 inside.extend(item)
         level = [item for item in inside if type(item) is dict or type(item) is list]
         if depth > max_depth:
             return False
-    return keys == 0
+    colons = text.count(":") if isinstance(text, str) else text.count(b":")
+    return keys == colons or keys == _count_keys(text)
+
+
+def _count_keys(text: str | bytes) -> int:
+    """How many keys strict JSON has: colons inside of texts are none."""
+    text = text if isinstance(text, str) else text.decode("utf-8")
+    return _STRING_THEN_COLON.findall(text).count(":")
 
 
 def _child(located: Located, part: str) -> Located | None:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from rrext.engine.pointer import pointer
 from rrext.engine.problems import CODES, Problem, Problems, Related, Span, shown
 
-__all__ = ["AFTER_ELEMENT", "AFTER_VALUE", "ELEMENT", "KEY", "NOTHING", "ROOT", "VALUE", "Located", "Tree"]
+__all__ = ["AFTER_ELEMENT", "AFTER_VALUE", "ELEMENT", "KEY", "NOTHING", "ROOT", "VALUE", "Inside", "Located", "Moved", "Tree"]
 
 
-class Located(msgspec.Struct):
+class Inside(Protocol):
+    """Gives the children of a value when somebody asks for them: most are never looked at."""
+
+    def children(self) -> list[Located]: ...
+
+
+class Located(msgspec.Struct, eq=False, gc=False):  # no circles: nothing in the tree knows what is around it
     """A value and where it stands. `kind` is `hole` where the text has a place for a value but no usable value.
 
-    `key` and `key_span` are set inside objects. `children` stand in the order of the text; a key that stands twice has two.
+    `key` and `key_span` are set inside objects. `sound` says of an object in a list that it was closed as it should be, and
+    that nothing was wrong in it, nor between it and what stands before it. Whoever is not building the tree changes nothing.
     """
 
     kind: str
@@ -24,7 +31,40 @@ class Located(msgspec.Struct):
     end: int
     key: str | None = None
     key_span: Span | None = None
-    children: list[Located] = []
+    inside: list[Located] | Inside | None = None
+    sound: bool = False
+
+    @property
+    def children(self) -> list[Located]:
+        """What stands in an object or a list, in the order of the text; a key that stands twice has two."""
+        inside = self.inside
+        if isinstance(inside, list):
+            return inside
+        if inside is None:
+            return []
+        self.inside = found = inside.children()
+        return found
+
+    def moved(self, by: int, *, sound: bool | None = None) -> Located:
+        """The same value at another place of a text."""
+        inside, key_span = self.inside, self.key_span
+        if by and inside is not None:
+            inside = Moved(inside.origin, inside.by + by) if type(inside) is Moved else Moved(self, by)
+        if key_span is not None:
+            key_span = (key_span[0] + by, key_span[1] + by)
+        sound = self.sound if sound is None else sound
+        return Located(self.kind, self.value, self.start + by, self.end + by, self.key, key_span, inside, sound)
+
+
+class Moved(msgspec.Struct, frozen=True, gc=False):
+    """The children of another value, at places that are `by` further on."""
+
+    origin: Located
+    by: int
+
+    def children(self) -> list[Located]:
+        """They themselves."""
+        return [child.moved(self.by) for child in self.origin.children]
 
 
 # What may come next. Plain integers: they are compared for every piece of the text.
@@ -40,11 +80,13 @@ class Tree:
     """
 
     __slots__ = (
+        "_calm",
         "_implied",
         "_key",
         "_max_depth",
         "_quiet",
         "_stack",
+        "_wrong",
         "at",
         "cut",
         "expect",
@@ -69,6 +111,13 @@ class Tree:
         self._implied: list[Located] = []  # objects whose opening brace is missing
         self._key: tuple[str, Span] = ("", (0, 0))
         self._quiet = -1
+        self._wrong = 0  # how often something was wrong, reported or not
+        self._calm: list[int] = []  # for each open bracket, `_wrong` where the last thing in it ended
+
+    @property
+    def depth(self) -> int:
+        """How many brackets are open."""
+        return len(self._stack)
 
     def key(self, key: str, span: Span, end: int) -> None:
         """A key; `end` is after its colon."""
@@ -132,9 +181,23 @@ class Tree:
         located = self.value(kind, {} if kind == "object" else [], start, end)
         if located is None:
             return False
+        located.inside = []
         self._stack.append(located)
+        self._calm.append(self._wrong)
         self.expect = KEY if kind == "object" else ELEMENT
         return True
+
+    def take(self, elements: list[Located]) -> None:
+        """Objects that need no reading, and nothing but commas between them, where an element of a list is expected."""
+        first, holder = elements[0], self._stack[-1]
+        calm = self._calm[-1] == self._wrong
+        if first.sound != calm:
+            elements[0] = first.moved(0, sound=calm)
+        holder.value.extend([element.value for element in elements])
+        holder.children.extend(elements)
+        self._calm[-1] = self._wrong
+        self.last = self.at = elements[-1].end
+        self.expect = AFTER_ELEMENT
 
     def close(self, kind: str, start: int, end: int) -> None:
         """A closing bracket."""
@@ -145,7 +208,7 @@ class Tree:
         while self._stack[-1].kind != kind:
             self._close_unasked()
         if not self._implied or self._stack[-1] is not self._implied[-1]:
-            return self._close(end)
+            return self._close_soundly(end)
         # The brace of this object was never opened, so this one belongs to an object further out.
         self._close_unasked()
         return self.close(kind, start, end) if self._has_open(kind) else None
@@ -187,6 +250,7 @@ class Tree:
 
     def nonsense(self, code: str, message: str, span: Span) -> None:
         """Report what may be a mere consequence of an earlier mistake in the same line."""
+        self._wrong += 1
         if self.at > self._quiet and not self.stopped:
             self.report(code, message, span)
 
@@ -202,6 +266,7 @@ class Tree:
         """Add a problem at an exact place; its pointer is that of the innermost open bracket unless given."""
         if path is None:
             path = self._pointer_of(len(self._stack) - 1)
+        self._wrong += 1
         names = (near,) if near else ()
         self.problems.append(Problem(code, CODES[code][0], message, path, related, names, "value", span))
         if self.problems.full:
@@ -239,10 +304,19 @@ class Tree:
             self.nonsense("unclosed", f"{sign} is never closed.", (located.start, located.start + 1))
         self._close(max(self.last, located.start))
 
+    def _close_soundly(self, end: int) -> None:
+        located = self._stack[-1]
+        calm = self._calm[-2] if len(self._calm) > 1 else -1
+        self._close(end)
+        located.sound = calm == self._wrong
+
     def _close(self, end: int) -> None:
         if self.expect == VALUE:
             self._missing_value()
         located = self._stack.pop()
+        self._calm.pop()
+        if self._calm:
+            self._calm[-1] = self._wrong
         located.end = self.last = end
         if not self._stack:
             self.expect = NOTHING

@@ -138,7 +138,8 @@ text = '''{"components": [
   {"id": "t", "provider": "step", "config": {}, "input": [{"lane": "text", "from": "s"}]}]}'''
 load_pipeline(text, Catalog([Begin, Step]), Environment.of_process()).require()
 heavy = {"cattrs", "attr", "attrs", "jsonschema_rs", "dataclasses", "anyio", "importlib.metadata", "json"}
-heavy |= {"rrext.engine.jsonc", "rrext.engine.tokens", "rrext.engine.settings", "rrext.engine.services", "rrext.tools.grammar"}
+heavy |= {"rrext.engine.jsonc", "rrext.engine.tokens", "rrext.engine.former", "rrext.engine.pieces"}
+heavy |= {"rrext.engine.settings", "rrext.engine.services", "rrext.tools.grammar"}
 print(*(heavy & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
