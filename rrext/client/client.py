@@ -20,7 +20,7 @@ from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
 from rrext.client.session import Dialect, Session, closed
 from rrext.client.toolcall import call_tool
-from rrext.client.updates import ChunkCallback, ProgressCallback
+from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
@@ -364,14 +364,19 @@ class Client:
         tail: bytes | None = None,
         *,
         timeout: float | None = None,
+        on_event: EventCallback | None = None,
     ) -> Body:
         """Send any command and return the body of its answer. Arguments that are None are left out.
 
         `tail` is sent as raw bytes after the JSON. After `timeout` seconds without an answer the request is cancelled.
+        `on_event` is called with the progress and the chunks that `arguments` ask for, as the server sends them: the
+        event's name and its body. All calls of it come before the return.
         """
         given = {key: value for key, value in (arguments or {}).items() if value is not None}
         deadline = None if timeout is None else Deadline(f'"{command}"', timeout)
-        return await self._connected().link.call(command, given, tail, deadline=deadline)
+        link = self._connected().link
+        updates = None if on_event is None else EventUpdates(on_event, link.resume)
+        return await link.call(command, given, tail, deadline=deadline, updates=updates)
 
     def __repr__(self) -> str:
         return f"<Client {self._origin if self._session is None else self._session!r}>"

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["ChunkCallback", "ProgressCallback", "Updates"]
+__all__ = ["ChunkCallback", "EventCallback", "EventUpdates", "ProgressCallback", "Updates"]
 
 ProgressCallback: TypeAlias = Callable[[float, float | None, str | None], Awaitable[object] | object]
 """Called with progress, total and message; may be `async`."""
 ChunkCallback: TypeAlias = Callable[[Any], Awaitable[object] | object]
 """Called with each chunk, in order; may be `async`."""
 
-Progress: TypeAlias = tuple[float, float | None, str | None]
+EventCallback: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[object] | object]
+"""Called with the name and the body of each event of a request; may be `async`."""
 
 
 class Updates:
@@ -30,10 +32,10 @@ class Updates:
     def __init__(
         self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None, on_drained: Callable[[], None]
     ) -> None:
-        self._on_progress = on_progress
-        self._on_chunk = on_chunk
+        self._on_progress: Callable[..., Awaitable[object] | object] | None = on_progress
+        self._on_chunk: Callable[..., Awaitable[object] | object] | None = on_chunk
         self._on_drained = on_drained
-        self._progress: Progress | None = None
+        self._progress: tuple[Any, ...] | None = None
         self._chunks: deque[tuple[Any, int]] = deque()
         self._backlog = 0
 
@@ -83,6 +85,24 @@ class Updates:
             elif self._progress is not None:
                 progress, self._progress = self._progress, None
                 await _call(self._on_progress, *progress)
+
+
+class EventUpdates(Updates):
+    """The same for who wants the events as they are, to hand them on."""
+
+    __slots__ = ()
+
+    def __init__(self, on_event: EventCallback, on_drained: Callable[[], None]) -> None:
+        super().__init__(None, None, on_drained)
+        self._on_progress = partial(on_event, "rrext_progress")
+        self._on_chunk = partial(on_event, "rrext_chunk")
+
+    def add_progress(self, body: dict[str, Any]) -> None:
+        self._progress = (body,)
+
+    def add_chunk(self, body: dict[str, Any], cost: int) -> None:
+        self._chunks.append((body, cost))
+        self._backlog += cost
 
 
 async def _call(callback: Callable[..., Awaitable[object] | object] | None, *values: Any) -> None:

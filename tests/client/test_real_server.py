@@ -70,6 +70,18 @@ async def test_failures_are_the_classes_of_their_codes(client: Client) -> None:
         await client.tool(tool="wait", timeout=0.05)
 
 
+async def test_who_hands_requests_on_sees_their_events_as_they_are(client: Client) -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+    counting = {"subcommand": "tool", "tool": "count", "input": {"to": 2}, "stream": True}
+    body = await client.request("rrext_process", counting, on_event=lambda *event: seen.append(event))
+    assert body == {"result": None}
+    assert [(name, event["index"], event["chunk"]) for name, event in seen] == [("rrext_chunk", 0, 0), ("rrext_chunk", 1, 1)]
+    reporting = {"subcommand": "tool", "tool": "report", "input": {"to": 1}, "progress": True}
+    assert await client.request("rrext_process", reporting, on_event=lambda *event: seen.append(event)) == {"result": "done"}
+    assert (seen[2][0], seen[2][1]["total"]) == ("rrext_progress", 1)
+    assert await client.request("rrext_process", reporting) == {"result": "done"}
+
+
 async def test_context_and_meta_reach_the_tool(client: Client) -> None:
     context = {"userId": "u", "spaceId": "s"}
     told = await client.tool(tool="who", context=context, meta={"traceparent": "00-1"})
