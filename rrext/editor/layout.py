@@ -1,0 +1,280 @@
+"""Members and elements that are put into a text that somebody wrote, taken out of it, and moved: as that person would.
+
+Commas, lines, indentation and comments stay as they are around them. Nothing is changed where the text around the place is
+broken: what a comma there belongs to cannot be said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from rrext.editor.edits import Edit
+from rrext.editor.style import BLANKS, begin_of, line_start, margin_of, style_of
+from rrext.engine import tokens
+from rrext.engine.source import SourceMap, parse
+from rrext.engine.tree import Located
+
+__all__ = ["Edits", "Layout", "Taken", "Writing", "joined"]
+
+Edits: TypeAlias = tuple[Edit, ...] | None
+"""A change; None if it cannot be made."""
+Writing: TypeAlias = Callable[[str], str]
+"""Gives the text of a value, for the indentation of the line on which it will begin."""
+
+_BRACKETS: Final = {"object": "{}", "array": "[]"}
+_REST: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*(?:[^*\r\n]++|\*(?!/))*+\*/))*+")
+"""Comments that end on the line on which they begin."""
+_LINE_END: Final = re.compile(r"[ \t]*+(?:\r\n|\r|\n)")
+_LINES: Final = re.compile(r"(\r\n|\r|\n)[ \t]*+")
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """What was taken out of an object or a list: its text, the indentation of its line, and the comment that stood after it."""
+
+    text: str
+    margin: str
+    note: str
+    edits: tuple[Edit, ...]
+
+
+class Layout:
+    """Changes of one document."""
+
+    __slots__ = ("_text", "style")
+
+    def __init__(self, where: SourceMap) -> None:
+        self._text = where.text
+        self.style = style_of(where)
+
+    # in
+
+    def add_member(self, holder: Located, key: str, write: Writing, order: Collection[str] = (), note: str = "") -> Edits:
+        """A member more, behind those that stand before it in `order`, or at the end. `write` gives its value."""
+        if holder.kind != "object" or any(child.key == key for child in holder.children):
+            return None
+        before = [*order][: [*order].index(key)] if key in order else [child.key for child in holder.children]
+        place = max((index + 1 for index, child in enumerate(holder.children) if child.key in before), default=0)
+        return self.insert(holder, lambda margin: self.style.member(key, write(margin)), place, note=note)
+
+    def add_element(self, holder: Located, value: dict[str, Any], place: int | None = None, *, wide: bool = False) -> Edits:
+        """An object more in a list: with a line for each of its members if the others have that, or `wide` if there is none."""
+        if holder.kind != "array":
+            return None
+        if holder.children:
+            last = holder.children[-1]
+            wide = "\n" in self._text[last.start : last.end] or "\r" in self._text[last.start : last.end]
+
+        def write(margin: str) -> str:
+            return self.style.block(value, margin) if wide else self.style.flat(value)
+
+        return self.insert(holder, write, place, wide=wide)
+
+    def insert(self, holder: Located, write: Writing, place: int | None = None, *, wide: bool = False, note: str = "") -> Edits:
+        """One more inside a holder, as number `place`, or as the last. `wide`: on a line of its own if it is the only one.
+
+        `note` is a comment to stand after it.
+        """
+        children = holder.children
+        place = len(children) if place is None else place
+        if not self._is_closed(holder):
+            return None
+        if not children:
+            return self._fill(holder, write, wide, note)
+        start = holder.start + 1 if place == 0 else children[place - 1].end
+        stop = begin_of(children[place]) if place < len(children) else holder.end - 1
+        comma = self._comma(start, stop)
+        if comma is None or (place == 0 and comma >= 0) or (0 < place < len(children) and comma < 0):
+            return None
+        if self._is_wide(holder):
+            return self._insert_line(holder, write, place, start, comma, note)
+        return self._insert_flat(holder, write, place, start, comma, note)
+
+    def _insert_line(self, holder: Located, write: Writing, place: int, start: int, comma: int, note: str) -> Edits:
+        margin = margin_of(self._text, begin_of(holder.children[0]))
+        last = place == len(holder.children)
+        before = "," if last and comma < 0 else ""
+        after = "" if before else ","
+        at = self._after_notes(comma + 1 if comma >= 0 else start)
+        if _LINE_END.match(self._text, at) is None:
+            note = _inline(note)
+        line = self.style.newline + margin + write(margin) + after + (f" {note}" if note else "")
+        if at == start:
+            return (Edit(at, at, before + line),)
+        return (*((Edit(start, start, before),) if before else ()), Edit(at, at, line))
+
+    def _insert_flat(self, holder: Located, write: Writing, place: int, start: int, comma: int, note: str) -> Edits:
+        piece = write(margin_of(self._text, start)) + (f" {_inline(note)}" if note else "")
+        if place == 0:
+            at = begin_of(holder.children[0])
+            return (Edit(at, at, piece + self.style.comma),)
+        if comma < 0:
+            return (Edit(start, start, self.style.comma + piece),)
+        blank = self.style.comma[1:]
+        return (Edit(comma + 1, comma + 1, f"{blank}{piece},"),)
+
+    def _fill(self, holder: Located, write: Writing, wide: bool, note: str) -> Edits:
+        """The first one in an empty holder."""
+        start, end = holder.start + 1, holder.end - 1
+        if self._comma(start, end) != -1:
+            return None
+        inside = self._text[start:end].rstrip(BLANKS)
+        margin = margin_of(self._text, holder.start)
+        if not inside and not wide:
+            pad = " " if self.style.padded and holder.kind == "object" else ""
+            return (Edit(start, end, pad + write(margin) + (f" {_inline(note)}" if note else "") + pad),)
+        newline, inner = self.style.newline, margin + self.style.indent
+        line = newline + inner + write(inner) + (f" {note}" if note else "")
+        return (Edit(start + len(inside), end, line + newline + margin),)
+
+    # out
+
+    def remove(self, holder: Located, places: Collection[int]) -> Edits:
+        """Without some of its children. A comment after one, on its last line, goes with it; all others stay."""
+        return self._without(holder, places, with_notes=True)
+
+    def take(self, holder: Located, place: int) -> Taken | None:
+        """Take a child out, to be put elsewhere. None if its own text is broken too."""
+        child = holder.children[place]
+        text = self._text[begin_of(child) : child.end]
+        if parse("{" + text + "}" if child.key is not None else text).problems:
+            return None
+        edits = self._without(holder, [place], with_notes=True)
+        if edits is None:
+            return None
+        end = self._end_of(holder, place)
+        note = self._text[end : self._after_notes(end)].strip() if self._has_own_lines(begin_of(child), end) else ""
+        return Taken(text, margin_of(self._text, begin_of(child)), note, edits)
+
+    def _without(self, holder: Located, places: Collection[int], *, with_notes: bool) -> Edits:
+        children = holder.children
+        kept = [place for place in range(len(children)) if place not in places]
+        if not self._is_closed(holder) or not self._are_sound(holder, places):
+            return None
+        if not kept and self._is_bare(holder):
+            return (Edit(holder.start + 1, holder.end - 1, ""),)
+        ends_at = max(kept, default=-1)
+        edits = [edit for place in sorted(places) for edit in self._cut(holder, place, is_tail=place > ends_at)]
+        last = len(children) - 1
+        if 0 <= ends_at < last and self._comma_after(holder, last) == -1:
+            comma = self._comma_after(holder, ends_at)
+            assert comma is not None  # it is next to one that is taken out
+            edits.append(Edit(comma, comma + 1, ""))
+        return tuple(sorted(edits))
+
+    def _cut(self, holder: Located, place: int, *, is_tail: bool) -> list[Edit]:
+        """Without one child and its comma. `is_tail`: nothing stays behind it."""
+        text, child = self._text, holder.children[place]
+        start, end = begin_of(child), self._end_of(holder, place)
+        if text[child.end : end].strip(BLANKS + ","):  # a comment between a value and its comma stays
+            return [Edit(start, child.end, ""), Edit(end - 1, end, "")]
+        if self._has_own_lines(start, end):
+            following = _LINE_END.match(text, self._after_notes(end))
+            assert following is not None
+            return [Edit(line_start(text, start), following.end(), "")]
+        blanks = len(text) - end - len(text[end:].lstrip(" \t"))
+        if not is_tail and _LINE_END.match(text, end) is None:
+            return [Edit(start, end + blanks, "")]
+        while text[start - 1] in " \t":
+            start -= 1
+        return [Edit(start, end, "")]
+
+    # what stands there
+
+    def moved(self, taken: Taken, margin: str) -> str:
+        """The text of what was taken out, for a line with another indentation."""
+        return _LINES.sub(lambda found: _shifted(found[0], found[1], taken.margin, margin), taken.text)
+
+    def _is_closed(self, holder: Located) -> bool:
+        """Whether both brackets stand in the text, and nothing but blanks, comments and commas before the last one."""
+        brackets = _BRACKETS.get(holder.kind)
+        if brackets is None or holder.end - holder.start < 2:
+            return False
+        if self._text[holder.start] != brackets[0] or self._text[holder.end - 1] != brackets[1]:
+            return False
+        last = holder.children[-1].end if holder.children else holder.start + 1
+        return last < holder.end and self._comma(last, holder.end - 1) is not None
+
+    def _are_sound(self, holder: Located, places: Collection[int]) -> bool:
+        """Whether commas stand around some children as they should."""
+        last = len(holder.children) - 1
+        for place in places:
+            after = self._comma_after(holder, place)
+            before = self._comma_after(holder, place - 1)
+            if after is None or (after < 0 and place < last) or before is None or (before < 0) != (place == 0):
+                return False
+        return True
+
+    def _comma_after(self, holder: Located, place: int) -> int | None:
+        children = holder.children
+        start = children[place].end if place >= 0 else holder.start + 1
+        stop = begin_of(children[place + 1]) if place + 1 < len(children) else holder.end - 1
+        return self._comma(start, stop)
+
+    def _comma(self, start: int, stop: int) -> int | None:
+        """Where the comma between two offsets stands, or -1; None if there are several, or anything but comments beside it."""
+        comma = -1
+        while True:
+            found = tokens.TOKEN.match(self._text, start)
+            assert found is not None  # one alternative fits everywhere
+            begin, start = found.span(found.lastindex or 0)
+            if begin >= stop:
+                return comma
+            if comma >= 0 or self._text[begin] != ",":
+                return None
+            comma = begin
+
+    def _end_of(self, holder: Located, place: int) -> int:
+        """Where a child ends, with the comma after it."""
+        comma = self._comma_after(holder, place)
+        return holder.children[place].end if comma is None or comma < 0 else comma + 1
+
+    def _after_notes(self, offset: int) -> int:
+        """The end of the comments that stand on the rest of a line."""
+        found = _REST.match(self._text, offset)
+        assert found is not None  # it fits nothing too
+        return found.end()
+
+    def _has_own_lines(self, start: int, end: int) -> bool:
+        text = self._text
+        before = text[line_start(text, start) : start]
+        return not before.strip(" \t") and _LINE_END.match(text, self._after_notes(end)) is not None
+
+    def _is_wide(self, holder: Located) -> bool:
+        before = self._text[holder.start : begin_of(holder.children[0])]
+        return "\n" in before or "\r" in before
+
+    def _is_bare(self, holder: Located) -> bool:
+        """Whether there are no comments between the children."""
+        at = holder.start + 1
+        for child in holder.children:
+            if self._text[at : begin_of(child)].strip(BLANKS + ","):
+                return False
+            at = child.end
+        return not self._text[at : holder.end - 1].strip(BLANKS + ",")
+
+
+def joined(*changes: Edits) -> Edits:
+    """Several changes as one; None if one cannot be made, or if they touch the same text."""
+    found: list[Edit] = []
+    for edits in changes:
+        if edits is None:
+            return None
+        found += edits
+    found.sort(key=lambda edit: (edit.start, edit.end))
+    overlap = any(one.end > other.start for one, other in pairwise(found))
+    return None if overlap else tuple(found)
+
+
+def _inline(note: str) -> str:
+    """A comment that does not take the rest of its line."""
+    return f"/* {note[2:].replace('*/', '* /').strip()} */" if note.startswith("//") else note
+
+
+def _shifted(line: str, newline: str, old: str, new: str) -> str:
+    blanks = line[len(newline) :]
+    return newline + new + blanks[len(old) :] if blanks.startswith(old) else line

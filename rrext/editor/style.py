@@ -1,0 +1,142 @@
+"""How somebody writes JSON: line ends, indentation, blanks; and values written in the same way."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from typing import Any, Final
+
+import msgspec
+
+from rrext.engine.source import SourceMap
+from rrext.engine.tree import Located
+
+__all__ = ["BLANKS", "Style", "begin_of", "line_start", "margin_of", "quoted", "style_of"]
+
+BLANKS: Final = " \t\r\n"
+LOOK: Final = 300
+"""So many objects and lists are looked at: whoever writes by hand does it the same way throughout."""
+
+_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+_COLON: Final = re.compile(r"[ \t]*:[ \t]*")
+
+
+class Style(msgspec.Struct, frozen=True):
+    """A way to write JSON. `padded`: blanks inside of braces; `trailing`: a comma after the last of several lines.
+
+    `wide` says that the document has a line for each member of its outermost object.
+    """
+
+    newline: str = "\n"
+    indent: str = "  "
+    colon: str = ": "
+    comma: str = ", "
+    padded: bool = False
+    trailing: bool = False
+    wide: bool = False
+
+    def flat(self, value: Any) -> str:
+        """A value on one line."""
+        if isinstance(value, dict) and value:
+            pad = " " if self.padded else ""
+            return (
+                "{" + pad + self.comma.join(self.member(str(key), self.flat(item)) for key, item in value.items()) + pad + "}"
+            )
+        if isinstance(value, list) and value:
+            return "[" + self.comma.join(self.flat(item) for item in value) + "]"
+        return quoted(value)
+
+    def block(self, value: dict[str, Any], margin: str) -> str:
+        """An object with a line for each member. `margin` is what stands before its braces; the first is not indented."""
+        lines = [margin + self.indent + self.member(key, self.flat(item)) for key, item in value.items()]
+        end = "," if self.trailing else ""
+        return "{" + self.newline + ("," + self.newline).join(lines) + end + self.newline + margin + "}"
+
+    def member(self, key: str, text: str) -> str:
+        """A member whose value is written already."""
+        return f"{quoted(key)}{self.colon}{text}"
+
+
+def quoted(value: Any) -> str:
+    """A JSON value without blanks that could be left out; texts keep their letters."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def begin_of(located: Located) -> int:
+    """Where a member or an element begins: with its key if it has one."""
+    return located.key_span[0] if located.key_span is not None else located.start
+
+
+def line_start(text: str, offset: int) -> int:
+    """Where the line of an offset begins."""
+    return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
+
+
+def margin_of(text: str, offset: int) -> str:
+    """The blanks with which the line of an offset begins."""
+    start = line_start(text, offset)
+    end = start
+    while end < len(text) and text[end] in " \t":
+        end += 1
+    return text[start:end]
+
+
+def style_of(where: SourceMap) -> Style:
+    """The way in which a document is written, or the usual one as far as it does not show."""
+    text = where.text
+    some = list(islice(_containers(where.root), LOOK))
+    newline = _NEWLINE.search(text)
+    colon = _first(_colon(text, child) for holder in some for child in holder.children[:1])
+    wide = [holder for holder in some if _is_wide(text, holder)]
+    return Style(
+        newline=newline[0] if newline else "\n",
+        indent=_first(_indent(text, holder) for holder in wide) or "  ",
+        colon=colon or ": ",
+        comma=_first(_comma(text, holder) for holder in some) or ("," if colon == ":" else ", "),
+        padded=any(text.startswith("{ ", holder.start) for holder in some if not _is_wide(text, holder)),
+        trailing=any(_has_last_comma(text, holder) for holder in wide[:3]),
+        wide=bool(wide) and wide[0] is where.root,
+    )
+
+
+def _first(found: Iterator[str]) -> str:
+    return next(filter(None, found), "")
+
+
+def _containers(root: Located) -> Iterator[Located]:
+    """Objects and lists that are not empty, the outer ones first."""
+    waiting = deque([root])
+    while waiting:
+        located = waiting.popleft()
+        if located.kind in ("object", "array") and located.children:
+            yield located
+            waiting.extend(located.children)
+
+
+def _is_wide(text: str, holder: Located) -> bool:
+    return _NEWLINE.search(text, holder.start, begin_of(holder.children[0])) is not None
+
+
+def _indent(text: str, holder: Located) -> str:
+    outer, inner = margin_of(text, holder.start), margin_of(text, begin_of(holder.children[0]))
+    return inner[len(outer) :] if inner.startswith(outer) else ""
+
+
+def _colon(text: str, child: Located) -> str:
+    between = text[child.key_span[1] : child.start] if child.key_span is not None else ""
+    return between if _COLON.fullmatch(between) else ""
+
+
+def _comma(text: str, holder: Located) -> str:
+    for one, other in pairwise(holder.children[:10]):
+        between = text[one.end : begin_of(other)]
+        if between.rstrip(" ") == ",":
+            return between
+    return ""
+
+
+def _has_last_comma(text: str, holder: Located) -> bool:
+    return text[holder.children[-1].end : holder.end].lstrip(BLANKS).startswith(",")
