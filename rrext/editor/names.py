@@ -1,0 +1,146 @@
+"""The ids of components: where each stands, what means which, and how one is renamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.edits import Edit
+from rrext.editor.written import Part, Written, member
+from rrext.engine.problems import Span, shown
+from rrext.engine.tree import Located
+
+__all__ = ["Name", "Names", "NotRenamed", "Use"]
+
+Use: TypeAlias = Literal["id", "from", "source"]
+
+
+class NotRenamed(Exception):
+    """A name that is not changed; the text says why."""
+
+
+class Name(msgspec.Struct, frozen=True, eq=False):
+    """One place where an id stands. `span` is the text between the quotes, `outer` what stands there with them.
+
+    `part` is the component that holds it; None for the pipeline's `source`. `sound` says that it is a text in double
+    quotes, as JSON has it.
+    """
+
+    value: str
+    use: Use
+    span: Span
+    outer: Span
+    part: Part | None
+    sound: bool
+
+
+class Names:
+    """All ids in one state of a document, in the order of the file.
+
+    Of an id that two components have, the first is meant wherever the id is used, as the engine has it; the other
+    component is named by its own `id` alone.
+    """
+
+    __slots__ = ("_analysis", "_names", "written")
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self.written = Written(analysis)
+        self._names = sorted(_names(self.written, analysis.text), key=lambda name: name.span)
+
+    def at(self, offset: int) -> Name | None:
+        """The name at an offset; its quotes belong to it."""
+        for name in self._names:
+            if name.outer[0] <= offset <= name.outer[1]:
+                return name
+        return None
+
+    def declaration(self, name: Name) -> Name | None:
+        """The `id` that a name means: itself if it is one. None if no component has it."""
+        if name.use == "id":
+            return name
+        part = self.written.by_id.get(name.value)
+        return next((other for other in self._names if other.use == "id" and other.part is part), None)
+
+    def meaning(self, name: Name) -> list[Name]:
+        """Every place that means the same component, the `id` included. Of an id that nobody has, all its uses."""
+        declared = self.declaration(name)
+        if declared is not None and declared.part is not None and not self.written.is_first(declared.part):
+            return [declared]
+        return [other for other in self._names if other.value == name.value and (other.use != "id" or other is declared)]
+
+    # renaming
+
+    def renamed(self, name: Name, new: str) -> list[Edit]:
+        """The edits that give a component another id, everywhere. Raises `NotRenamed`."""
+        places = self.meaning(name)
+        self._refuse(name, new, places)
+        if new == name.value:
+            return []
+        text = json.dumps(new, ensure_ascii=False)[1:-1]
+        return [Edit(*place.span, text) for place in places]
+
+    def check_renameable(self, name: Name) -> None:
+        """Raise `NotRenamed` if no new id would do."""
+        self._refuse_text(name, self.meaning(name))
+
+    def _refuse(self, name: Name, new: str, places: list[Name]) -> None:
+        self._refuse_text(name, places)
+        if not new.strip():
+            raise NotRenamed("An id may not be empty.")
+        if "${" in new:
+            raise NotRenamed("An id is written out: a variable in it would be replaced.")
+        if new.encode("utf-8", "replace").decode("utf-8") != new:
+            raise NotRenamed("This id is no Unicode: it holds half of a character.")
+        if new == name.value:
+            return
+        if new in self.written.by_id:
+            raise NotRenamed(f"The id {shown(new)} is taken: every component needs its own.")
+        if any(other.value == new for other in self._names):
+            raise NotRenamed(f"{shown(new)} is used already, as the id of no component: renaming would connect what is not.")
+
+    def _refuse_text(self, name: Name, places: list[Name]) -> None:
+        if "${" in name.value:
+            raise NotRenamed("This id is written with a variable: it changes with the value of that.")
+        broken = next((place for place in places if not place.sound), None)
+        if broken is not None:
+            raise NotRenamed(f"The id {self._where(broken)} has no proper quotes: mend that first.")
+        hidden = next((other for other in self._names if "${" in other.value), None)
+        if hidden is not None:  # to look whether it does would tell the value
+            raise NotRenamed(f"The id {self._where(hidden)} is written with a variable, and may mean the same component.")
+
+    def _where(self, name: Name) -> str:
+        line, column = self._analysis.map.position(name.span[0])
+        return f"in line {line}, column {column}"
+
+    def __repr__(self) -> str:
+        return f"<Names: {len(self._names)} places>"
+
+
+def _names(written: Written, text: str) -> Iterator[Name]:
+    if written.source is not None:
+        yield from _name(written.source, "source", None, text)
+    for part in written.parts:
+        yield from _name(member(part.located, "id"), "id", part, text)
+        for edge in part.edges:
+            yield from _name(member(edge.located, "from"), "from", part, text)
+
+
+def _name(located: Located | None, use: Use, part: Part | None, text: str) -> Iterator[Name]:
+    if located is None or not isinstance(located.value, str) or not located.value:
+        return
+    start, end = located.start, located.end
+    raw = text[start:end]
+    sound = len(raw) > 1 and raw[0] == raw[-1] == '"'
+    if sound:
+        try:
+            sound = json.loads(raw) == located.value
+        except ValueError:
+            sound = False
+    quoted = raw[:1] in ('"', "'")
+    closed = quoted and len(raw) > 1 and raw[-1] == raw[0]
+    yield Name(located.value, use, (start + quoted, end - closed), (start, end), part, sound)

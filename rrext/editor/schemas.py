@@ -1,0 +1,152 @@
+"""JSON Schemas in the words of people: types, bounds, and the parameters of a tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+__all__ = ["Parameter", "Schema", "bounds_text", "parameters_of", "schema_at", "signature_of", "type_text"]
+
+Schema: TypeAlias = Mapping[str, Any]
+
+MANY: Final = 12
+"""So many values of a choice are listed."""
+LONG: Final = 40
+"""Characters of a default in a signature."""
+DEEP: Final = 6
+
+_BOUNDS: Final = (
+    ("minimum", "at least {}"),
+    ("exclusiveMinimum", "more than {}"),
+    ("maximum", "at most {}"),
+    ("exclusiveMaximum", "less than {}"),
+    ("multipleOf", "a multiple of {}"),
+    ("minLength", "at least {} characters"),
+    ("maxLength", "at most {} characters"),
+    ("pattern", "matching {}"),
+    ("minItems", "at least {} elements"),
+    ("maxItems", "at most {} elements"),
+)
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One member of an object's schema. `default` is JSON, or None if there is none."""
+
+    name: str
+    type: str
+    required: bool
+    default: str | None
+    bounds: str
+    text: str
+
+
+def parameters_of(schema: Schema) -> list[Parameter]:
+    """The members of an object, in their order."""
+    required = _list_of(schema, "required")
+    return [_parameter(name, inner, schema, name in required) for name, inner in _properties(schema).items()]
+
+
+def _parameter(name: str, schema: Any, root: Schema, required: bool) -> Parameter:
+    shown: Schema = schema if isinstance(schema, Mapping) else {}
+    default = _json(shown["default"]) if "default" in shown else None
+    text = str(shown.get("description", ""))
+    return Parameter(name, type_text(schema, root), required, default, bounds_text(shown), text)
+
+
+def signature_of(tool: str, schema: Schema) -> str:
+    """`read_file(path, offset=null, encoding?)`: what has neither a default nor must be there has a question mark."""
+    return f"{tool}({', '.join(_in_signature(parameter) for parameter in parameters_of(schema))})"
+
+
+def _in_signature(parameter: Parameter) -> str:
+    if parameter.required:
+        return parameter.name
+    default = parameter.default
+    return f"{parameter.name}={default}" if default is not None and len(default) <= LONG else f"{parameter.name}?"
+
+
+def type_text(schema: Any, root: Schema, depth: int = DEEP) -> str:
+    """A type: `integer`, `list of text`, `"metric" or "imperial"`. `root` has the definitions."""
+    if not isinstance(schema, Mapping) or depth == 0:
+        return "any JSON"
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "const" in schema:
+        return _json(schema["const"])
+    if "enum" in schema:
+        values = _list_of(schema, "enum")
+        more = f" or {len(values) - MANY} more" if len(values) > MANY else ""
+        return " or ".join(_json(value) for value in values[:MANY]) + more
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(type_text(member, root, depth - 1) for member in _list_of(schema, "anyOf")))
+    return _kind_text(schema, root, depth)
+
+
+def _kind_text(schema: Schema, root: Schema, depth: int) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))
+    if kind == "array":
+        items = schema.get("items")
+        return f"list of {type_text(items, root, depth - 1)}" if isinstance(items, Mapping) and items else "list"
+    if kind == "object" and not schema.get("properties"):
+        rest = schema.get("additionalProperties")
+        return f"object of {type_text(rest, root, depth - 1)}" if isinstance(rest, Mapping) and rest else "object"
+    words = {"string": "text", "boolean": "true or false", None: "any JSON"}
+    found = words.get(kind, str(kind))
+    return f"{found} ({schema['format']})" if "format" in schema else found
+
+
+def bounds_text(schema: Schema) -> str:
+    """`at least 1, at most 10`; empty without bounds."""
+    return ", ".join(text.format(schema[key]) for key, text in _BOUNDS if key in schema)
+
+
+def schema_at(root: Schema, parts: Sequence[str]) -> Schema | None:
+    """The schema of the value that some keys and indexes lead to; None for what the schema does not know."""
+    found: Any = root
+    for part in parts:
+        found = _inside(_resolved(found, root), part, root)
+        if not isinstance(found, Mapping):
+            return None
+    return _resolved(found, root)
+
+
+def _inside(schema: Schema, part: str, root: Schema) -> Any:
+    for member in _list_of(schema, "anyOf"):
+        found = _inside(_resolved(member, root), part, root)
+        if found is not None:
+            return found
+    kind = schema.get("type", "object" if "anyOf" not in schema else None)
+    if kind == "array":
+        return schema.get("items", {}) if part.isdecimal() else None
+    if part in _properties(schema):
+        return _properties(schema)[part]
+    rest = schema.get("additionalProperties", True) if kind == "object" else False
+    return rest if isinstance(rest, Mapping) else {} if rest else None
+
+
+def _resolved(schema: Any, root: Schema) -> Schema:
+    """What a reference leads to. Schemas that tools were given by hand may lead in a circle."""
+    for _ in range(DEEP):
+        if not isinstance(schema, Mapping) or "$ref" not in schema:
+            break
+        schema = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2], {})
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _properties(schema: Schema) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list_of(schema: Schema, key: str) -> Sequence[Any]:
+    found = schema.get(key)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

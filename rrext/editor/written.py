@@ -1,0 +1,124 @@
+"""A pipeline as it is written: its components and edges with their places, and no variable replaced.
+
+What is shown to people, and what is searched for and renamed, comes from here: the value of a variable cannot get into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.spot import EdgeKind
+from rrext.engine.node import Node
+from rrext.engine.pointer import below
+from rrext.engine.tree import Located
+
+__all__ = ["Edge", "Part", "Written", "member", "text_of"]
+
+
+class Edge(msgspec.Struct, frozen=True, eq=False):
+    """An edge to the component that holds it. `name` is its lane or class type; it and `source` are empty if there is none."""
+
+    kind: EdgeKind
+    index: int
+    holder: int
+    """The index of the component."""
+    name: str
+    source: str
+    located: Located
+
+
+class Part(msgspec.Struct, frozen=True, eq=False):
+    """One component; `located` need not be an object. Texts that are missing are empty."""
+
+    index: int
+    id: str
+    provider: str
+    name: str
+    description: str
+    edges: tuple[Edge, ...]
+    located: Located
+
+
+class Written:
+    """The components of one state of a document, in the order of the file."""
+
+    __slots__ = ("_drafts", "by_id", "edges_from", "parts", "source")
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._drafts = analysis.drafts
+        where, base = analysis.map, analysis.base
+        listed = where.find(below(base, "components"))
+        children = listed.children if listed is not None and listed.kind == "array" else []
+        self.parts: Sequence[Part] = [_part(index, located) for index, located in enumerate(children)]
+        self.by_id: dict[str, Part] = {part.id: part for part in reversed(self.parts) if part.id}
+        """Components by id; of an id that stands twice, the first."""
+        self.edges_from: dict[str, list[Edge]] = {}
+        """The edges that come from each id, whether or not there is a component of that id."""
+        for edge in self.edges():
+            if edge.source:
+                self.edges_from.setdefault(edge.source, []).append(edge)
+        self.source = where.find(below(base, "source"))
+        """Where the pipeline says what it begins with."""
+
+    def edges(self) -> Iterator[Edge]:
+        """All edges, in the order of the file."""
+        for part in self.parts:
+            yield from part.edges
+
+    def node_of(self, part: Part) -> type[Node] | None:
+        """The class of a component, if it is known here and the file itself says which one it is.
+
+        A provider that is written with a variable tells nothing: what is said of the class would tell the value.
+        """
+        if "${" in part.provider or part.index >= len(self._drafts):
+            return None
+        return self._drafts[part.index].node
+
+    def is_first(self, part: Part) -> bool:
+        """Whether edges that name this component's id mean it, and not one before it with the same id."""
+        return self.by_id.get(part.id) is part
+
+    def __repr__(self) -> str:
+        return f"<Written: {len(self.parts)} components>"
+
+
+def _part(index: int, located: Located) -> Part:
+    edges = (*_edges(located, "input", index), *_edges(located, "control", index))
+    edges = tuple(sorted(edges, key=lambda edge: edge.located.start))
+    return Part(
+        index,
+        text_of(member(located, "id")),
+        text_of(member(located, "provider")),
+        text_of(member(located, "name")),
+        text_of(member(located, "description")),
+        edges,
+        located,
+    )
+
+
+def _edges(holder: Located, kind: EdgeKind, index: int) -> Iterator[Edge]:
+    listed = member(holder, kind)
+    if listed is None or listed.kind != "array":
+        return
+    key = "lane" if kind == "input" else "classType"
+    for place, located in enumerate(listed.children):
+        if located.kind == "object":
+            yield Edge(kind, place, index, text_of(member(located, key)), text_of(member(located, "from")), located)
+
+
+def member(located: Located, key: str) -> Located | None:
+    """The value of a key in an object; of a key that stands twice, the last one counts."""
+    if located.kind != "object":
+        return None
+    for child in reversed(located.children):
+        if child.key == key:
+            return child
+    return None
+
+
+def text_of(located: Located | None) -> str:
+    """The text that stands there; empty if there is none."""
+    return located.value if located is not None and isinstance(located.value, str) else ""
