@@ -12,6 +12,14 @@ from rrext.bridges.lsp.server import PipeServer
 
 URI = "file:///project/test.pipe"
 
+SHOWN: dict[str, Any] = {
+    "versionSupport": True,
+    "relatedInformation": True,
+    "codeDescriptionSupport": True,
+    "tagSupport": {"valueSet": [1, 2]},
+}
+"""What this editor can show of a diagnostic, unless a test says otherwise."""
+
 
 class Editor:
     """A client of one `PipeServer`. To be made and used inside a running asyncio loop."""
@@ -73,16 +81,17 @@ class Editor:
             await self._arrived.wait()
 
     async def start(
-        self, options: Any = None, capabilities: dict[str, Any] | None = None, units: list[str] | None = None
+        self,
+        options: Any = None,
+        capabilities: dict[str, Any] | None = None,
+        units: list[str] | None = None,
+        root: str | None = None,
     ) -> dict[str, Any]:
-        """Introduce this editor; the server's capabilities."""
+        """Introduce this editor; the server's capabilities. `root` is the URI of the workspace."""
         general = {"general": {"positionEncodings": units}} if units else {}
-        params = {
-            "processId": None,
-            "rootUri": None,
-            "capabilities": {**(capabilities or {}), **general},
-            "initializationOptions": options,
-        }
+        said = {**(capabilities or {}), **general}
+        said["textDocument"] = {"publishDiagnostics": SHOWN, **said.get("textDocument", {})}
+        params = {"processId": None, "rootUri": root, "capabilities": said, "initializationOptions": options}
         result = await self.request("initialize", params)
         self.notify("initialized", {})
         return result["capabilities"]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 
+from rrext.bridges.lsp.sync import Change
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.text import Text, Unit
-from rrext.errors import Cancelled
 
 __all__ = ["Document", "Documents", "State"]
 
@@ -54,7 +53,8 @@ class Document:
 class Documents:
     """All open documents. `on_analysis` is told of the newest state's analysis of each, never of one that is out of date.
 
-    One thread analyses, so that the loop answers meanwhile; an analysis that nobody waits for is given up.
+    One thread analyses, so that the loop answers meanwhile. `room` is waited for before each analysis: a client that does
+    not read for a while is told of the newest state only.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Documents:
         on_close: Callable[[Document], None],
     ) -> None:
         self.unit: Unit = "utf-16"
+        self.room: Callable[[], Awaitable[None]] = _at_once
         self._around = around
         self._on_analysis = on_analysis
         self._on_close = on_close
@@ -86,32 +87,29 @@ class Documents:
 
     # what the client tells
 
-    def open(self, item: types.TextDocumentItem) -> None:
+    def open(self, uri: str, version: int | None, text: str) -> None:
         """A document was opened; one that was open is replaced."""
-        state = State(Text("", self.unit).changed(0, 0, item.text), item.version)
-        document = self._open.get(item.uri)
+        state = State(Text("", self.unit).changed(0, 0, text), version)
+        document = self._open.get(uri)
         if document is None:
-            document = self._open[item.uri] = Document(item.uri, state)
-            document.follower = asyncio.get_running_loop().create_task(self._follow(document), name=f"follow {item.uri}")
+            document = self._open[uri] = Document(uri, state)
+            document.follower = asyncio.get_running_loop().create_task(self._follow(document), name=f"follow {uri}")
         self._put(document, state)
 
-    def change(self, params: types.DidChangeTextDocumentParams) -> None:
-        """A document was edited: each change applies to what the one before left."""
-        document = self._open.get(params.text_document.uri)
-        if document is None:
-            log.warning("a change of a document that is not open: %s", params.text_document.uri)
-            return
+    def change(self, uri: str, version: int | None, changes: Iterable[Change]) -> None:
+        """A document was edited: each change applies to what the one before left. Raises `JsonRpcInvalidParams`."""
+        document = self.get(uri)
         text = document.state.text
-        for change in params.content_changes:
-            if isinstance(change, types.TextDocumentContentChangePartial):
-                start, end = change.range.start, change.range.end
-                text = text.changed(text.offset(start.line, start.character), text.offset(end.line, end.character), change.text)
-            else:
+        for change in changes:
+            if change.range is None:
                 text = Text("", self.unit).changed(0, 0, change.text)
-        self._put(document, State(text, params.text_document.version))
+            else:
+                start, end = change.range.start, change.range.end
+                text = text.edited((start.line, start.character), (end.line, end.character), change.text)
+        self._put(document, State(text, version))
 
     def close(self, uri: str) -> None:
-        """A document was closed."""
+        """A document was closed, or is not known any more. One that is not open stays so."""
         document = self._open.pop(uri, None)
         if document is not None:
             if document.follower is not None:
@@ -154,16 +152,19 @@ class Documents:
         """Have the newest state analysed, again and again; what came meanwhile is skipped."""
         while True:
             await document.changed.wait()
+            await self.room()
             document.changed.clear()
             state = document.state
             try:
                 analysis = await asyncio.shield(self._task(document, state))
                 if document.state is state:
                     self._on_analysis(document, state, analysis)
-            except Cancelled:
-                continue
             except Exception:
                 log.exception("a bug of rrext: %s could not be analysed", document.uri)
 
     def __repr__(self) -> str:
         return f"<Documents {', '.join(self._open) or 'none'}>"
+
+
+async def _at_once() -> None:
+    """There is room already."""

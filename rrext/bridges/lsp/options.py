@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, cast
 
 import msgspec
+from pygls.uris import to_fs_path
 
-__all__ = ["Options", "options_from"]
+__all__ = ["Options", "options_from", "withdrawn"]
+
+ONLY_THERE = (
+    "rrext takes {names} from initializationOptions only: with other settings an editor may mix those of a folder that "
+    "somebody sent."
+)
 
 
 class Options(msgspec.Struct, frozen=True, rename="camel"):
@@ -25,9 +32,10 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
 def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
     """The options of an `initialize` over those of the command line, and what could not be used of them.
 
-    Nothing that cannot be read is taken for consent: `trusted` counts only if it is `true`.
+    Nothing that cannot be read is taken for consent: `trusted` counts only if it is `true`. Paths begin at the workspace's
+    first folder, as nobody knows where an editor was started; `~` is the home folder.
     """
-    sent: Any = cast("dict[str, Any]", params).get("initializationOptions") if isinstance(params, dict) else None
+    sent = _member(params, "initializationOptions")
     if sent is None:
         return given, []
     if not isinstance(sent, dict):
@@ -43,4 +51,48 @@ def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
             taken[known[key]] = getattr(msgspec.convert({key: value}, Options), known[key])
         except msgspec.ValidationError as error:
             complaints.append(f"initializationOptions: {error}")
+    folder = _folder(params)
+    if taken.get("root") is not None:
+        taken["root"] = _path(taken["root"], folder)
+    if "nodes" in taken:
+        taken["nodes"] = tuple(_path(name, folder) if _is_file(name) else name for name in taken["nodes"])
     return msgspec.structs.replace(given, **taken), complaints
+
+
+def withdrawn(params: Any, options: Options) -> tuple[Options, list[str]]:
+    """The options after `workspace/didChangeConfiguration`, and what is to be told.
+
+    `trusted` may become false. Nothing else is taken: many editors build settings from files of the workspace too.
+    """
+    sent = _member(_member(params, "settings"), "rrext")
+    if not isinstance(sent, dict):
+        return options, []
+    wanted = cast("dict[str, Any]", sent)
+    left = msgspec.structs.replace(options, trusted=options.trusted and wanted.get("trusted") is not False)
+    known = msgspec.to_builtins(left)
+    strange = [name for name, value in wanted.items() if name in known and value != known[name]]
+    return left, [ONLY_THERE.format(names=", ".join(strange))] if strange else []
+
+
+def _member(value: Any, name: str) -> Any:
+    return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+
+
+def _folder(params: Any) -> str | None:
+    """The workspace's first folder, or None."""
+    folders = _member(params, "workspaceFolders")
+    first = _member(cast("list[Any]", folders)[0], "uri") if isinstance(folders, list) and folders else None
+    uri = first or _member(params, "rootUri")
+    try:
+        return (to_fs_path(uri) or None) if isinstance(uri, str) else None
+    except ValueError:
+        return None
+
+
+def _is_file(name: str) -> bool:
+    """Whether a name of nodes is a file's, by the same signs as for `--nodes`."""
+    return name.endswith(".py") or os.sep in name
+
+
+def _path(path: str, folder: str | None) -> str:
+    return os.path.join(folder or "", os.path.expanduser(path))

@@ -7,24 +7,27 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
 from rrext import __version__
-from rrext.bridges.lsp.diagnostics import as_diagnostics
-from rrext.bridges.lsp.documents import Document, Documents, State
+from rrext.bridges.lsp.documents import Document, Documents
 from rrext.bridges.lsp.features import register_features
 from rrext.bridges.lsp.manual import Manual
-from rrext.bridges.lsp.options import Options, options_from
+from rrext.bridges.lsp.options import Options, options_from, withdrawn
 from rrext.bridges.lsp.protocol import PipeProtocol
+from rrext.bridges.lsp.publishing import Finder, Publisher
 from rrext.bridges.lsp.surroundings import surroundings_for
+from rrext.bridges.lsp.sync import Changed, Closed, Opened, Pulled, read, uri_in
 from rrext.editor.analysis import Analysis, Surroundings
 from rrext.editor.text import Text
 
 __all__ = ["PipeServer"]
 
 log: Final = logging.getLogger("rrext.lsp")
+
+NOT_NOW: Final = types.LSPErrorCodes.ServerCancelled.value
 
 CommandHandler: TypeAlias = Callable[[types.ExecuteCommandParams], Awaitable[Any]]
 
@@ -39,12 +42,21 @@ class PipeServer(LanguageServer):
         self.options = given
         self.manual = Manual()
         self.around: Surroundings | None = None
-        self.documents = Documents(self.surroundings, self._publish, self._retract)
+        self.publisher = Publisher(self.protocol, self.manual)
+        self.documents = Documents(self.surroundings, self.publisher.publish, self.publisher.retract)
         self._complaints: list[str] = []
         self._commands: dict[str, CommandHandler] = {}
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self.feature(types.INITIALIZE)(lambda params: self._on_initialize(params))
         self.feature(types.INITIALIZED)(lambda params: self._on_initialized(params))
+        self.protocol.notes.update(
+            {
+                types.TEXT_DOCUMENT_DID_OPEN: self._on_open,
+                types.TEXT_DOCUMENT_DID_CHANGE: self._on_change,
+                types.TEXT_DOCUMENT_DID_CLOSE: self._on_close,
+                types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._on_settings,
+            }
+        )
         register_features(self)
 
     # the client
@@ -58,11 +70,25 @@ class PipeServer(LanguageServer):
         self.documents.unit = types.PositionEncodingKind(self.workspace.position_encoding).value
         self.around, complaints = surroundings_for(self.options)
         self._complaints += complaints
+        if self.publisher.introduce(self.client_capabilities):
+            asked = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="rrext")
+            self.answer(types.TEXT_DOCUMENT_DIAGNOSTIC, self._on_pull, asked)  # so that the capabilities name it
+            self.protocol.raw[types.TEXT_DOCUMENT_DIAGNOSTIC] = self._on_pull
 
     def _on_initialized(self, _: types.InitializedParams) -> None:
         for complaint in self._complaints:
             self.tell(complaint, types.MessageType.Warning)
         self._complaints = []
+
+    def _on_settings(self, params: Any) -> None:
+        """Settings change: trust may be taken away. It is never given here, as editors mix in files of the folder."""
+        options, complaints = withdrawn(params, self.options)
+        for complaint in complaints:
+            self.tell(complaint, types.MessageType.Warning)
+        if options != self.options:
+            self.options = options
+            self.around, _ = surroundings_for(options)
+            self.documents.refresh()
 
     def surroundings(self) -> Surroundings:
         """What documents are judged by."""
@@ -72,6 +98,10 @@ class PipeServer(LanguageServer):
     def tell(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
         """Show a message to the person at the editor."""
         self.window_show_message(types.ShowMessageParams(kind, message))
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """What pygls would show to the person: its own failures belong into the log."""
+        log.error("%s: %s", getattr(source, "__name__", source), error)
 
     def answer(self, method: str, handler: Callable[[Any], Awaitable[Any]], options: Any = None) -> None:
         """Let a coroutine function answer a request of the protocol; `options` go into the server's capabilities."""
@@ -92,12 +122,47 @@ class PipeServer(LanguageServer):
         state = document.state
         return document, state.text, await self.documents.analysis(document, state)
 
-    def _publish(self, document: Document, state: State, analysis: Analysis) -> None:
-        found = as_diagnostics(analysis.loaded.problems, analysis.map, state.text, document.uri, self.manual)
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, found, state.version))
+    def _on_open(self, params: Any) -> None:
+        item = read(params, Opened).text_document
+        self.documents.open(item.uri, item.version, item.text)
 
-    def _retract(self, document: Document) -> None:
-        self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, []))
+    def _on_change(self, params: Any) -> None:
+        try:
+            changed = read(params, Changed)
+        except JsonRpcInvalidParams as error:
+            self.lose(uri_in(params), error.message)
+            raise
+        self.documents.change(changed.text_document.uri, changed.text_document.version, changed.content_changes)
+
+    def _on_close(self, params: Any) -> None:
+        self.documents.close(read(params, Closed).text_document.uri)
+
+    def lose(self, uri: str | None, why: str) -> None:
+        """An edit did not arrive: what is known of its document is wrong from now on, so it is given up, and that is told."""
+        if uri is not None and self.documents.find(uri) is not None:
+            self.documents.close(uri)
+            self.tell(f"rrext lost track of {uri} ({why}): close it and open it again.", types.MessageType.Error)
+
+    async def _on_pull(self, params: Any) -> dict[str, Any]:
+        asked = read(params, Pulled)
+        document = self.documents.find(asked.text_document.uri)
+        if document is None:
+            raise JsonRpcException(f"{asked.text_document.uri} is not open", NOT_NOW, {"retriggerRequest": False})
+        state = document.state
+        return self.publisher.report(document, state, await self.documents.analysis(document, state), asked.previous_result_id)
+
+    def add_finder(self, finder: Finder) -> None:
+        """Have diagnostics shown that the text alone does not tell, such as how a run failed: see `publish_again`.
+
+        `finder(uri, text, analysis)` gives those of a document as it is now.
+        """
+        self.publisher.finders.append(finder)
+
+    def publish_again(self, uri: str) -> None:
+        """What finders know of a document has changed."""
+        document = self.documents.find(uri)
+        if document is not None:
+            self.publisher.publish_again(document)
 
     # commands
 
@@ -114,11 +179,16 @@ class PipeServer(LanguageServer):
             raise JsonRpcInvalidParams(f'There is no command "{params.command}"; there are {known}')
         return await handler(params)
 
+    # the end
+
     def when_closing(self, close: Callable[[], Awaitable[None]]) -> None:
         """Have something ended with the server."""
         self._closers.append(close)
 
     async def aclose(self) -> None:
-        """End what runs."""
+        """End what runs; what fails to end does not keep the others from it."""
         for close in self._closers:
-            await close()
+            try:
+                await close()
+            except Exception:
+                log.exception("a bug of rrext, while it ended")

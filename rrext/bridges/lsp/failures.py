@@ -1,0 +1,51 @@
+"""What a request is told that failed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from cattrs import transform_error
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams, JsonRpcRequestCancelled
+
+from rrext.errors import RrextError, number_of
+from rrext.limits import DEFAULTS
+from rrext.wire.frames import wire_error
+
+__all__ = ["as_failure", "failure_of", "invalid_params"]
+
+log: Final = logging.getLogger("rrext.lsp")
+
+MOST: Final = 3  # reasons that are named of parameters that do not fit
+
+
+def as_failure(error: RrextError) -> JsonRpcException:
+    """An error of ours in the form that `rrext serve` answers over JSON-RPC."""
+    parts = wire_error(error)
+    hint = {} if parts.hint is None else {"hint": parts.hint}
+    return JsonRpcException(parts.message, number_of(parts.code), {**parts.data, "code": parts.code, **hint})
+
+
+def failure_of(error: BaseException, method: str) -> JsonRpcException:
+    """What the client is told of an exception. What nobody foresaw is a bug: the log has all of it, the client a line."""
+    if isinstance(error, asyncio.CancelledError):
+        return JsonRpcRequestCancelled(f"{method} was cancelled")
+    if isinstance(error, RrextError):
+        return as_failure(error)
+    if isinstance(error, JsonRpcException):
+        return error
+    log.error("a bug of rrext: %s failed", method, exc_info=error)
+    reason = f"{type(error).__name__}: {error}"[: DEFAULTS.max_error_text]
+    return JsonRpcInternalError(f"A bug of rrext: {method} failed with {reason} (its log has more)")
+
+
+def invalid_params(method: str, error: Exception) -> JsonRpcInvalidParams:
+    """Parameters that are not what the protocol says, with the places that do not fit."""
+    try:
+        reasons = transform_error(error, path="params")
+    except Exception:  # it has no form for every exception
+        reasons = [str(error)]
+    more = f" (and {len(reasons) - MOST} more)" if len(reasons) > MOST else ""
+    text = f"Invalid parameters of {method}: {'; '.join(reasons[:MOST])}{more}"
+    return JsonRpcInvalidParams(text[: DEFAULTS.max_error_text])

@@ -1,0 +1,90 @@
+"""What a client says of its documents, read as it comes: pygls' objects cost more than the edit itself."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from pygls.exceptions import JsonRpcInvalidParams
+
+__all__ = ["Change", "Changed", "Closed", "Opened", "Pulled", "read", "uri_in"]
+
+T = TypeVar("T")
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A document, with its text."""
+
+    uri: str
+    text: str
+    version: int | None = None
+
+
+class Identifier(msgspec.Struct, frozen=True):
+    """A document."""
+
+    uri: str
+    version: int | None = None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A position. It may be anywhere: what is outside of the text means its nearest end."""
+
+    line: int
+    character: int
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Two positions."""
+
+    start: Place
+    end: Place
+
+
+class Change(msgspec.Struct, frozen=True):
+    """`text` in place of a range, or of everything."""
+
+    text: str
+    range: Range | None = None
+
+
+class Opened(msgspec.Struct, frozen=True, rename="camel"):
+    """`textDocument/didOpen`"""
+
+    text_document: Item
+
+
+class Changed(msgspec.Struct, frozen=True, rename="camel"):
+    """`textDocument/didChange`: each change applies to what the one before left."""
+
+    text_document: Identifier
+    content_changes: list[Change]
+
+
+class Closed(msgspec.Struct, frozen=True, rename="camel"):
+    """`textDocument/didClose`, and what every message about a document has."""
+
+    text_document: Identifier
+
+
+class Pulled(msgspec.Struct, frozen=True, rename="camel"):
+    """`textDocument/diagnostic`"""
+
+    text_document: Identifier
+    previous_result_id: str | None = None
+
+
+def uri_in(params: Any) -> str | None:
+    """The document that a notification is about which cannot be read otherwise, or None."""
+    try:
+        return read(params, Closed).text_document.uri
+    except JsonRpcInvalidParams:
+        return None
+
+
+def read(params: Any, wanted: type[T]) -> T:
+    """The parameters of a notification. Raises `JsonRpcInvalidParams`, which names what does not fit."""
+    try:
+        return msgspec.convert(params, wanted, strict=False)  # some clients count in floats
+    except msgspec.ValidationError as error:
+        raise JsonRpcInvalidParams(str(error)) from None
