@@ -121,7 +121,9 @@ async function main(scenario, python, script) {
   }
 }
 
-main(...process.argv.slice(2)).catch(error => {
-  console.error(error);
-  process.exitCode = 1;
-});
+// Node ends with 0 when nothing is left to wait for, also in the middle of a scenario.
+process.exitCode = 1;
+main(...process.argv.slice(2)).then(
+  () => { process.exitCode = 0; },
+  error => console.error(error),
+);
