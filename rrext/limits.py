@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["CLIENT_DEFAULTS", "DEFAULTS", "ClientLimits", "Limits"]
+__all__ = ["CLIENT_DEFAULTS", "DEFAULTS", "PICTURE_DEFAULTS", "ClientLimits", "Limits", "PictureLimits"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -132,3 +132,17 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CLIENT_DEFAULTS = ClientLimits()
+
+
+class PictureLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of the picture of a pipeline."""
+
+    max_nodes: int = 1000
+    """Nodes of one picture; nobody finds anything among more, and drawing them takes seconds."""
+    max_edges: int = 5_000
+    """Edges of one picture, several lanes between two nodes counted once."""
+    width: int = 200
+    """Columns of a picture in characters; people's screens and code reviews have no more."""
+
+
+PICTURE_DEFAULTS = PictureLimits()

@@ -1,0 +1,73 @@
+"""What stands in the box of a node, and beside the end of an edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from rrext.columns import columns, cut, one_line
+from rrext.engine.problems import Severity
+from rrext.picture.picture import Kind, PictureEdge, PictureNode
+
+__all__ = ["MARKS", "REFERENCES", "BoxLine", "box_lines", "label_lines", "reference", "widest"]
+
+MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!"}
+"""What stands before the id of a node, or the lane of an edge, with which something is wrong."""
+REFERENCES: Final[dict[Kind, str]] = {"data": "◂", "control": "◃"}
+"""What stands before the id of a node from which an edge comes without a line."""
+LABEL_LINES: Final = 8
+"""Lines of lane names at one edge; how many names are left out is said."""
+TITLE_WIDTH: Final = 40
+"""A longer title is no title but a description."""
+
+
+class BoxLine(msgspec.Struct, frozen=True):
+    """One line of a box. `style` says what it is, so that it may be shown as that."""
+
+    text: str
+    style: Literal["id", "provider", "title", "reference"]
+
+
+def box_lines(node: PictureNode, room: int, references: Iterable[str] = ()) -> list[BoxLine]:
+    """The lines of a node's box, each at most `room` columns wide."""
+    mark = MARKS[node.severity] + " " if node.severity is not None else ""
+    kind = "no such component" if node.role == "missing" else one_line(node.provider) or "(no provider)"
+    lines = [BoxLine(mark + (one_line(node.id) or "(no id)"), "id"), BoxLine(kind, "provider")]
+    title = one_line(node.title)
+    if title and title not in (node.id, node.provider) and columns(title) <= TITLE_WIDTH:
+        lines.append(BoxLine(title, "title"))
+    lines += [BoxLine(text, "reference") for text in references]
+    return [BoxLine(cut(line.text, room), line.style) for line in lines]
+
+
+def reference(edge: PictureEdge, source: PictureNode, room: int) -> list[str]:
+    """An edge in words, for the box of the node at which it ends: lines of at most `room` columns."""
+    return [
+        cut(f"{REFERENCES[edge.kind]} {one_line(source.id)}", room),
+        *(f"  {names}" for names in label_lines(edge, room - 2)),
+    ]
+
+
+def label_lines(edge: PictureEdge, room: int) -> list[str]:
+    """The names of an edge in lines of at most `room` columns, with a mark if something is wrong with it."""
+    names = [cut(one_line(name), room) for name in edge.names]
+    if edge.severity is not None:
+        names[0] = cut(f"{MARKS[edge.severity]} {names[0]}", room)
+    lines: list[str] = []
+    for place, name in enumerate(names):
+        more = f"{lines[-1]}, {name}" if lines else name
+        if lines and columns(more) <= room:
+            lines[-1] = more
+        elif len(lines) < LABEL_LINES:
+            lines.append(name)
+        else:
+            lines.append(cut(f"and {len(names) - place} more", room))
+            break
+    return lines
+
+
+def widest(texts: Iterable[str]) -> int:
+    """The columns of the widest of some texts; 0 if there are none."""
+    return max(map(columns, texts), default=0)

@@ -1,0 +1,94 @@
+"""A sheet of character cells on which lines are drawn and texts are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.columns import columns
+from rrext.picture.picture import Kind
+
+__all__ = ["Canvas"]
+
+UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
+
+_CORNERS: Final = {
+    UP | RIGHT: "╰",
+    UP | LEFT: "╯",
+    DOWN | RIGHT: "╭",
+    DOWN | LEFT: "╮",
+    UP | DOWN | RIGHT: "├",
+    UP | DOWN | LEFT: "┤",
+    LEFT | RIGHT | DOWN: "┬",
+    LEFT | RIGHT | UP: "┴",
+    UP | RIGHT | DOWN | LEFT: "┼",
+}
+_GLYPHS: Final[dict[Kind, dict[int, str]]] = {
+    "data": {**_CORNERS, UP: "│", DOWN: "│", UP | DOWN: "│", LEFT: "─", RIGHT: "─", LEFT | RIGHT: "─"},
+    "control": {**_CORNERS, UP: "┆", DOWN: "┆", UP | DOWN: "┆", LEFT: "┄", RIGHT: "┄", LEFT | RIGHT: "┄"},
+}
+
+
+class Canvas:
+    """Cells in rows and columns; each has a text, usually one character, and a style. Later drawings cover earlier ones."""
+
+    __slots__ = ("_lines", "_styles", "_texts", "height", "width")
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width = width
+        self.height = height
+        self._texts = [[" "] * width for _ in range(height)]
+        self._styles = [[""] * width for _ in range(height)]
+        self._lines: dict[tuple[int, int], tuple[int, Kind]] = {}
+
+    def line(self, x1: int, y1: int, x2: int, y2: int, kind: Kind) -> None:
+        """Draw a straight line to the right or down. Lines that meet are joined, lines that cross are a cross."""
+        if y1 == y2:
+            for x in range(x1, x2 + 1):
+                self._join(x, y1, (LEFT if x > x1 else 0) | (RIGHT if x < x2 else 0), kind)
+        else:
+            for y in range(y1, y2 + 1):
+                self._join(x1, y, (UP if y > y1 else 0) | (DOWN if y < y2 else 0), kind)
+
+    def _join(self, x: int, y: int, ways: int, kind: Kind) -> None:
+        before = self._lines.get((x, y))
+        if before is not None:
+            ways |= before[0]
+        self._lines[x, y] = (ways, kind)
+        self._texts[y][x] = _GLYPHS[kind][ways]
+        self._styles[y][x] = kind
+
+    def write(self, x: int, y: int, text: str, style: str = "") -> None:
+        """Write a text without control characters; what would not fit into the sheet is left out."""
+        texts, styles = self._texts[y], self._styles[y]
+        if text.isascii():
+            text = text[: self.width - x]
+            texts[x : x + len(text)] = text
+            styles[x : x + len(text)] = [style] * len(text)
+            return
+        for char in text:
+            wide = columns(char)
+            if wide == 0:  # it belongs to the character before it
+                texts[x - 1] += char
+            elif x + wide <= self.width:
+                texts[x : x + wide] = [char] + [""] * (wide - 1)
+                styles[x : x + wide] = [style] * wide
+                x += wide
+
+    def rows(self) -> Iterator[str]:
+        """The lines of the sheet as text, without blanks at their ends."""
+        return ("".join(texts).rstrip() for texts in self._texts)
+
+    def styled_rows(self) -> Iterator[list[tuple[str, str]]]:
+        """The lines of the sheet as pieces of (style, text)."""
+        for texts, styles in zip(self._texts, self._styles, strict=True):
+            pieces: list[tuple[str, str]] = []
+            for text, style in zip(texts, styles, strict=True):
+                if pieces and pieces[-1][0] == style:
+                    pieces[-1] = (style, pieces[-1][1] + text)
+                else:
+                    pieces.append((style, text))
+            yield pieces
+
+    def __repr__(self) -> str:
+        return f"<Canvas {self.width}×{self.height}>"

@@ -1,0 +1,207 @@
+"""From ways to places: how wide gaps and columns are, how high levels and rows, and on which track each line runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from rrext.picture.board import Board
+from rrext.picture.boxes import BoxLine, widest
+from rrext.picture.channels import Run, assign_tracks
+from rrext.picture.nets import ANCHOR, End, Net, extent_above
+from rrext.picture.routes import LEVEL, Route, Trunk
+
+__all__ = ["Geometry", "Joint"]
+
+BORDERS: Final = 4
+"""Columns of a box beside its text: two lines and a blank inside of each."""
+NARROWEST: Final = 12
+"""Columns of the smallest box."""
+GAP: Final = 4
+"""Columns between boxes where no line runs."""
+MARGIN: Final = 2
+"""Columns between the last line of a gap and the box on its right."""
+LABEL_MARGIN: Final = 4
+"""Columns around a name in a line: a piece of the line and a blank on each side."""
+
+
+class Joint:
+    """Where a line up and down crosses or ends at a level of its net: at `x`, going on `up` or `down` or both.
+
+    `heights` are those of the level's horizontal lines that meet it.
+    """
+
+    __slots__ = ("down", "heights", "up", "x")
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+        self.up = False
+        self.down = False
+        self.heights: list[int] = []
+
+
+class Geometry:
+    """Columns, rows and tracks of one arrangement, as numbers of character cells.
+
+    `column_x` and `column_width` are those of the boxes, `row_y` is where they begin. `runs` has the horizontal lines of
+    each net with their levels, `joints` what they connect, by net, level and place.
+    """
+
+    def __init__(
+        self, board: Board, lines: Sequence[Sequence[BoxLine]], nets: Sequence[Net], routes: Sequence[Route], *, tight: bool
+    ) -> None:
+        self.board = board
+        self.tight = tight
+        self._tops: defaultdict[int, list[End]] = defaultdict(list)
+        self._lefts: defaultdict[int, list[End]] = defaultdict(list)
+        for net in nets:
+            for end in net.ends:
+                (self._tops if end.side == "top" else self._lefts)[end.node].append(end)
+        self.box_height = [
+            2 + max(len(lines[node]), *(end.port + 1 for end in self._lefts[node]), 0) for node in range(len(board.cells))
+        ]
+        self._set_across(lines, routes)
+        self.joints: dict[tuple[int, int], dict[int, Joint]] = {}
+        self.runs: defaultdict[int, list[tuple[int, Run]]] = defaultdict(list)
+        self._set_down(routes)
+
+    # across
+
+    def _set_across(self, lines: Sequence[Sequence[BoxLine]], routes: Sequence[Route]) -> None:
+        board = self.board
+        self.column_width = [
+            max(self._box_width(node, lines[node]) for node in board.in_column(column)) for column in range(board.columns)
+        ]
+        runs: list[list[tuple[Trunk, Run]]] = [[] for _ in range(board.columns + 1)]
+        for route in routes:
+            for trunk in route.trunks:
+                run = Run(route.net.index, trunk.low, trunk.high, trunk.lefts, trunk.rights)
+                runs[trunk.gap].append((trunk, run))
+        tracks = [assign_tracks([run for _, run in gap], 0, tight=self.tight) for gap in runs]
+        self.label_width = [
+            widest(label for node in board.in_column(column) for end in self._lefts[node] for label in end.labels)
+            for column in range(board.columns)
+        ]
+        self.column_x: list[int] = []
+        self.trunk_x: dict[Trunk, int] = {}
+        spacing = 1 if self.tight else 2
+        x = 0
+        for gap in range(board.columns + 1):
+            first = x + (gap > 0)
+            for trunk, run in runs[gap]:
+                self.trunk_x[trunk] = first + run.track * spacing
+            x = self._behind_gap(gap, x, first + (tracks[gap] - 1) * spacing + 1 if tracks[gap] else None)
+            if gap < board.columns:
+                self.column_x.append(x)
+                x += self.column_width[gap]
+        self.width = x
+
+    def _behind_gap(self, gap: int, start: int, behind_tracks: int | None) -> int:
+        """Where the column after a gap begins."""
+        if gap == self.board.columns:
+            return start if behind_tracks is None else behind_tracks
+        if behind_tracks is None:
+            return start + (GAP if gap else 0)
+        labels = self.label_width[gap]
+        return max(behind_tracks + (labels + LABEL_MARGIN if labels else MARGIN), start + (GAP if gap else 0))
+
+    def _box_width(self, node: int, lines: Sequence[BoxLine]) -> int:
+        text = widest(line.text for line in lines)
+        return max(NARROWEST, text + BORDERS, extent_above(self._tops[node]) + 1)
+
+    # down
+
+    def _set_down(self, routes: Sequence[Route]) -> None:
+        board = self.board
+        for route in routes:
+            self._join(route)
+        levels: list[list[Run]] = [[] for _ in range(board.rows + 1)]
+        for (net, level), joints in self.joints.items():
+            for run in _runs(net, sorted(joints.values(), key=_place)):
+                levels[level].append(run)
+                self.runs[net].append((level, run))
+        tracks = [assign_tracks(level, 1, tight=self.tight) for level in levels]
+        self.level_y: list[int] = []
+        self.row_y: list[int] = []
+        y = 0
+        for row in range(board.rows):
+            nodes = board.in_row(row)
+            self.level_y.append(y)
+            y += tracks[row] + max((len(end.labels) for node in nodes for end in self._tops[node]), default=0)
+            self.row_y.append(y)
+            y += max(self.box_height[node] for node in nodes)
+        self.level_y.append(y)
+        self.height = y + tracks[-1]
+        for net, runs in self.runs.items():
+            for level, run in runs:
+                for x in {run.low, run.high, *run.before, *run.after}:
+                    self.joints[net, level][x].heights.append(self.level_y[level] + run.track)
+
+    def _join(self, route: Route) -> None:
+        """Collect where a net's lines meet at levels."""
+        net = route.net
+        row, column = self.board.cells[net.node]
+        anchor = self.column_x[column] + ANCHOR
+        if net.kind == "data":
+            self._joint(net, row + 1, anchor).up = True
+        for end in net.ends:
+            if end.side == "top":
+                end_row, end_column = self.board.cells[end.node]
+                self._joint(net, end_row, self.column_x[end_column] + end.port).down = True
+        for trunk in route.trunks:
+            for height in trunk.leaves:
+                joint = self._joint(net, height // LEVEL, self.trunk_x[trunk])
+                joint.up = joint.up or trunk.low < height
+                joint.down = joint.down or height < trunk.high
+        if route.drop is not None:
+            for level in range(row + 1, route.drop + 1):
+                if level in (row + 1, route.drop) or (net.index, level) in self.joints:
+                    joint = self._joint(net, level, anchor)
+                    joint.up = True
+                    joint.down = joint.down or level < route.drop
+
+    def _joint(self, net: Net, level: int, x: int) -> Joint:
+        return self.joints.setdefault((net.index, level), {}).setdefault(x, Joint(x))
+
+    def corner(self, node: int) -> tuple[int, int]:
+        """Where the box of a node begins."""
+        row, column = self.board.cells[node]
+        return self.column_x[column], self.row_y[row]
+
+    def right_edge(self, node: int) -> int:
+        """The column of the right border of a node's box."""
+        column = self.board.cells[node][1]
+        return self.column_x[column] + self.column_width[column] - 1
+
+    def arrival(self, end: End) -> tuple[int, int]:
+        """Where an end meets the border of its box."""
+        x, y = self.corner(end.node)
+        return (x + end.port, y) if end.side == "top" else (x, y + 1 + end.port)
+
+    def y_of(self, height: int) -> int:
+        """The place of a line of a box, as `at_line` names it."""
+        row, line = divmod(height, LEVEL)
+        return self.row_y[row] + line
+
+
+def _place(joint: Joint) -> int:
+    return joint.x
+
+
+def _runs(net: int, joints: Sequence[Joint]) -> list[Run]:
+    """The horizontal lines that connect some joints.
+
+    Where a line up and down passes through, the line on its left and the line on its right have tracks of their own, so
+    that four lines of a net never meet in one place: that would look like two that cross.
+    """
+    found: list[Run] = []
+    part = [joints[0]]
+    for joint in joints[1:]:
+        part.append(joint)
+        if joint is joints[-1] or (joint.up and joint.down):
+            ups = [other.x for other in part if other.up]
+            downs = [other.x for other in part if other.down]
+            found.append(Run(net, part[0].x, joint.x, ups, downs))
+            part = [joint]
+    return found

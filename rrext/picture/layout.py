@@ -1,0 +1,179 @@
+"""Where everything in a picture stands, in character cells: boxes, lines, and the names beside the lines.
+
+The SVG takes the same places with larger cells. There are libraries that lay graphs out in layers, but none keeps to a
+width by wrapping, leaves room for names, and puts lines on whole cells: what they make of a hundred nodes is several
+times wider than a terminal.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Set
+from typing import Final
+
+import msgspec
+
+from rrext.engine.problems import Severity
+from rrext.picture.board import Board
+from rrext.picture.boxes import BoxLine, box_lines, reference
+from rrext.picture.geometry import Geometry
+from rrext.picture.nets import ANCHOR, End, Net, nets_of
+from rrext.picture.order import Order, ordered
+from rrext.picture.picture import Kind, Picture
+from rrext.picture.placement import placed
+from rrext.picture.routes import Route, routes_of
+from rrext.picture.wires import Segment, segments_of
+
+__all__ = ["Box", "Label", "Layout", "Port", "Wire", "laid_out"]
+
+TEXT_ROOM: Final = 34
+"""Columns of text in a box; longer ids are cut."""
+NAME_ROOM: Final = 24
+"""Columns of one line of lane names; more names take more lines."""
+NARROW_NAME_ROOM: Final = 10
+"""The same where the picture would be too wide otherwise."""
+BESIDE: Final = 16
+"""Columns that are kept for borders and lines beside the text of the only box in a row."""
+LEAST_ROOM: Final = 8
+
+
+class Port(msgspec.Struct, frozen=True):
+    """Where a line meets the border of a box. An `arrives` port has an arrowhead."""
+
+    x: int
+    y: int
+    kind: Kind
+    arrives: bool
+    severity: Severity | None = None
+
+
+class Box(msgspec.Struct, frozen=True):
+    """The box of the node at `node` in the picture's list."""
+
+    node: int
+    x: int
+    y: int
+    width: int
+    height: int
+    lines: tuple[BoxLine, ...]
+    ports: tuple[Port, ...]
+
+
+class Label(msgspec.Struct, frozen=True):
+    """Names of an edge, which is at `edge` in the picture's list. `in_line` says that they interrupt a line."""
+
+    edge: int
+    x: int
+    y: int
+    text: str
+    in_line: bool
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """All lines of one net, which begin at the box of `node`."""
+
+    node: int
+    kind: Kind
+    segments: tuple[Segment, ...]
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """A picture with every place in it."""
+
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+    wires: tuple[Wire, ...]
+    labels: tuple[Label, ...]
+
+
+def laid_out(picture: Picture, width: int) -> Layout:
+    """The layout of a picture in at most `width` columns.
+
+    The most columns of boxes that fit are taken. Where not even one column leaves room for all lines, the longest ones
+    are left out, and their edges are written in the box at which they end.
+    """
+    order = ordered(picture)
+    for most in range(max(1, min(len(picture.nodes), width // BESIDE)), 0, -1):
+        arrangement = _Arrangement(picture, order, most, width)
+        if arrangement.geometry.width <= width:
+            return _finished(picture, arrangement)
+    written: set[int] = set()
+    while True:
+        arrangement = _Arrangement(picture, order, 1, width, written, tight=True)
+        excess = arrangement.geometry.width - width
+        if excess <= 0 or not arrangement.nets:
+            return _finished(picture, arrangement)
+        written |= arrangement.longest(excess)
+
+
+class _Arrangement:
+    """One try: so many columns, these edges in words."""
+
+    __slots__ = ("geometry", "lines", "nets", "routes")
+
+    def __init__(
+        self, picture: Picture, order: Order, most: int, width: int, written: Set[int] = frozenset(), *, tight: bool = False
+    ) -> None:
+        room = max(min(TEXT_ROOM, width - BESIDE), LEAST_ROOM)
+        board = Board(placed(order, most))
+        name_room = min(NARROW_NAME_ROOM if tight else NAME_ROOM, room)
+        self.nets: list[Net] = nets_of(picture, board, name_room, width - BESIDE // 2, written)
+        self.routes: list[Route] = routes_of(self.nets, board)
+        references: dict[int, list[str]] = {}
+        for index in sorted(written):
+            edge = picture.edges[index]
+            references.setdefault(edge.target, []).extend(reference(edge, picture.nodes[edge.source], room))
+        self.lines = [box_lines(node, room, references.get(index, ())) for index, node in enumerate(picture.nodes)]
+        self.geometry = Geometry(board, self.lines, self.nets, self.routes, tight=tight)
+
+    def longest(self, count: int) -> set[int]:
+        """The edges of the `count` nets that go furthest up and down."""
+        spans = sorted(
+            (-max((trunk.high - trunk.low for trunk in route.trunks), default=0), route.net.index) for route in self.routes
+        )
+        chosen = {index for _, index in spans[:count]}
+        return {end.edge for net in self.nets if net.index in chosen for end in net.ends}
+
+
+def _finished(picture: Picture, arrangement: _Arrangement) -> Layout:
+    geometry = arrangement.geometry
+    nets = arrangement.nets
+    wires = [Wire(route.net.node, route.net.kind, tuple(segments_of(route, geometry))) for route in arrangement.routes]
+    ports: defaultdict[int, list[Port]] = defaultdict(list)
+    for net in nets:
+        ports[net.node].append(_departure(net, geometry))
+        for end in net.ends:
+            x, y = geometry.arrival(end)
+            ports[end.node].append(Port(x, y, net.kind, True, picture.edges[end.edge].severity))
+    boxes = [
+        Box(
+            node,
+            *geometry.corner(node),
+            geometry.column_width[geometry.board.cells[node][1]],
+            geometry.box_height[node],
+            tuple(lines),
+            tuple(ports[node]),
+        )
+        for node, lines in enumerate(arrangement.lines)
+    ]
+    labels = [label for net in nets for end in net.ends for label in _labels(end, geometry)]
+    return Layout(geometry.width, geometry.height, tuple(boxes), tuple(wires), tuple(labels))
+
+
+def _departure(net: Net, geometry: Geometry) -> Port:
+    x, y = geometry.corner(net.node)
+    if net.kind == "data":
+        return Port(x + ANCHOR, y + geometry.box_height[net.node] - 1, net.kind, False)
+    return Port(geometry.right_edge(net.node), y + 1, net.kind, False)
+
+
+def _labels(end: End, geometry: Geometry) -> Iterator[Label]:
+    x, y = geometry.arrival(end)
+    if end.side == "top":
+        for place, text in enumerate(end.labels):
+            yield Label(end.edge, x + 2, y - len(end.labels) + place, text, False)
+        return
+    column = geometry.board.cells[end.node][1]
+    start = x - geometry.label_width[column] - 2
+    yield from (Label(end.edge, start, y, text, True) for text in end.labels)

@@ -1,0 +1,136 @@
+"""Nets: all that one node sends, or all that it may invoke, is one line with branches; and where it meets the boxes.
+
+Data leaves a box below and arrives from above; control leaves on the right and arrives from the left. Data that finds
+no room above a box arrives from the left too, where each line of the box has room for one end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from itertools import count
+from typing import Final, Literal
+
+from rrext.picture.board import Board
+from rrext.picture.boxes import label_lines, widest
+from rrext.picture.picture import Kind, Picture
+
+__all__ = ["ANCHOR", "End", "Net", "extent_above", "nets_of"]
+
+ANCHOR: Final = 3
+"""Columns from the left edge of a box to the place where its data leaves, and where data from above arrives."""
+TOP_WIDTH: Final = 46
+"""Columns that the ends above one box may take with their names."""
+
+
+class End:
+    """Where a net meets a box: `port` columns from its left edge on the `top`, or beside its line `port` on the `left`."""
+
+    __slots__ = ("edge", "labels", "node", "port", "side")
+
+    def __init__(self, edge: int, node: int, labels: list[str]) -> None:
+        self.edge = edge
+        self.node = node
+        self.labels = labels
+        self.side: Literal["top", "left"] = "left"
+        self.port = 0
+
+    def __repr__(self) -> str:
+        return f"<End at node {self.node}, {self.side} {self.port}>"
+
+
+class Net:
+    """A line from `node` to all its ends."""
+
+    __slots__ = ("ends", "index", "kind", "node")
+
+    def __init__(self, index: int, node: int, kind: Kind) -> None:
+        self.index = index
+        self.node = node
+        self.kind: Kind = kind
+        self.ends: list[End] = []
+
+    def __repr__(self) -> str:
+        return f"<Net {self.index} of {self.kind} from node {self.node}, {len(self.ends)} ends>"
+
+
+def nets_of(picture: Picture, board: Board, name_room: int, top_room: int, without: Container[int]) -> list[Net]:
+    """The nets of a picture, their ends in place. Edges in `without` are left out.
+
+    Lines of lane names have `name_room` columns, all that stands above one box has `top_room`.
+    """
+    nets: dict[tuple[int, Kind], Net] = {}
+    for index, edge in enumerate(picture.edges):
+        if index not in without:
+            net = nets.setdefault((edge.source, edge.kind), Net(len(nets), edge.source, edge.kind))
+            net.ends.append(End(index, edge.target, label_lines(edge, name_room)))
+    arriving: dict[int, list[tuple[Net, End]]] = {}
+    for net in nets.values():
+        for end in net.ends:
+            arriving.setdefault(end.node, []).append((net, end))
+    for node, ends in arriving.items():
+        _Sides(node, board, nets, min(top_room, TOP_WIDTH)).settle(ends)
+    return list(nets.values())
+
+
+def extent_above(ends: Sequence[End]) -> int:
+    """Columns from the left edge of a box that its ends on the top take, names included."""
+    return max((end.port + 2 + widest(end.labels) for end in ends), default=0)
+
+
+class _Sides:
+    """Chooses for the ends at one box where they meet it."""
+
+    __slots__ = ("_board", "_nets", "_node", "_room")
+
+    def __init__(self, node: int, board: Board, nets: dict[tuple[int, Kind], Net], room: int) -> None:
+        self._node = node
+        self._board = board
+        self._nets = nets
+        self._room = room
+
+    def settle(self, arriving: list[tuple[Net, End]]) -> None:
+        """Put data on the top if there is room, and all else on the left."""
+        data = sorted((pair for pair in arriving if pair[0].kind == "data"), key=self._from_left)
+        control = sorted((pair for pair in arriving if pair[0].kind == "control"), key=self._from_left)
+        self._put_left([*self._put_on_top(data), *control])
+
+    def _from_left(self, arriving: tuple[Net, End]) -> tuple[int, int, int]:
+        row, column = self._board.cells[arriving[0].node]
+        return column, row, arriving[0].node
+
+    def _put_on_top(self, arriving: list[tuple[Net, End]]) -> list[tuple[Net, End]]:
+        """Put ends on the top; those that stay are left over."""
+        above = self._board.above(self._node)
+        straight = [pair for pair in arriving if pair[0].node == above]
+        others = [pair for pair in arriving if pair[0].node != above]
+        # Where data of the node above comes down, nothing else may arrive: the two lines could meet.
+        at = ANCHOR if straight or (above, "data") not in self._nets else ANCHOR + 2
+        ports: list[int] = []
+        for _, end in (*straight, *others):
+            ports.append(at)
+            at += 2 + max(widest(end.labels), 1) + 1
+        fitting = [*straight, *others] if at - 1 <= self._room else straight
+        for (_, end), port in zip(fitting, ports, strict=False):
+            end.side, end.port = "top", port
+        return [pair for pair in others if pair not in fitting]
+
+    def _put_left(self, arriving: list[tuple[Net, End]]) -> None:
+        """Give each end lines of its own, one for each line of its names.
+
+        A line that leaves the box on the left may go straight on into this one; others keep away from its height.
+        """
+        beside = self._board.on_the_left(self._node)
+        passing = self._nets.get((beside, "control")) if beside is not None else None
+        lines = count(0 if passing is None else 1)
+        for net, end in arriving:
+            net.ends.remove(end)
+            for place, label in enumerate(end.labels):
+                one = End(end.edge, end.node, [label])
+                is_straight = net is passing and place == 0 and self._only_goes_down(net)
+                one.port = 0 if is_straight else next(lines)
+                net.ends.append(one)
+
+    def _only_goes_down(self, net: Net) -> bool:
+        """Whether all other ends are below the row of the node, so that the line does not pass its own beginning."""
+        row = self._board.cells[net.node][0]
+        return all(end.node == self._node or self._board.cells[end.node][0] > row for end in net.ends)

@@ -1,0 +1,214 @@
+"""What of a pipeline is drawn, right or wrong: its nodes, its edges, and what is wrong with each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from rrext.engine.loading import Loaded
+from rrext.engine.pointer import parts_of
+from rrext.engine.problems import Problem, Severity
+from rrext.engine.shape import Draft
+from rrext.engine.spec import ControlEdge, DataEdge
+from rrext.engine.whole import is_response
+from rrext.errors import ResultTooLarge
+from rrext.limits import PICTURE_DEFAULTS, PictureLimits
+
+__all__ = ["Kind", "Picture", "PictureEdge", "PictureNode", "Remark", "Role", "picture_of"]
+
+Kind = Literal["data", "control"]
+Role = Literal["source", "step", "response", "missing"]
+
+KINDS: Final[dict[str, Kind]] = {"input": "data", "control": "control"}
+"""The key of a component → the kind of the edges that stand there."""
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """One problem as a picture shows it. `place` is its line and column, from 1; None if the pipeline was no text."""
+
+    severity: Severity
+    code: str
+    message: str
+    place: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.place[0]}:{self.place[1]}: " if self.place is not None else ""
+        return f"{where}{self.severity}: {self.message} [{self.code}]"
+
+
+class PictureNode(msgspec.Struct, frozen=True):
+    """A component, or an id that edges name and no component has; that one's role is `missing`.
+
+    `id`, `provider` and `title` are empty where the file has none that can be used.
+    """
+
+    id: str
+    provider: str = ""
+    title: str = ""
+    role: Role = "step"
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def severity(self) -> Severity | None:
+        """The worst of what is wrong with it; None also if there is only information."""
+        return worst(self.remarks)
+
+
+class PictureEdge(msgspec.Struct, frozen=True):
+    """All edges of one kind between two nodes, which stand at `source` and `target` in the picture's list.
+
+    `names` are its lanes, or its class types, in the order of the file.
+    """
+
+    source: int
+    target: int
+    kind: Kind
+    names: tuple[str, ...]
+    severity: Severity | None = None
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """What is to be drawn. `remarks` are all problems, also those that belong to no node, in the order of the text."""
+
+    nodes: tuple[PictureNode, ...]
+    edges: tuple[PictureEdge, ...]
+    remarks: tuple[Remark, ...] = ()
+    name: str = ""
+    description: str = ""
+
+
+def picture_of(loaded: Loaded, limits: PictureLimits = PICTURE_DEFAULTS) -> Picture:
+    """What there is to draw of a pipeline as far as it could be read.
+
+    Every text is as the file has it: what a `${NAME}` stands for may be a secret. Raises `ResultTooLarge` for more nodes
+    or edges than a picture can show.
+    """
+    drafts = loaded.outline.components
+    written = _Written(loaded)
+    index = {draft.id: draft.index for draft in reversed(drafts) if draft.id}
+    lost: dict[str, str] = {}
+    for draft, key, edge in _all_edges(drafts):
+        if edge.source_id not in index:
+            lost.setdefault(edge.source_id, written.of_edge(draft.index, key, edge.index, "from", edge.source_id))
+    index.update({name: len(drafts) + place for place, name in enumerate(lost)})
+    count = len(drafts) + len(lost)
+    if count > limits.max_nodes:
+        raise ResultTooLarge(f"{count} nodes are more than a picture can show: {limits.max_nodes} (max_nodes)")
+    remarks = _Remarks(loaded)
+    nodes = [_node(draft, index, loaded.outline.source, written, remarks) for draft in drafts]
+    nodes += [PictureNode(name, role="missing") for name in lost.values()]
+    edges = _edges(drafts, index, written, remarks)
+    if len(edges) > limits.max_edges:
+        raise ResultTooLarge(f"{len(edges)} edges are more than a picture can show: {limits.max_edges} (max_edges)")
+    return Picture(tuple(nodes), edges, remarks.all, written.text("name"), written.text("description"))
+
+
+def worst(remarks: Sequence[Remark]) -> Severity | None:
+    """`error`, `warning`, or None if there is neither."""
+    found = {remark.severity for remark in remarks}
+    return "error" if "error" in found else "warning" if "warning" in found else None
+
+
+class _Written:
+    """The texts of a pipeline before its variables were filled in."""
+
+    __slots__ = ("_components", "_document")
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._document = loaded.unresolved
+        self._components = self._document.get("components")
+
+    def text(self, key: str) -> str:
+        return _member(self._document, key, "")
+
+    def of_node(self, node: int, key: str, read: str) -> str:
+        """What stands at a component's key; `read` is what was made of it."""
+        return _member(_item(self._components, node), key, read) if read else ""
+
+    def of_edge(self, node: int, edges: str, place: int, key: str, read: str) -> str:
+        listed = _item(self._components, node)
+        return _member(_item(listed.get(edges) if isinstance(listed, dict) else None, place), key, read)
+
+
+def _item(holder: Any, place: int) -> Any:
+    return holder[place] if isinstance(holder, list) and place < len(holder) else None
+
+
+def _member(holder: Any, key: str, otherwise: str) -> str:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    return value if isinstance(value, str) else otherwise
+
+
+class _Remarks:
+    """The problems of a pipeline, found by the component or the edge that they are about."""
+
+    __slots__ = ("_edges", "_nodes", "all")
+
+    def __init__(self, loaded: Loaded) -> None:
+        start = len(parts_of(loaded.base))
+        self._nodes: dict[int, list[Remark]] = {}
+        self._edges: dict[tuple[int, str, int], list[Remark]] = {}
+        found: list[Remark] = []
+        for problem in loaded.problems:
+            remark = _remark(problem, loaded)
+            found.append(remark)
+            parts = parts_of(problem.path)[start:]
+            if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal():
+                continue
+            node = int(parts[1])
+            self._nodes.setdefault(node, []).append(remark)
+            if len(parts) > 3 and parts[3].isdecimal():
+                self._edges.setdefault((node, parts[2], int(parts[3])), []).append(remark)
+        self.all = tuple(found)
+
+    def of_node(self, node: int) -> tuple[Remark, ...]:
+        return tuple(self._nodes.get(node, ()))
+
+    def of_edges(self, node: int, key: str, places: Sequence[int]) -> list[Remark]:
+        return [remark for place in places for remark in self._edges.get((node, key, place), ())]
+
+
+def _remark(problem: Problem, loaded: Loaded) -> Remark:
+    where = loaded.source_map
+    place = where.position(where.span_of(problem)[0]) if where is not None else None
+    return Remark(problem.severity, problem.code, problem.message, place)
+
+
+def _node(draft: Draft, index: dict[str, int], source: str, written: _Written, remarks: _Remarks) -> PictureNode:
+    role: Role = "response" if is_response(draft) else "step"
+    if draft.id and draft.id == source and index[draft.id] == draft.index:
+        role = "source"
+    place = draft.index
+    return PictureNode(
+        written.of_node(place, "id", draft.id),
+        written.of_node(place, "provider", draft.provider),
+        written.of_node(place, "name", draft.name),
+        role,
+        remarks.of_node(place),
+    )
+
+
+def _all_edges(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, str, DataEdge | ControlEdge]]:
+    for draft in drafts:
+        yield from ((draft, "input", edge) for edge in draft.inputs)
+        yield from ((draft, "control", edge) for edge in draft.controls)
+
+
+def _edges(drafts: Sequence[Draft], index: dict[str, int], written: _Written, remarks: _Remarks) -> tuple[PictureEdge, ...]:
+    """All edges; what one node has from another is one of each kind."""
+    merged: dict[tuple[int, int, Kind], list[DataEdge | ControlEdge]] = {}
+    for draft, key, edge in _all_edges(drafts):
+        merged.setdefault((index[edge.source_id], draft.index, KINDS[key]), []).append(edge)
+    found: list[PictureEdge] = []
+    for (source, target, kind), edges in merged.items():
+        key, name = ("input", "lane") if kind == "data" else ("control", "classType")
+        names = tuple(written.of_edge(target, key, edge.index, name, _name(edge)) for edge in edges)
+        severity = worst(remarks.of_edges(target, key, [edge.index for edge in edges]))
+        found.append(PictureEdge(source, target, kind, names, severity))
+    return tuple(found)
+
+
+def _name(edge: DataEdge | ControlEdge) -> str:
+    return edge.lane if isinstance(edge, DataEdge) else edge.class_type

@@ -1,0 +1,124 @@
+"""A picture in characters: for terminals, and for documents that have no images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.columns import columns, cut, one_line
+from rrext.engine.problems import Severity
+from rrext.limits import PICTURE_DEFAULTS
+from rrext.picture.boxes import MARKS, REFERENCES
+from rrext.picture.canvas import Canvas
+from rrext.picture.layout import Box, Layout, laid_out
+from rrext.picture.picture import Kind, Picture, PictureNode, Role
+
+__all__ = ["as_text"]
+
+NARROWEST: Final = 40
+"""Columns that a picture needs to say anything."""
+
+_BORDERS: Final[dict[Role, str]] = {"step": "┌─┐│└┘", "source": "┏━┓┃┗┛", "response": "╔═╗║╚╝", "missing": "┌╌┐╎└┘"}
+"""The upper left corner, the horizontal line, the upper right corner, the vertical line, the lower corners."""
+_BELOW: Final[dict[Role, str]] = {"step": "┬", "source": "┯", "response": "╤", "missing": "┬"}
+_BESIDE: Final[dict[Role, str]] = {"step": "├", "source": "┠", "response": "╟", "missing": "├"}
+_ARROWS: Final[dict[tuple[Kind, bool], str]] = {("data", True): "▼", ("data", False): "▶", ("control", False): "▷"}
+
+_COLOURS: Final[dict[str, str]] = {
+    "id": "1",
+    "provider": "2",
+    "title": "3",
+    "label": "2",
+    "reference": "2",
+    "control": "35",
+    "source": "32",
+    "response": "36",
+    "error": "1;31",
+    "warning": "1;33",
+    "heading": "1",
+}
+"""What each style is in a terminal that knows colours; the others are as they come."""
+
+
+def as_text(picture: Picture, width: int = PICTURE_DEFAULTS.width, *, colour: bool = False) -> str:
+    """The picture in lines of at most `width` columns, but never fewer than 40; empty if there is no node.
+
+    Control characters of the file are never in it; with `colour` it has those that colour it.
+    """
+    if not picture.nodes:
+        return ""
+    width = max(width, NARROWEST)
+    layout = laid_out(picture, width)
+    canvas = _drawn(picture, layout)
+    rows = map(_coloured, canvas.styled_rows()) if colour else canvas.rows()
+    return "".join(f"{row}\n" for row in (*_heading(picture, width, colour), *rows, *_legend(picture, layout, width)))
+
+
+def _heading(picture: Picture, width: int, colour: bool) -> Iterator[str]:
+    name = cut(one_line(picture.name.strip()), width)
+    if name:
+        yield f"\x1b[{_COLOURS['heading']}m{name}\x1b[0m" if colour else name
+        yield ""
+
+
+def _legend(picture: Picture, layout: Layout, width: int) -> list[str]:
+    """What the signs mean, as far as they occur."""
+    kinds = {wire.kind for wire in layout.wires}
+    in_words = any(line.style == "reference" for box in layout.boxes for line in box.lines)
+    roles = {node.role for node in picture.nodes}
+    marks = {node.severity for node in picture.nodes}
+    entries = [
+        *(["━ source"] if "source" in roles else []),
+        *(["═ response"] if "response" in roles else []),
+        *(["╌ no such component"] if "missing" in roles else []),
+        *(["─▶ data"] if "data" in kinds else []),
+        *(["┄▷ control"] if "control" in kinds else []),
+        *([" ".join((*REFERENCES.values(), "edges without a line"))] if in_words else []),
+        *(f"{mark} {severity}" for severity, mark in MARKS.items() if severity in marks),
+    ]
+    lines = [""]
+    for entry in entries:
+        if lines[-1] and columns(lines[-1]) + 3 + len(entry) <= width:
+            lines[-1] += f"   {entry}"
+        else:
+            lines.append(entry)
+    return lines if entries else []
+
+
+def _drawn(picture: Picture, layout: Layout) -> Canvas:
+    canvas = Canvas(layout.width, layout.height)
+    for wire in layout.wires:
+        for segment in wire.segments:
+            canvas.line(*segment, wire.kind)
+    for label in layout.labels:
+        severity = picture.edges[label.edge].severity
+        text = f" {label.text} " if label.in_line else label.text
+        canvas.write(label.x - label.in_line, label.y, text, severity or "label")
+    for box in layout.boxes:
+        _draw_box(canvas, box, picture.nodes[box.node])
+    return canvas
+
+
+def _draw_box(canvas: Canvas, box: Box, node: PictureNode) -> None:
+    left, flat, right, upright, lower_left, lower_right = _BORDERS[node.role]
+    style = node.severity or node.role
+    inner = box.width - 2
+    canvas.write(box.x, box.y, left + flat * inner + right, style)
+    for row in range(1, box.height - 1):
+        canvas.write(box.x, box.y + row, upright, style)
+        canvas.write(box.x + box.width - 1, box.y + row, upright, style)
+    canvas.write(box.x, box.y + box.height - 1, lower_left + flat * inner + lower_right, style)
+    for row, line in enumerate(box.lines, 1):
+        marked: Severity | None = node.severity if line.style == "id" else None
+        canvas.write(box.x + 2, box.y + row, line.text, marked or line.style)
+    for port in box.ports:
+        if port.arrives:
+            sign = _ARROWS[port.kind, port.y == box.y]
+            canvas.write(port.x, port.y, sign, port.severity or port.kind)
+        else:
+            canvas.write(port.x, port.y, (_BELOW if port.kind == "data" else _BESIDE)[node.role], style)
+
+
+def _coloured(pieces: list[tuple[str, str]]) -> str:
+    shown = "".join(f"\x1b[{_COLOURS[style]}m{text}\x1b[0m" if style in _COLOURS else text for style, text in pieces)
+    return shown.rstrip()

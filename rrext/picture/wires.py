@@ -1,0 +1,63 @@
+"""The straight lines of a net, once every track has its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rrext.picture.geometry import Geometry
+from rrext.picture.nets import ANCHOR, Net
+from rrext.picture.routes import LEVEL, Route, Trunk
+
+__all__ = ["Segment", "segments_of"]
+
+Segment = tuple[int, int, int, int]
+"""x1, y1, x2, y2: a straight line to the right or down, both ends included. At boxes it ends on their borders."""
+
+
+def segments_of(route: Route, geometry: Geometry) -> Iterator[Segment]:
+    """All lines of a net. They meet at their ends, or where one ends on another."""
+    net = route.net
+    if net.kind == "data":
+        yield _departing(route, geometry)
+    for end in net.ends:
+        if end.side == "top":
+            x, y = geometry.arrival(end)
+            joint = geometry.joints[net.index, geometry.board.cells[end.node][0]][x]
+            if not joint.up:  # else the line comes from straight above, and is there already
+                yield x, min(joint.heights), x, y
+    for trunk in route.trunks:
+        yield from _trunk(net, trunk, geometry)
+    for level, run in geometry.runs[net.index]:
+        y = geometry.level_y[level] + run.track
+        yield run.low, y, run.high, y
+
+
+def _departing(route: Route, geometry: Geometry) -> Segment:
+    """The line down from the box, to the box below or to where it turns."""
+    node = route.net.node
+    x, y = geometry.corner(node)
+    level = geometry.board.cells[node][0] + 1 if route.drop is None else route.drop
+    joint = geometry.joints[route.net.index, level][x + ANCHOR]
+    lower = geometry.row_y[level] if joint.down else max(joint.heights)
+    return x + ANCHOR, y + geometry.box_height[node] - 1, x + ANCHOR, lower
+
+
+def _trunk(net: Net, trunk: Trunk, geometry: Geometry) -> Iterator[Segment]:
+    x = geometry.trunk_x[trunk]
+    top, bottom = (_reach(net, trunk, height, x, geometry) for height in (trunk.low, trunk.high))
+    if top < bottom:
+        yield x, top, x, bottom
+    for height in trunk.lefts:
+        y = geometry.y_of(height)
+        yield geometry.right_edge(net.node), y, x, y
+    for height in trunk.rights:
+        y = geometry.y_of(height)
+        yield x, y, geometry.column_x[trunk.gap], y
+
+
+def _reach(net: Net, trunk: Trunk, height: int, x: int, geometry: Geometry) -> int:
+    """Where one end of a trunk is: at a line of a box, or at the outermost horizontal line that it meets at a level."""
+    if height % LEVEL:
+        return geometry.y_of(height)
+    heights = geometry.joints[net.index, height // LEVEL][x].heights
+    return min(heights) if height == trunk.low else max(heights)
