@@ -1,4 +1,4 @@
-"""A stranger in Neovim with README's settings: a broken pipeline is repaired by what is offered, its tool run, its result seen."""
+"""A stranger in Neovim with README's settings repairs a pipeline by what is offered, runs its tool and sees the result."""
 
 from __future__ import annotations
 

@@ -1,0 +1,53 @@
+"""A stranger in Emacs with README's settings: eglot, which we did not write, shows problems and makes the fixes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from settings import settings
+from terminals import Terminal
+
+pytestmark = pytest.mark.system
+
+BROKEN = """\
+{
+  "components": [
+    { "id": "webhook_1", "provider": "webhok", "config": {} },
+    { "id": "reply_1", "provider": "response_text", "config": {}, "input": [{ "lane": "text", "from": "webhook_1" }] }
+  ],
+  "source": "webhook_1"
+}
+"""
+
+QUIET = "(setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)"
+"""No compiling in the background, which opens windows with warnings about Emacs' own libraries."""
+
+
+@pytest.fixture
+def emacs(terminal: Terminal, home: Path) -> Terminal:
+    """Emacs on broken.pipe, when its problems are shown."""
+    if shutil.which("emacs") is None:
+        pytest.skip("install Debian's emacs-nox and elpa-eglot")
+    folder = home / ".emacs.d"
+    folder.mkdir()
+    (folder / "init.el").write_text(settings("Emacs"), encoding="utf-8")
+    (folder / "early-init.el").write_text(QUIET, encoding="utf-8")
+    (home / "project" / "broken.pipe").write_text(BROKEN, encoding="utf-8")
+    terminal.start(["emacs", "-nw", "broken.pipe"])
+    terminal.until("Flymake[1 0]")
+    return terminal
+
+
+def command(terminal: Terminal, name: str) -> None:
+    terminal.keys("M-x")
+    terminal.until("M-x")
+    terminal.type(name)
+    terminal.keys("Enter")
+
+
+def test_problems_are_listed(emacs: Terminal) -> None:
+    command(emacs, "flymake-show-buffer-diagnostics")
+    screen = emacs.until('There is no node "webhok". Did you mean "webhook"?')
+    print(screen)
