@@ -120,9 +120,6 @@ function dice(seed) {
   };
 }
 
-// How a message shows a name: what would break its line is escaped.
-const shown = name => name.replace(/[\p{C}\u2028\u0301]/gu, '?');
-
 const scenarios = {
   async initialize(editor) {
     const { capabilities, serverInfo } = await editor.start();
@@ -149,19 +146,19 @@ const scenarios = {
     let compared = 0;
     for (let seed = 1; seed <= 40; seed += 1) {
       const roll = dice(seed);
-      const components = Array.from({ length: 12 }, (_, i) => `  {"id": "é${i}", /* 😀${'ü'.repeat(i)} */ "provider": "n${i}x", "config": {}},\n`);
+      const components = Array.from({ length: 40 }, (_, i) => `  {"id": "é${i}", /* 😀${'ü'.repeat(i)} */ "provider": "n${i}x", "config": {}},\n`);
       await editor.replace(`// a\u0301 ${'👩‍👩‍👧'.repeat(roll(3))}\r\n{"components": [\n${components.join('')}]}\n`);
-      for (let step = 0; step < 25; step += 1) {
+      for (let step = 0; step < 12; step += 1) {
         const text = editor.document.getText();
         const start = roll(text.length + 1);
         const end = Math.min(text.length, start + roll(4));
-        const inserted = ['', 'x', '😀', '\n', '\r\n', '\u0301', '"', 'é\u2028'][roll(8)];
+        const inserted = ['', 'x', '😀', '\n', '\r\n', '\u0301', 'é\u2028'][roll(7)];
         await editor.change({ range: { start: editor.document.positionAt(start), end: editor.document.positionAt(end) }, text: inserted });
       }
       const found = await editor.diagnostics();
       for (const diagnostic of found.filter(one => one.code === 'unknown_provider')) {
         const name = editor.cut(diagnostic.range).replace(/^"|"$/g, ''); // an edit may have taken a quote away
-        assert.ok(diagnostic.message.includes(shown(name)), `seed ${seed}: ${name} is cut out for: ${diagnostic.message}`);
+        assert.ok(diagnostic.message.includes(name), `seed ${seed}: ${name} is cut out for: ${diagnostic.message}`);
         compared += 1;
       }
     }
