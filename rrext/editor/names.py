@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.call_lines import COMMAND, read_call
+from rrext.editor.comments import comments_with
 from rrext.editor.edits import Edit
 from rrext.editor.written import Part, Written, member
-from rrext.engine.problems import Span, shown
+from rrext.engine.problems import Problems, Span, shown
 from rrext.engine.tree import Located
 
 __all__ = ["Name", "Names", "NotRenamed", "Use"]
 
-Use: TypeAlias = Literal["id", "from", "source"]
+Use: TypeAlias = Literal["id", "from", "source", "call"]
+
+_BARE: Final = re.compile(r"(?!--|[\"'{])\S+")
+"""An id that a call line can name without quotes."""
 
 
 class NotRenamed(Exception):
@@ -26,8 +32,8 @@ class NotRenamed(Exception):
 class Name(msgspec.Struct, frozen=True, eq=False):
     """One place where an id stands. `span` is the text between the quotes, `outer` what stands there with them.
 
-    `part` is the component that holds it; None for the pipeline's `source`. `sound` says that it is a text in double
-    quotes, as JSON has it.
+    `part` is the component that holds it; None for the pipeline's `source`, and for a call line in a comment. `sound` says
+    that it is a text in double quotes, as JSON has it; call lines have their own rule.
     """
 
     value: str
@@ -50,7 +56,8 @@ class Names:
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self.written = Written(analysis)
-        self._names = sorted(_names(self.written, analysis.text), key=lambda name: name.span)
+        found = [*_names(self.written, analysis.text), *_called(analysis)]
+        self._names = sorted(found, key=lambda name: name.span)
 
     def at(self, offset: int) -> Name | None:
         """The name at an offset; its quotes belong to it."""
@@ -81,8 +88,18 @@ class Names:
         self._refuse(name, new, places)
         if new == name.value:
             return []
-        text = json.dumps(new, ensure_ascii=False)[1:-1]
-        return [Edit(*place.span, text) for place in places]
+        return [self._edit(place, new) for place in places]
+
+    def _edit(self, place: Name, new: str) -> Edit:
+        if place.use != "call":
+            return Edit(*place.span, json.dumps(new, ensure_ascii=False)[1:-1])
+        quote = self._analysis.text[place.outer[0]]
+        other = next((mark for mark in "\"'" if mark not in new), None)
+        if other is None or any(piece in new for piece in ("*/", "\n", "\r")):
+            raise NotRenamed(f"The call {self._where(place)} cannot name {shown(new)}.")
+        if quote in "\"'" and quote not in new:
+            return Edit(*place.span, new)
+        return Edit(*place.outer, new if _BARE.fullmatch(new) else f"{other}{new}{other}")
 
     def check_renameable(self, name: Name) -> None:
         """Raise `NotRenamed` if no new id would do."""
@@ -128,6 +145,16 @@ def _names(written: Written, text: str) -> Iterator[Name]:
         yield from _name(member(part.located, "id"), "id", part, text)
         for edge in part.edges:
             yield from _name(member(edge.located, "from"), "from", part, text)
+
+
+def _called(analysis: Analysis) -> Iterator[Name]:
+    """The ids in call lines: `// rrext tool read_file --node files_1`."""
+    for comment in comments_with(COMMAND, analysis.map):
+        call = read_call(comment, Problems(), analysis.around.limits)
+        if call.node:
+            start, end = call.node_span
+            quoted = end - start == len(call.node) + 2
+            yield Name(call.node, "call", (start + quoted, end - quoted), (start, end), None, True)
 
 
 def _name(located: Located | None, use: Use, part: Part | None, text: str) -> Iterator[Name]:

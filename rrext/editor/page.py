@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-__all__ = ["Code", "Inline", "Item", "Page", "inlines_of"]
+__all__ = ["Code", "Inline", "Item", "Page", "inlines_of", "readable"]
 
 LONGEST_CODE: Final = 200
 """Characters of a name or value inside of a sentence."""
@@ -163,7 +163,9 @@ def _as_plain(part: _Part) -> str:
 
 
 def _words(content: Iterable[Inline]) -> str:
-    return "".join(_cut(piece.text) if isinstance(piece, Code) else _one_line(piece) for piece in content).strip()
+    return "".join(
+        readable(piece.text, LONGEST_CODE) if isinstance(piece, Code) else _one_line(piece) for piece in content
+    ).strip()
 
 
 def _sentence(content: Iterable[Inline]) -> str:
@@ -197,15 +199,16 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    text = _cut(text) or " "
+    text = readable(text, LONGEST_CODE) or " "
     fence = "`" * (_longest_run(text) + 1)
     pad = " " if text[0] in "` " or text[-1] in "` " else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
-def _cut(text: str) -> str:
-    text = _one_line(text)
-    return text if len(text) <= LONGEST_CODE else text[:LONGEST_CODE] + "…"
+def readable(text: str, most: int) -> str:
+    """Somebody's text on one line of at most so many characters, with a sign for each that would do something."""
+    text = _one_line(text[: 2 * most + 2])
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _one_line(text: str) -> str:

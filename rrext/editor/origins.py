@@ -1,0 +1,39 @@
+"""Where the code of a node stands."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import msgspec
+
+from rrext.engine.node import Node
+from rrext.engine.problems import Span
+
+__all__ = ["Origin", "origin_of"]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """A class in a Python file: `line` counts from 0, `name` is the span of its name in the text of that line."""
+
+    path: Path
+    line: int
+    text: str
+    name: Span
+
+
+def origin_of(node: type[Node]) -> Origin | None:
+    """Where a class is defined; None if there is no file that says so. Reads the file."""
+    try:
+        file = inspect.getsourcefile(node)
+        lines, start = inspect.getsourcelines(node)
+    except (OSError, TypeError, SyntaxError):  # built in, in a zip, made by code, or changed since it was loaded
+        return None
+    if file is None or not Path(file).is_file():
+        return None
+    for index, text in enumerate(lines):
+        found = re.match(rf"\s*class\s+({re.escape(node.__name__)})\b", text)
+        if found is not None:
+            return Origin(Path(file).resolve(), start - 1 + index, text, found.span(1))
+    return None
