@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,9 +11,13 @@ from rrext.engine.catalog import Catalog
 from rrext.engine.environment import Environment
 from rrext.engine.loading import Loaded, check_pipeline
 from rrext.engine.pointer import below
+from rrext.engine.problems import Problem
 from rrext.engine.shape import Draft
 from rrext.engine.source import SourceMap
 from rrext.limits import DEFAULTS, Limits
+
+if TYPE_CHECKING:
+    from rrext.editor.calls import Calls
 
 __all__ = ["Analysis", "Surroundings", "analyse"]
 
@@ -32,7 +37,7 @@ class Analysis:
     `map` holds the text that was read: it is the document's, or empty if that was too large.
     """
 
-    __slots__ = ("_starts", "around", "by_id", "drafts", "loaded", "map")
+    __slots__ = ("_calls", "_starts", "around", "by_id", "drafts", "loaded", "map")
 
     def __init__(self, loaded: Loaded, around: Surroundings) -> None:
         where = loaded.source_map
@@ -44,6 +49,7 @@ class Analysis:
         self.by_id = {draft.id: draft for draft in reversed(self.drafts) if draft.id}
         """Components by id; of an id that stands twice, the first."""
         listed = where.find(below(loaded.base, "components"))
+        self._calls: Calls | None = None
         self._starts = [item.start for item in listed.children] if listed is not None and listed.kind == "array" else []
 
     @property
@@ -55,6 +61,20 @@ class Analysis:
     def base(self) -> str:
         """The pointer at which the pipeline stands."""
         return self.loaded.base
+
+    @property
+    def calls(self) -> Calls:
+        """The calls that stand in comments."""
+        if self._calls is None:
+            from rrext.editor.calls import calls_in
+
+            self._calls = calls_in(self)
+        return self._calls
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is wrong: with the pipeline, then with the calls in comments."""
+        return (*self.loaded.problems, *self.calls.problems)
 
     def component_at(self, offset: int) -> Draft | None:
         """The component around an offset."""
@@ -83,4 +103,6 @@ def analyse(text: str, around: Surroundings) -> Analysis:
         positions=True,
         limits=around.limits,
     )
-    return Analysis(loaded, around)
+    analysis = Analysis(loaded, around)
+    _ = analysis.calls  # now, as whoever publishes them must not wait for it
+    return analysis

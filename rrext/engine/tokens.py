@@ -10,9 +10,10 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CLEAN_END", "COLON", "END", "MEMBER", "NUMBER", "TOKEN", "VALUES", "WORDS", "unescape"]
+__all__ = ["CLEAN_END", "COLON", "COMMENTS", "END", "MEMBER", "NUMBER", "TOKEN", "VALUES", "WORDS", "unescape"]
 
-_SKIP = r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
+_COMMENT = r"//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
+_SKIP = rf"(?:[ \t\r\n]++|{_COMMENT})*+"
 _PLAIN = r"[^\"\\\x00-\x1f]*+"
 
 KEY, STRING, PUNCTUATION, WORD, QUOTED, SINGLE, COMMENT, OTHER, END = range(1, 10)
@@ -35,6 +36,8 @@ TOKEN: Final = re.compile(
 MEMBER: Final = re.compile(
     rf'{_SKIP}(,?+){_SKIP}("{_PLAIN}"){_SKIP}:{_SKIP}(?:("{_PLAIN}")(?!{_SKIP}:)|([^ \t\r\n"\'{{}}\[\],:/]++)|([{{\[]))'
 )
+COMMENTS: Final = re.compile(_COMMENT)
+"""The comments of what `TOKEN` passes over; elsewhere it finds them in strings too."""
 COLON: Final = re.compile(_SKIP + ":")
 CLEAN_END: Final = re.compile(_SKIP + r"(?:[,}\]]|\Z)")
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?+([eE][+-]?[0-9]++)?+")

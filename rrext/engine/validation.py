@@ -67,8 +67,8 @@ class Validation:
             whole.run()
             chain = whole.chain
         self.outline = Outline(tuple(drafts), start.id if start is not None else "", chain)
-        if self._problems.errors or start is None:
-            return None
+        if self._problems.errors or start is None or any(draft.node is None for draft in drafts):
+            return None  # a node that is not known here may be no error, but cannot run
         return self._spec(document, drafts, start.id, chain)
 
     def _provider(self, draft: Draft) -> None:

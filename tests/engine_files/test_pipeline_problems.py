@@ -453,10 +453,11 @@ def test_a_wrong_pipeline_is_refused_with_all_its_problems() -> None:
 
 def test_every_code_is_used_and_every_used_code_is_described() -> None:
     folder = Path(problems.__file__).parent
-    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py") if path.name != "problems.py")
+    paths = [*folder.glob("*.py"), *folder.parent.joinpath("editor").glob("call*.py")]
+    source = "\n".join(path.read_text(encoding="utf-8") for path in paths if path.name != "problems.py")
     used = set(re.findall(r'"([a-z][a-z0-9_]+)"', source))
     assert set(CODES) - used == {"too_many_problems"}
-    for path in folder.glob("*.py"):
+    for path in paths:
         for code in re.findall(r'(?:problems\.add|\.nonsense|\.report)\(\s*"(\w+)"', path.read_text(encoding="utf-8")):
             assert code in CODES, f"{path.name} reports {code}"
 

@@ -1,0 +1,89 @@
+"""What can be run in a document, and at which of its places: for the links that editors show above lines."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.calls import CallLine, source_takes
+from rrext.engine.pointer import below
+from rrext.engine.problems import Span
+from rrext.engine.shape import Draft
+
+__all__ = ["Action", "Lens", "call_arguments", "lenses_of"]
+
+Action: TypeAlias = Literal["run_tool", "send_file", "chat", "show_graph"]
+
+_LONG: Final = 40
+"""Characters of a path or of a question that a title shows."""
+
+
+class Lens(msgspec.Struct, frozen=True):
+    """Something that can be done, with the place to offer it at. `arguments` are those of the action, but for the document.
+
+    `call` is set if a call line says it.
+    """
+
+    span: Span
+    action: Action
+    title: str
+    arguments: dict[str, Any] = {}
+    call: CallLine | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether code of the pipeline runs."""
+        return self.action != "show_graph"
+
+
+def lenses_of(analysis: Analysis) -> list[Lens]:
+    """All that a document offers, in the order of its text."""
+    found = [_graph(analysis)] if analysis.drafts else []
+    for draft in analysis.drafts:
+        if draft.node is not None and draft.node.tools:
+            found.append(Lens(_at(analysis, draft), "run_tool", "Run tool…", {"node": draft.id}))
+    source, takes = analysis.by_id.get(analysis.loaded.outline.source), source_takes(analysis) or ()
+    if source is not None and "send" in takes:
+        found.append(Lens(_at(analysis, source), "send_file", "Send file…"))
+    if source is not None and "chat" in takes:
+        found.append(Lens(_at(analysis, source), "chat", "Chat…"))
+    found += [_of_call(call) for call in analysis.calls.lines if call.sound]
+    return sorted(found, key=lambda lens: lens.span)
+
+
+def call_arguments(call: CallLine) -> dict[str, Any]:
+    """The arguments of the action that a call line means."""
+    if call.kind == "tool":
+        node = {"node": call.node} if call.node else {}
+        return {**node, "tool": call.tool, "input": call.input or {}}
+    if call.kind == "chat":
+        return {"question": call.question}
+    mime = {"mimeType": call.mime_type} if call.mime_type is not None else {}
+    return {"path": list(call.paths), **mime}
+
+
+def _graph(analysis: Analysis) -> Lens:
+    start = analysis.map.span(analysis.base)[0]
+    return Lens((start, start + 1), "show_graph", "Show graph")
+
+
+def _at(analysis: Analysis, draft: Draft) -> Span:
+    """The id of a component, or its beginning."""
+    located = analysis.map.find(below(draft.path, "id")) or analysis.map.find(draft.path)
+    return (0, 0) if located is None else (located.start, located.end)
+
+
+def _of_call(call: CallLine) -> Lens:
+    arguments = call_arguments(call)
+    if call.kind == "tool":
+        return Lens(call.span, "run_tool", f"Run {call.tool}", arguments, call)
+    if call.kind == "chat":
+        return Lens(call.span, "chat", f"Ask {_cut(call.question)}", arguments, call)
+    return Lens(call.span, "send_file", f"Send {_cut(' '.join(call.paths))}", arguments, call)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

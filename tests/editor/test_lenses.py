@@ -1,0 +1,102 @@
+"""What a document offers to run, and where."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.lenses import lenses_of
+from rrext.engine.catalog import Catalog
+from rrext.engine.environment import Environment
+from rrext.engine.node import Node
+
+CONTROL = [{"classType": "tool", "from": "in"}]
+
+
+class Free(Node):
+    """A source that does not say what it is for."""
+
+    provider = "free"
+    class_types = ("source",)
+    lanes = {"_source": ("text", "questions")}
+
+
+AROUND = Surroundings(Catalog([Free], installed=False), Environment())
+
+
+def look(text: str) -> Analysis:
+    return analyse(text, AROUND)
+
+
+def pipeline(source: str = "webhook", **more: Any) -> str:
+    files = {"id": "files", "provider": "tool_filesystem", "config": {"root": "."}, "control": CONTROL}
+    return json.dumps({"components": [{"id": "in", "provider": source, "config": {}}, files], **more}, indent=1)
+
+
+def offered(analysis: Analysis) -> list[tuple[str, str, str]]:
+    """(marked text, title, action) of each lens."""
+    return [(analysis.text[slice(*lens.span)], lens.title, lens.action) for lens in lenses_of(analysis)]
+
+
+def test_a_pipeline_offers_its_graph_its_source_and_its_tools() -> None:
+    assert offered(look(pipeline())) == [
+        ("{", "Show graph", "show_graph"),
+        ('"in"', "Send file…", "send_file"),
+        ('"files"', "Run tool…", "run_tool"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "actions"),
+    [
+        ("webhook", ["send_file"]),
+        ("chat", ["chat"]),
+        ("dropper", ["send_file"]),
+        ("tools", []),
+        ("free", ["send_file", "chat"]),
+    ],
+)
+def test_a_source_is_offered_what_it_takes(source: str, actions: list[str]) -> None:
+    found = [action for _, _, action in offered(look(pipeline(source))) if action in ("send_file", "chat")]
+    assert sorted(found) == sorted(actions)
+
+
+def test_a_call_line_is_offered_with_its_arguments() -> None:
+    (lens,) = [
+        lens for lens in lenses_of(look(pipeline() + '// rrext tool read_file {"path": "a"}')) if lens.title == "Run read_file"
+    ]
+    assert lens.arguments == {"tool": "read_file", "input": {"path": "a"}}
+    inside = pipeline().replace('"id": "files"', '// rrext tool read_file {"path": "a"}\n"id": "files"')
+    (lens,) = [lens for lens in lenses_of(look(inside)) if lens.title == "Run read_file"]
+    assert lens.arguments == {"node": "files", "tool": "read_file", "input": {"path": "a"}}
+    (lens,) = [lens for lens in lenses_of(look(pipeline() + "// rrext send a b --mime x/y")) if lens.call]
+    assert (lens.title, lens.arguments) == ("Send a b", {"path": ["a", "b"], "mimeType": "x/y"})
+    (lens,) = [lens for lens in lenses_of(look(pipeline("chat") + f"// rrext chat {'why ' * 20}")) if lens.call]
+    assert lens.title == "Ask why why why why why why why why why why…"
+
+
+def test_a_call_line_that_cannot_be_run_is_not_offered() -> None:
+    assert not [lens for lens in lenses_of(look(pipeline() + "// rrext tool raed_file")) if lens.call]
+
+
+def test_only_the_graph_runs_nothing() -> None:
+    found = lenses_of(look(pipeline() + "// rrext send a"))
+    assert [lens.runs for lens in found] == [False, True, True, True]
+
+
+def test_a_text_without_components_offers_nothing() -> None:
+    for text in ("", "{}", "[1]", '{"components": 7}', "nonsense"):
+        assert lenses_of(look(text)) == []
+
+
+@given(st.text("{}[]\",:/* rextolsnd\n'", max_size=60), st.integers(0, 400))
+def test_any_text_is_survived(junk: str, at: int) -> None:
+    text = pipeline() + "// rrext tool read_file {}"
+    analysis = look(text[:at] + junk + text[at:])
+    for lens in lenses_of(analysis):
+        assert 0 <= lens.span[0] <= lens.span[1] <= len(analysis.text)
