@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from settings import settings
+from editor_settings import settings
 from terminals import PATIENCE, Terminal
 
 NEW = "Neovim 0.11 or later"

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from settings import settings
+from editor_settings import settings
 from terminals import Terminal
 
 pytestmark = pytest.mark.system

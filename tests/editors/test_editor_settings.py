@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 
-from settings import settings
+from editor_settings import settings
 
 from rrext.cli.main import COMMANDS
 
