@@ -29,6 +29,8 @@ Writing: TypeAlias = Callable[[str], str]
 _BRACKETS: Final = {"object": "{}", "array": "[]"}
 _REST: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*(?:[^*\r\n]++|\*(?!/))*+\*/))*+")
 """Comments that end on the line on which they begin."""
+_QUOTED: Final = re.compile(r""""(?:[^"\\\r\n]++|\\.)*+"|'(?:[^'\\\r\n]++|\\.)*+'""")
+_COMMENT: Final = re.compile(r"/\*(?:[^*]++|\*(?!/))*+\*/|//(.*)")
 _LINE_END: Final = re.compile(r"[ \t]*+(?:\r\n|\r|\n)")
 _LINES: Final = re.compile(r"(\r\n|\r|\n)[ \t]*+")
 
@@ -82,6 +84,8 @@ class Layout:
         children = holder.children
         place = len(children) if place is None else place
         if not self._is_closed(holder):
+            return None
+        if place > 0 and not self._is_whole(children[place - 1]):
             return None
         if not children:
             return self._fill(holder, write, wide, note)
@@ -199,6 +203,18 @@ class Layout:
         last = holder.children[-1].end if holder.children else holder.start + 1
         return last < holder.end and self._comma(last, holder.end - 1) is not None
 
+    def _is_whole(self, located: Located) -> bool:
+        """Whether a value ends where it seems to: a bracket or a quote that is missing takes in what follows."""
+        key_span = located.key_span
+        if key_span is not None and not self._has_its_quotes(*key_span):
+            return False
+        if located.kind == "string":
+            return self._has_its_quotes(located.start, located.end)
+        return located.kind not in _BRACKETS or self._is_closed(located)
+
+    def _has_its_quotes(self, start: int, end: int) -> bool:
+        return self._text[start : start + 1] not in ('"', "'") or _QUOTED.fullmatch(self._text, start, end) is not None
+
     def _are_sound(self, holder: Located, places: Collection[int]) -> bool:
         """Whether commas stand around some children as they should."""
         last = len(holder.children) - 1
@@ -206,6 +222,8 @@ class Layout:
             after = self._comma_after(holder, place)
             before = self._comma_after(holder, place - 1)
             if after is None or (after < 0 and place < last) or before is None or (before < 0) != (place == 0):
+                return False
+            if place > 0 and not self._is_whole(holder.children[place - 1]):
                 return False
         return True
 
@@ -271,8 +289,12 @@ def joined(*changes: Edits) -> Edits:
 
 
 def _inline(note: str) -> str:
-    """A comment that does not take the rest of its line."""
-    return f"/* {note[2:].replace('*/', '* /').strip()} */" if note.startswith("//") else note
+    """Comments none of which takes the rest of its line."""
+
+    def closed(found: re.Match[str]) -> str:
+        return found[0] if found[1] is None else f"/* {found[1].replace('*/', '* /').strip()} */"
+
+    return _COMMENT.sub(closed, note)
 
 
 def _shifted(line: str, newline: str, old: str, new: str) -> str:
