@@ -14,7 +14,8 @@ from rrext.engine.config import COMMON, Configuring
 from rrext.engine.node import Node
 from rrext.engine.plugins import PluginError
 from rrext.engine.pointer import parts_of
-from rrext.engine.problems import NearNames, Problems
+from rrext.engine.near_names import NearNames
+from rrext.engine.problems import Problems
 from rrext.engine.settings import Settings
 
 __all__ = ["Origin", "Resolved", "config_of", "resolved_of", "settings_of"]

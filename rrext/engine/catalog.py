@@ -54,13 +54,20 @@ class Catalog:
 
         Raises `ProviderNotFound` with near matches, and `Unavailable` if its code cannot be imported here.
         """
+        found = self.find(provider)
+        if found is None:
+            raise ProviderNotFound.near(f'There is no node "{provider}".', provider, self.names())
+        return found
+
+    def find(self, provider: str) -> type[Node] | None:
+        """The class of a provider name or alias, or None if nobody has it. Raises `Unavailable` if it cannot be imported."""
         name = self._aliases.get(provider, provider)
         found = self._given.get(name) or self._classes.get(name)
         if found is not None:
             return found
         reference = self._builtin.get(name) or self._entries().get(name)
         if reference is None:
-            raise ProviderNotFound.near(f'There is no node "{provider}".', provider, self.names())
+            return None
         found = self._classes[name] = _imported(name, reference)
         return found
 

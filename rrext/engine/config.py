@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problems, Related, shown
+from rrext.engine.problems import Problems, Related, shown
 
 if TYPE_CHECKING:
     from rrext.engine.settings import Settings

@@ -8,9 +8,10 @@ from typing import Final
 
 from rrext.engine.graph import circles
 from rrext.engine.lanes import LANES
+from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problems, Related, shown
+from rrext.engine.problems import Problems, Related, shown
 from rrext.engine.shape import Draft
 from rrext.engine.spec import ControlEdge, DataEdge
 

@@ -99,6 +99,16 @@ class Substitution:
                 text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _, name=name: f"${{{name}}}", text)
         return text
 
+    def add(self, other: Substitution, path: str) -> None:
+        """Count what was replaced in a value that stands at a pointer as if it was replaced here."""
+        self.unresolved += [(path + inner, name) for inner, name in other.unresolved]
+        self._used.update(other._used)
+
+    @property
+    def found(self) -> bool:
+        """Whether there was any variable."""
+        return bool(self._used or self.unresolved)
+
     @property
     def used(self) -> bool:
         """Whether any variable was replaced."""

@@ -2,90 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rrext.engine.catalog import Catalog
 from rrext.engine.environment import NEVER, PREFIX, Environment, Substitution, substitute
+from rrext.engine.loaded import Loaded
+from rrext.engine.near_names import NearNames
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problem, Problems, Severity, shown
-from rrext.engine.source import Source, SourceMap, parse, read
-from rrext.engine.spec import PipelineSpec
+from rrext.engine.problems import Problem, Problems, Severity, shown
+from rrext.engine.reading import Reader, Reading
+from rrext.engine.source import Source, SourceMap, read
 from rrext.engine.validation import Outline, Validation
-from rrext.errors import InvalidPipeline
+from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
+
+if TYPE_CHECKING:
+    from rrext.engine.memory import Memory
 
 __all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
 
+Around: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
+"""What the answers of a check depend on beside the text."""
+
 LITERAL = ("project_id", "name", "description")
 """What stays as it is written: the project keeps its id wherever it runs, and whoever lists pipelines reads the others."""
-
-
-class Loaded:
-    """What loading gave. `spec` is None if there are errors; `outline` is what could be made out all the same.
-
-    `unresolved` is the pipeline as it was written, without a wrapper around it: its `${NAME}` are in place, so it may be
-    shown. `problems` never hold a variable's value.
-    """
-
-    __slots__ = ("_map", "_text", "base", "outline", "problems", "spec", "unresolved")
-
-    def __init__(
-        self,
-        spec: PipelineSpec | None,
-        problems: tuple[Problem, ...],
-        unresolved: dict[str, Any],
-        *,
-        base: str,
-        outline: Outline,
-        text: str | bytes | None,
-        source_map: SourceMap | None,
-    ) -> None:
-        self.spec = spec
-        self.problems = problems
-        self.unresolved = unresolved
-        self.base = base
-        self.outline = outline
-        self._text = text
-        self._map = source_map
-
-    @property
-    def source_map(self) -> SourceMap | None:
-        """Where everything stands in the text; None if there is none. It is worked out when it is first asked for."""
-        if self._map is None and self._text is not None:
-            self._map = parse(self._text).map
-        return self._map
-
-    @property
-    def errors(self) -> tuple[Problem, ...]:
-        """The problems that stop a pipeline from running."""
-        return tuple(problem for problem in self.problems if problem.severity == "error")
-
-    @property
-    def warnings(self) -> tuple[Problem, ...]:
-        """The problems that do not."""
-        return tuple(problem for problem in self.problems if problem.severity == "warning")
-
-    def require(self) -> PipelineSpec:
-        """The pipeline. Raises `InvalidPipeline` with all problems in `data`."""
-        if self.spec is not None:
-            return self.spec
-        errors = self.errors
-        if not errors:  # only where unknown providers are no error
-            raise InvalidPipeline("This pipeline has no source that is known here", data={"problems": []})
-        first = errors[0]
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise InvalidPipeline(f"{first.path or '/'}: {first.message}{more}", data={"problems": self.problems_as_json()})
-
-    def problems_as_json(self) -> list[dict[str, Any]]:
-        """The problems as they travel, with lines and columns if the pipeline was a text."""
-        from rrext.engine.located import located
-
-        where = self.source_map if self.problems else None
-        return [located(problem, where) for problem in self.problems]
-
-    def __repr__(self) -> str:
-        return f"<Loaded {self.spec.source if self.spec else 'nothing'}, {len(self.problems)} problems>"
 
 
 def load_pipeline(
@@ -98,28 +39,37 @@ def load_pipeline(
     unknown_provider: Severity = "error",
     positions: bool = False,
     limits: Limits = DEFAULTS,
+    before: Loaded | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Loaded:
     """Read and check a pipeline; never raises for what it holds.
 
     `source` begins elsewhere than the file says. With `strict_env` an unresolved variable is an error, else a warning.
     `positions` makes the source map at once, which a text with a problem needs anyway.
+    `before` is what an earlier text gave, with `positions`: what both have in common is not worked out again, so that the
+    two share it, settings of components included. Nothing else depends on it, and it is only read.
+    Raises `Cancelled` soon after `stop` says so.
     """
+    pause = _pause(stop)
     problems = Problems(limits.max_problems)
-    text = pipeline if isinstance(pipeline, str | bytes) else None
-    given = (
-        read(text, limits=limits, positions=positions)
-        if text is not None
-        else _as_source(dict(pipeline) if isinstance(pipeline, Mapping) else pipeline, limits)
-    )
+    is_text = isinstance(pipeline, str | bytes)
+    around = (catalog, environment, limits, unknown_provider)
+    known = _recalled(before, around) if is_text and positions else None
+    given = _given(pipeline, limits, positions, known)
     for problem in given.problems:
         problems.append(problem)
     document, base = _unwrapped(given.value, problems) if given.complete else (None, "")
+    text = pipeline if is_text else None
     if document is None:
-        return Loaded(None, problems.listing(), {}, base=base, outline=Outline(), text=text, source_map=given.map)
-    done = substitute(document, environment, base, skip=[below(base, key) for key in LITERAL])
-    _report_variables(document, done, environment, base, problems, "error" if strict_env else "warning")
-    validation = Validation(catalog, problems, limits, base=base, unknown=unknown_provider)
-    spec = validation.run(done.value, source)
+        empty = Outline()
+        return Loaded(None, problems.listing(), {}, base=base, outline=empty, text=text, source_map=given.map, memory=known)
+    near = NearNames(former=None if known is None else known.near)
+    reader = Reader(catalog, environment, near, limits.max_problems, unknown_provider, {} if known is None else known.readings)
+    readings = _readings(document, reader, limits, pause)
+    done = _substituted(document, readings, environment, base)
+    _report_variables(document, done, environment, base, problems, "error" if strict_env else "warning", near)
+    validation = Validation(problems, near, limits, base=base, pause=pause)
+    spec = validation.run(done.value, readings, source)
     return Loaded(
         spec,
         _sifted(problems.listing(), given, done),
@@ -128,6 +78,7 @@ def load_pipeline(
         outline=validation.outline,
         text=text,
         source_map=given.map,
+        memory=_remembered(given.map, known, around, readings, near) if is_text and positions else None,
     )
 
 
@@ -140,8 +91,13 @@ def check_pipeline(
     unknown_provider: Severity = "error",
     positions: bool = False,
     limits: Limits = DEFAULTS,
+    before: Loaded | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Loaded:
-    """Check a pipeline that is not to run: unresolved variables are warnings, and all that a run would refuse is looked for."""
+    """Check a pipeline that is not to run: unresolved variables are warnings, and all that a run would refuse is looked for.
+
+    `before` and `stop` as for `load_pipeline`.
+    """
     loaded = load_pipeline(
         pipeline,
         catalog,
@@ -151,7 +107,10 @@ def check_pipeline(
         unknown_provider=unknown_provider,
         positions=positions,
         limits=limits,
+        before=before,
+        stop=stop,
     )
+    _pause(stop)()
     if loaded.spec is not None:
         from rrext.engine.plan import LanePlan
 
@@ -225,23 +184,87 @@ def _unwrapped(value: Any, problems: Problems) -> tuple[dict[str, Any] | None, s
     return None, base
 
 
+def _given(pipeline: Any, limits: Limits, positions: bool, known: Memory | None) -> Source:
+    if isinstance(pipeline, str | bytes):
+        return read(pipeline, limits=limits, positions=positions, former=None if known is None else known.map)
+    return _as_source(dict(pipeline) if isinstance(pipeline, Mapping) else pipeline, limits)
+
+
+def _recalled(before: Loaded | None, around: Around) -> Memory | None:
+    """What an earlier check left, if it holds here."""
+    memory = None if before is None else before.memory
+    return memory if memory is not None and memory.holds(*around) else None
+
+
+def _remembered(
+    where: SourceMap | None, known: Memory | None, around: Around, readings: Sequence[Reading], near: NearNames
+) -> Memory | None:
+    """What is left for the next check."""
+    if where is None or (known is not None and where.stopped):
+        return known  # what stands behind the place where reading stopped is back as soon as that is mended
+    from rrext.engine.memory import Memory
+
+    settled = {id(reading.value): reading for reading in readings if reading.settled}
+    return Memory(*around, where, settled, near)
+
+
+def _readings(document: Mapping[str, Any], reader: Reader, limits: Limits, pause: Callable[[], None]) -> list[Reading]:
+    components = document.get("components")
+    if not isinstance(components, list) or len(components) > limits.max_components:
+        return []
+    found: list[Reading] = []
+    for index, component in enumerate(components):
+        if index % 64 == 0:
+            pause()
+        found.append(reader.read(component))
+    return found
+
+
+def _substituted(document: Mapping[str, Any], readings: Sequence[Reading], environment: Environment, base: str) -> Substitution:
+    """The document with its variables replaced, but for its components: they were read by themselves."""
+    rest = {key: value for key, value in document.items() if key != "components" or not isinstance(value, list)}
+    done = substitute(rest, environment, base, skip=[below(base, key) for key in LITERAL])
+    done.value = {**document, **done.value}
+    components = below(base, "components")
+    for index, reading in enumerate(readings):
+        if reading.variables.found:
+            done.add(reading.variables, f"{components}/{index}")
+    return done
+
+
+def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
+    """To be called now and then; it raises `Cancelled` when it is time to stop."""
+
+    def pause() -> None:
+        if stop is not None and stop():
+            raise Cancelled("The check was stopped")
+
+    return pause
+
+
 def _report_variables(
-    document: Mapping[str, Any], done: Substitution, environment: Environment, base: str, problems: Problems, severity: Severity
+    document: Mapping[str, Any],
+    done: Substitution,
+    environment: Environment,
+    base: str,
+    problems: Problems,
+    severity: Severity,
+    near: NearNames,
 ) -> None:
     project = document.get("project_id")
     if isinstance(project, str) and "${" in project:
         message = "project_id must be literal: a pipeline keeps it wherever it runs."
         problems.add("variable_in_project_id", message, below(base, "project_id"))
-    known, like = environment.names, NearNames()
+    known = environment.names
     for path, name in dict.fromkeys(done.unresolved):
         code, message = "unresolved_variable", f"The variable ${{{name}}} has no value."
-        near = like.of(name, known)
+        like = near.of(name, known)
         if not environment.may_read(name):
             rule = f"pipelines may read {PREFIX}* and the names given by --env"
             why = "it is the server's own" if name in NEVER else rule
             code, message = "variable_not_allowed", f"The variable {shown(name)} may not be read here: {why}."
-            near = (PREFIX + name,) if PREFIX + name in known else near
-        problems.add(code, message, path, severity=severity, near=near, part=f"${{{name}}}")
+            like = (PREFIX + name,) if PREFIX + name in known else like
+        problems.add(code, message, path, severity=severity, near=like, part=f"${{{name}}}")
 
 
 def _sifted(found: tuple[Problem, ...], given: Source, done: Substitution) -> tuple[Problem, ...]:

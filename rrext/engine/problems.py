@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from rrext.errors import fold, near_matches
 from rrext.limits import DEFAULTS
 
-__all__ = ["CODES", "NearNames", "Problem", "Problems", "Related", "Severity", "Span", "shown"]
+__all__ = ["CODES", "Problem", "Problems", "Related", "Severity", "Span", "shown"]
 
 Severity = Literal["error", "warning", "information"]
 Span = tuple[int, int]
@@ -148,6 +148,11 @@ class Problem(msgspec.Struct, frozen=True):
             self.part,
         )
 
+    def under(self, path: str) -> Problem:
+        """The same problem of a value that stands at `path`, if its pointers begin at that value."""
+        related = tuple(Related(path + other.path, other.message, other.span) for other in self.related)
+        return replace(self, path=path + self.path, related=related)
+
 
 class Problems:
     """Collects problems, at most `limit`; `errors` counts them all, `cut` says that some are not kept."""
@@ -187,6 +192,13 @@ class Problems:
         else:
             self.cut = True
 
+    def extend(self, found: Iterable[Problem], errors: int) -> None:
+        """Add problems that were collected elsewhere: `errors` is how many errors were among them, kept or not."""
+        errors += self.errors
+        for problem in found:
+            self.append(problem)
+        self.errors = errors
+
     @property
     def full(self) -> bool:
         """Whether looking for more has no use."""
@@ -207,41 +219,6 @@ class Problems:
 
     def __repr__(self) -> str:
         return f"<Problems {len(self._found)}, {self.errors} errors>"
-
-
-class NearNames:
-    """Finds near matches, and stops comparing when that would cost too much.
-
-    A comparison costs microseconds, and a file may have thousands of names and thousands of wrong ones. After `budget`
-    comparisons only names that differ in case, `_` or `-` are found.
-    """
-
-    __slots__ = ("_budget", "_folded", "_kept", "_seen")
-
-    def __init__(self, budget: int = 4000) -> None:
-        self._budget = budget
-        self._kept: dict[int, tuple[str, ...]] = {}
-        self._seen: dict[tuple[str, int], tuple[str, ...]] = {}
-        self._folded: dict[int, dict[str, str]] = {}
-
-    def of(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-        """The known names most like `name`. Pass the same tuple for the same names: it is remembered by identity."""
-        self._kept[id(known)] = known  # so that its id stays its own
-        key = (name, id(known))
-        found = self._seen.get(key)
-        if found is None:
-            found = self._seen[key] = self._find(name, known)
-        return found
-
-    def _find(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
-        if len(known) <= self._budget and len(name) <= 100:
-            self._budget -= len(known)
-            return tuple(near_matches(name, known))
-        index = self._folded.get(id(known))
-        if index is None:
-            index = self._folded[id(known)] = {fold(other): other for other in known}
-        same = index.get(fold(name))
-        return () if same is None or same == name else (same,)
 
 
 def shown(text: str) -> str:

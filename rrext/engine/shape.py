@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problems, Related, shown
+from rrext.engine.problems import Problems, Related, shown
 from rrext.engine.spec import ControlEdge, DataEdge
 from rrext.limits import Limits
 
-__all__ = ["Draft", "ShapeReader", "type_text"]
+__all__ = ["Draft", "ShapeReader", "report_same_ids", "type_text"]
 
 ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
@@ -51,7 +52,7 @@ class Draft:
         "settings",
     )
 
-    def __init__(self, index: int, path: str) -> None:
+    def __init__(self, index: int = 0, path: str = "") -> None:
         self.index = index
         self.path = path
         self.id = ""
@@ -65,6 +66,21 @@ class Draft:
         self.description = ""
         self.broken = False
 
+    def at(self, index: int, path: str) -> Draft:
+        """The same component at its place in a document."""
+        draft = Draft(index, path)
+        draft.id = self.id
+        draft.provider = self.provider
+        draft.node = self.node
+        draft.config = self.config
+        draft.settings = self.settings
+        draft.inputs = self.inputs
+        draft.controls = self.controls
+        draft.name = self.name
+        draft.description = self.description
+        draft.broken = self.broken
+        return draft
+
     def here(self, message: str) -> Related:
         """This component as a place that another problem has to do with."""
         return Related(below(self.path, "id"), message)
@@ -74,7 +90,7 @@ class Draft:
 
 
 class ShapeReader:
-    """Reads the components of one document, which stands at `base`."""
+    """Reads what stands at `base`: a document, or one component of it."""
 
     __slots__ = ("_base", "_near", "_problems")
 
@@ -83,8 +99,8 @@ class ShapeReader:
         self._problems = problems
         self._near = near
 
-    def root(self, document: Mapping[str, Any], limits: Limits) -> list[Draft]:
-        """The components of a document, in file order."""
+    def root(self, document: Mapping[str, Any], limits: Limits) -> None:
+        """Look at a document but for its components."""
         self._unknown_keys(document, ROOT_KEYS, self._base, EDITOR_KEYS)
         for key in ("source", "project_id", "name", "description"):
             self._text(document, key, self._base, required=False)
@@ -93,11 +109,6 @@ class ShapeReader:
         if len(components) > limits.max_components:
             text = f"{len(components)} components are more than {limits.max_components} (max_components)."
             self._problems.add("too_many_components", text, below(self._base, "components"), on="key")
-            return []
-        base = below(self._base, "components")
-        drafts = [self._component(item, Draft(index, below(base, index))) for index, item in enumerate(components)]
-        self._unique(drafts)
-        return drafts
 
     def _version(self, document: Mapping[str, Any]) -> None:
         version = document.get("version")
@@ -109,7 +120,9 @@ class ShapeReader:
         elif version != VERSION:
             self._problems.add("invalid_version", f"The version {version} is not known: expected {VERSION}.", path)
 
-    def _component(self, item: Any, draft: Draft) -> Draft:
+    def component(self, item: Any) -> Draft:
+        """A component, by itself."""
+        draft = Draft(path=self._base)
         if not isinstance(item, dict):
             self._problems.add("wrong_type", f"A component is an object, not {type_text(item)}.", draft.path)
             return draft
@@ -157,16 +170,6 @@ class ShapeReader:
                 found.append((name, source, place))
         return found
 
-    def _unique(self, drafts: Iterable[Draft]) -> None:
-        first: dict[str, Draft] = {}
-        for draft in drafts:
-            other = first.setdefault(draft.id, draft)
-            if draft.id and other is not draft:
-                message = f"The id {shown(draft.id)} is taken: every component needs its own."
-                related = [other.here(f"The first {shown(draft.id)} stands here.")]
-                self._problems.add("duplicate_id", message, below(draft.path, "id"), related=related)
-                draft.broken = True
-
     # one key
 
     def _text(self, item: Mapping[str, Any], key: str, path: str, *, required: bool) -> str:
@@ -204,6 +207,18 @@ class ShapeReader:
                     self._problems.add(
                         "unknown_key", f"The key {shown(key)} has no meaning here.", below(path, key), near=near, on="key"
                     )
+
+
+def report_same_ids(drafts: Iterable[Draft], problems: Problems) -> None:
+    """Report each component whose id another one has before it."""
+    first: dict[str, Draft] = {}
+    for draft in drafts:
+        other = first.setdefault(draft.id, draft)
+        if draft.id and other is not draft:
+            message = f"The id {shown(draft.id)} is taken: every component needs its own."
+            related = [other.here(f"The first {shown(draft.id)} stands here.")]
+            problems.add("duplicate_id", message, below(draft.path, "id"), related=related)
+            draft.broken = True
 
 
 def type_text(value: Any) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from rrext.engine.catalog import Catalog
-from rrext.engine.config import Configuring
 from rrext.engine.edges import EdgeCheck
-from rrext.engine.plugins import PluginError
+from rrext.engine.near_names import NearNames
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problems, Severity, shown
-from rrext.engine.shape import Draft, ShapeReader
+from rrext.engine.problems import Problems
+from rrext.engine.reading import Reading
+from rrext.engine.shape import Draft, ShapeReader, report_same_ids
 from rrext.engine.spec import Component, PipelineSpec
 from rrext.engine.whole import WholeCheck, choose_source
-from rrext.errors import ProviderNotFound, Unavailable
 from rrext.limits import Limits
 
 __all__ = ["Outline", "Validation"]
@@ -32,36 +30,36 @@ class Outline(msgspec.Struct, frozen=True):
 
 
 class Validation:
-    """One look at one document, whose variables are resolved. `base` is the pointer at which it stands.
+    """One look at one document, whose components are read and whose variables are resolved. `base` is where it stands.
 
-    An unknown provider has the severity `unknown`: where no code of others may be loaded, it is no mistake.
+    `pause` is called between the steps; what it raises ends the look.
     """
 
-    __slots__ = ("_base", "_catalog", "_limits", "_near", "_problems", "_unknown", "outline")
+    __slots__ = ("_base", "_limits", "_near", "_pause", "_problems", "outline")
 
     def __init__(
-        self, catalog: Catalog, problems: Problems, limits: Limits, *, base: str = "", unknown: Severity = "error"
+        self, problems: Problems, near: NearNames, limits: Limits, *, base: str = "", pause: Callable[[], None]
     ) -> None:
-        self._catalog = catalog
         self._problems = problems
         self._limits = limits
-        self._near = NearNames()
+        self._near = near
         self._base = base
-        self._unknown: Severity = unknown
+        self._pause = pause
         self.outline = Outline()
 
-    def run(self, document: Mapping[str, Any], source: str | None = None) -> PipelineSpec | None:
+    def run(self, document: Mapping[str, Any], readings: Sequence[Reading], source: str | None = None) -> PipelineSpec | None:
         """Report every problem; the pipeline if there is no error among them. `source` replaces the document's own."""
-        drafts = ShapeReader(self._base, self._problems, self._near).root(document, self._limits)
-        for draft in drafts:
-            self._provider(draft)
-            self._configure(draft)
+        ShapeReader(self._base, self._problems, self._near).root(document, self._limits)
+        drafts = self._placed(readings)
+        report_same_ids(drafts, self._problems)
+        self._pause()
         edges = EdgeCheck(drafts, self._problems, self._near)
         edges.run()
         named = source if source is not None else document.get("source")
         named = named if isinstance(named, str) else ""
         start = choose_source(named, drafts, edges.by_id, self._base, self._problems, self._near)
         chain: tuple[str, ...] = ()
+        self._pause()
         if start is not None and start.id:
             whole = WholeCheck(start, drafts, edges, self._problems)
             whole.run()
@@ -71,32 +69,14 @@ class Validation:
             return None  # a node that is not known here may be no error, but cannot run
         return self._spec(document, drafts, start.id, chain)
 
-    def _provider(self, draft: Draft) -> None:
-        if not draft.provider:
-            return
-        path = below(draft.path, "provider")
-        try:
-            draft.node = self._catalog.class_of(draft.provider)
-        except ProviderNotFound:
-            near = self._near.of(draft.provider, self._catalog.names())
-            message = f"There is no node {shown(draft.provider)}."
-            self._problems.add("unknown_provider", message, path, near=near, severity=self._unknown)
-        except (Unavailable, PluginError) as error:
-            self._problems.add("provider_unavailable", error.message, path)
-
-    def _configure(self, draft: Draft) -> None:
-        node = draft.node
-        if node is None:
-            draft.settings = draft.config
-            return
-        path = below(draft.path, "config")
-        try:
-            settings = self._catalog.settings_of(node)
-        except PluginError as error:
-            self._problems.add("provider_unavailable", error.message, below(draft.path, "provider"))
-            return
-        configuring = Configuring(node, draft.provider, settings, path, self._problems, self._near)
-        draft.settings = configuring.run(draft.config)
+    def _placed(self, readings: Sequence[Reading]) -> list[Draft]:
+        """The components at their places, and what is wrong with each by itself."""
+        path = below(self._base, "components") + "/"
+        for index, reading in enumerate(readings):
+            if reading.problems:
+                here = f"{path}{index}"
+                self._problems.extend([problem.under(here) for problem in reading.problems], reading.errors)
+        return [reading.draft.at(index, f"{path}{index}") for index, reading in enumerate(readings)]
 
     def _spec(self, document: Mapping[str, Any], drafts: Sequence[Draft], source: str, chain: tuple[str, ...]) -> PipelineSpec:
         return PipelineSpec(

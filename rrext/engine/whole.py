@@ -7,9 +7,10 @@ from typing import Any
 
 from rrext.engine.edges import EdgeCheck, offered_lanes
 from rrext.engine.graph import chain_order, reached
+from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
-from rrext.engine.problems import NearNames, Problems, Related, shown
+from rrext.engine.problems import Problems, Related, shown
 from rrext.engine.shape import Draft
 
 __all__ = ["WholeCheck", "choose_source"]

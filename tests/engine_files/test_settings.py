@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.engine.config import Configuring, merged
+from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
 from rrext.engine.plugins import PluginError
-from rrext.engine.problems import NearNames, Problems
+from rrext.engine.problems import Problems
 from rrext.engine.settings import Settings
 
 

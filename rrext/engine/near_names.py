@@ -1,0 +1,89 @@
+"""Names that could have been meant by a wrong one, within a budget."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rrext.errors import fold, near_matches
+
+__all__ = ["Asked", "NearNames"]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A question for near matches, with its answer. `compared` says that the names were compared letter by letter."""
+
+    name: str
+    known: tuple[str, ...]
+    found: tuple[str, ...]
+    compared: bool
+
+
+class NearNames:
+    """Finds near matches, and stops comparing when that would cost too much.
+
+    A comparison costs microseconds, and a file may have thousands of names and thousands of wrong ones. After `budget`
+    comparisons only names that differ in case, `_` or `-` are found. What `former` compared is not compared again, but costs
+    as much of the budget: the answers do not depend on it.
+    """
+
+    __slots__ = ("_asked", "_budget", "_compared", "_folded", "_former", "_seen")
+
+    def __init__(self, budget: int = 4000, former: NearNames | None = None) -> None:
+        self._asked: list[Asked] = []
+        self._budget = budget
+        self._compared: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        self._former = {} if former is None else former._compared
+        self._seen: dict[tuple[str, int], Asked] = {}  # it holds the names, so that their id stays their own
+        self._folded: dict[int, dict[str, str]] = {}
+
+    def of(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        """The known names most like `name`. Pass the same tuple for the same names: it is remembered by identity."""
+        key = (name, id(known))
+        asked = self._seen.get(key)
+        if asked is None:
+            compared = self._affords(name, known, self._budget)
+            found = self._compare(name, known) if compared else self._find_same(name, known)
+            asked = self._seen[key] = Asked(name, known, found, compared)
+        self._asked.append(asked)
+        return asked.found
+
+    def taken(self) -> tuple[Asked, ...]:
+        """What was asked since this was called the last time."""
+        asked, self._asked = self._asked, []
+        return tuple(asked)
+
+    def repeat(self, questions: tuple[Asked, ...]) -> bool:
+        """Ask the same again, if every answer would be the same here. If not, nothing was asked."""
+        budget, new = self._budget, dict[tuple[str, int], Asked]()
+        for asked in questions:
+            key = (asked.name, id(asked.known))
+            seen = self._seen.get(key) or new.get(key)
+            if seen is None:
+                if self._affords(asked.name, asked.known, budget) != asked.compared:
+                    return False
+                budget -= len(asked.known) if asked.compared else 0
+                new[key] = asked
+            elif seen.found != asked.found:
+                return False
+        self._budget = budget
+        self._seen.update(new)
+        return True
+
+    @staticmethod
+    def _affords(name: str, known: tuple[str, ...], budget: int) -> bool:
+        return len(known) <= budget and len(name) <= 100
+
+    def _compare(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        self._budget -= len(known)
+        found = self._former.get((name, known))
+        if found is None:
+            found = tuple(near_matches(name, known))
+        self._compared[name, known] = found
+        return found
+
+    def _find_same(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+        index = self._folded.get(id(known))
+        if index is None:
+            index = self._folded[id(known)] = {fold(other): other for other in known}
+        same = index.get(fold(name))
+        return () if same is None or same == name else (same,)
