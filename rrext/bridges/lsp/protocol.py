@@ -111,6 +111,7 @@ class PipeProtocol(LanguageServerProtocol):
             return self.refuse(request_id, error)
         self._calls[request_id] = None
         self._idle.clear()
+        self._ctx_msg_id.set(request_id)  # `msg_id`, in the task that is made next
         future = self._run(handler, given, partial(self._finish, request_id, method))
         if request_id in self._calls:
             self._calls[request_id] = future

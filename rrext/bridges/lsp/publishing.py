@@ -76,7 +76,7 @@ class Publisher:
         return {"kind": types.DocumentDiagnosticReportKind.Full.value, "resultId": digest, "items": found}
 
     def _found(self, document: Document, state: State, analysis: Analysis) -> list[Any]:
-        problems, uri = analysis.loaded.problems, document.uri
+        problems, uri = analysis.problems, document.uri
         found = as_diagnostics(problems, analysis.map, state.text, uri, self._manual, self.form)
         for finder in self.finders:
             found += [self._protocol.plain(other) for other in finder(uri, state.text, analysis)]

@@ -43,10 +43,14 @@ class PipeServer(LanguageServer):
         self.manual = Manual()
         self.around: Surroundings | None = None
         self.publisher = Publisher(self.protocol, self.manual)
-        self.documents = Documents(self.surroundings, self.publisher.publish, self.publisher.retract)
+        self.documents = Documents(self.surroundings, self.publisher.publish, self._closed)
         self._complaints: list[str] = []
         self._commands: dict[str, CommandHandler] = {}
         self._closers: list[Callable[[], Awaitable[None]]] = []
+        self.on_document_closed: list[Callable[[str], object]] = []
+        """Called with the URI of each document that is closed."""
+        self.on_trust_withdrawn: list[Callable[[], object]] = []
+        """Called when nothing may run any more."""
         self.feature(types.INITIALIZE)(lambda params: self._on_initialize(params))
         self.feature(types.INITIALIZED)(lambda params: self._on_initialized(params))
         self.protocol.notes.update(
@@ -89,6 +93,8 @@ class PipeServer(LanguageServer):
             self.options = options
             self.around, _ = surroundings_for(options)
             self.documents.refresh()
+            for listener in self.on_trust_withdrawn:
+                listener()
 
     def surroundings(self) -> Surroundings:
         """What documents are judged by."""
@@ -136,6 +142,11 @@ class PipeServer(LanguageServer):
 
     def _on_close(self, params: Any) -> None:
         self.documents.close(read(params, Closed).text_document.uri)
+
+    def _closed(self, document: Document) -> None:
+        self.publisher.retract(document)
+        for listener in self.on_document_closed:
+            listener(document.uri)
 
     def lose(self, uri: str | None, why: str) -> None:
         """An edit did not arrive: what is known of its document is wrong from now on, so it is given up, and that is told."""
