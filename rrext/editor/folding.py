@@ -19,6 +19,11 @@ __all__ = ["Fold", "FoldKind", "by_lines", "comments_of", "folds_of", "limited"]
 
 FoldKind: TypeAlias = Literal["brackets", "comment", "region"]
 
+_QUOTED_OR_COMMENT: Final = re.compile(
+    r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"?'
+    r"|'(?:[^'\\\r\n]++|\\[^\r\n])*+'?"
+    rf"|({tokens.COMMENTS.pattern}|/\*(?s:.*+))"  # one without end takes the rest
+)
 _MARK: Final = re.compile(r"//\s*#(end)?region\b[ \t]*")
 _BETWEEN: Final = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t]*")
 
@@ -66,21 +71,9 @@ def limited(folds: list[Fold], most: int) -> list[Fold]:
 
 def comments_of(text: str) -> Iterator[Span]:
     """Where the comments of a text stand, whatever else is wrong with it."""
-    match, at = tokens.TOKEN.match, 0
-    while True:
-        found = match(text, at)
-        assert found is not None  # one alternative fits everywhere
-        kind = found.lastindex or tokens.END
-        start, end = found.span(kind)
-        yield from (comment.span() for comment in tokens.COMMENTS.finditer(text, at, start))
-        if kind == tokens.KEY:  # between a key and its colon, too
-            close = text.index('"', start + 1) + 1
-            yield from (comment.span() for comment in tokens.COMMENTS.finditer(text, close, end))
-        if kind == tokens.COMMENT:
-            yield start, len(text)
-        if kind in (tokens.END, tokens.COMMENT):
-            return
-        at = end
+    for found in _QUOTED_OR_COMMENT.finditer(text):
+        if found.lastindex:
+            yield found.span()
 
 
 # brackets
