@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeAlias
 from rrext.editor.analysis import Analysis
 from rrext.editor.written import Part
 from rrext.engine.config import COMMON, Configuring
+from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
 from rrext.engine.plugins import PluginError
 from rrext.engine.pointer import parts_of
-from rrext.engine.near_names import NearNames
 from rrext.engine.problems import Problems
 from rrext.engine.settings import Settings
 
