@@ -23,15 +23,19 @@ class Neovim:
 
     def __init__(self, terminal: Terminal, home: Path, program: str, block: str) -> None:
         self.terminal = terminal
+        self.block = block
+        self._project = home / "project"
         self._program = program
         self._socket = str(home / "nvim.sock")
         folder = home / ".config" / "nvim"
         folder.mkdir(parents=True)
         (folder / "init.lua").write_text(settings(block), encoding="utf-8")
 
-    def edit(self, name: str) -> None:
-        """Open a file of the project."""
+    def edit(self, name: str, text: str) -> None:
+        """Put a file into the project and open it."""
+        (self._project / name).write_text(text, encoding="utf-8")
         self.terminal.start([self._program, "--listen", self._socket, name])
+        self.terminal.when(lambda _: Path(self._socket).exists(), "Neovim")
 
     def command(self, text: str) -> None:
         """Type a command at the colon."""
@@ -65,6 +69,11 @@ class Neovim:
             text = lines[one["lnum"]].encode()[one["col"] : one["end_col"]].decode()
             marked.append((one["user_data"]["lsp"]["code"], text))
         return marked
+
+    def is_served(self) -> bool:
+        """Whether a language server answers for the buffer in the window."""
+        clients = "vim.tbl_keys(vim.lsp.buf_get_clients(0))" if self.block == OLD else "vim.lsp.get_clients({ bufnr = 0 })"
+        return self.ask(f"#{clients}") == 1
 
     def lines(self) -> list[str]:
         """The text of the buffer in the window."""

@@ -111,6 +111,22 @@ class Editor {
 
 const BROKEN = '{"components": [{"id": "in", "provider": "webhok", "config": {}}]}';
 
+const LIBRARY = `{
+  // 😀 The library.
+  "components": [
+    { "id": "web_é", "provider": "webhook", "config": {} },
+    {
+      "id": "files_1",
+      "provider": "tool_filesystem",
+      "config": { "root": "library" },
+      "control": [{ "classType": "tool", "from": "web_é" }]
+    },
+    { "id": "out", "provider": "response_text", "config": {}, "input": [{ "lane": "text", "from": "web_é" }] }
+  ],
+  "source": "web_é"
+}
+`;
+
 // Numbers that look random and are the same in every run.
 function dice(seed) {
   let state = seed;
@@ -163,6 +179,66 @@ const scenarios = {
       }
     }
     assert.ok(compared > 200, `only ${compared} places were compared`);
+  },
+
+  async hover(editor) {
+    await editor.start();
+    assert.deepEqual(await editor.open(LIBRARY), []);
+    const { contents, range } = await editor.request(lsp.HoverRequest.type, { position: editor.at('"tool_filesystem"') });
+    assert.equal(contents.kind, 'markdown');
+    assert.match(contents.value, /read_file\(path/);
+    assert.equal(editor.cut(range), '"tool_filesystem"');
+    assert.equal(await editor.request(lsp.HoverRequest.type, { position: { line: 0, character: 0 } }), null);
+  },
+
+  async navigation(editor) {
+    await editor.start();
+    await editor.open(LIBRARY);
+    const position = editor.at('"from": "web_é"', 10);
+    const definition = await editor.request(lsp.DefinitionRequest.type, { position });
+    assert.equal(editor.cut(definition.range), 'web_é');
+    assert.equal(definition.range.start.line, 3);
+    const references = await editor.request(lsp.ReferencesRequest.type, { position, context: { includeDeclaration: true } });
+    assert.deepEqual(references.map(one => [one.range.start.line, editor.cut(one.range)]), [3, 8, 10, 12].map(line => [line, 'web_é']));
+    const others = await editor.request(lsp.ReferencesRequest.type, { position, context: { includeDeclaration: false } });
+    assert.equal(others.length, 3);
+    const highlights = await editor.request(lsp.DocumentHighlightRequest.type, { position });
+    assert.equal(highlights.length, 4);
+  },
+
+  async rename(editor) {
+    await editor.start();
+    await editor.open(LIBRARY);
+    const position = editor.at('"source": "web_é"', 12);
+    const { range, placeholder } = await editor.request(lsp.PrepareRenameRequest.type, { position });
+    assert.equal(editor.cut(range), placeholder);
+    const edit = await editor.request(lsp.RenameRequest.type, { position, newName: 'entry "1" 😀' });
+    assert.equal(editor.edited(edit), LIBRARY.replaceAll('web_é', 'entry \\"1\\" 😀'));
+    await editor.replace(editor.edited(edit));
+    assert.deepEqual(await editor.diagnostics(), []);
+    await assert.rejects(editor.request(lsp.RenameRequest.type, { position: editor.at('"out"'), newName: 'files_1' }), /files_1/);
+    assert.equal(await editor.request(lsp.PrepareRenameRequest.type, { position: editor.at('"lane"') }), null);
+  },
+
+  async symbols(editor) {
+    await editor.start();
+    await editor.open(LIBRARY);
+    const symbols = await editor.request(lsp.DocumentSymbolRequest.type, {});
+    assert.deepEqual(new Set(symbols.map(one => one.name)), new Set(['web_é', 'files_1', 'out']));
+    const within = (inner, outer) => editor.cut(outer).includes(editor.cut(inner));
+    const check = one => {
+      assert.ok(within(one.selectionRange, one.range), one.name);
+      (one.children ?? []).forEach(child => { assert.ok(within(child.range, one.range), child.name); check(child); });
+    };
+    symbols.forEach(check);
+    const folds = await editor.request(lsp.FoldingRangeRequest.type, {});
+    assert.ok(folds.some(one => one.startLine === 4 && one.endLine >= 8), 'a component folds');
+    const [selection] = await editor.request(lsp.SelectionRangeRequest.type, { positions: [editor.at('"root"')] });
+    const grown = [];
+    for (let one = selection; one; one = one.parent) grown.push(editor.cut(one.range));
+    assert.ok(grown.includes('{ "root": "library" }'));
+    assert.equal(grown.at(-1).trim(), LIBRARY.trim());
+    grown.reduce((inner, outer) => { assert.ok(outer.includes(inner) && outer !== inner); return outer; });
   },
 };
 
