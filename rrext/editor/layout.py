@@ -7,7 +7,7 @@ broken: what a comma there belongs to cannot be said.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -61,25 +61,29 @@ class Layout:
             return None
         before = [*order][: [*order].index(key)] if key in order else [child.key for child in holder.children]
         place = max((index + 1 for index, child in enumerate(holder.children) if child.key in before), default=0)
-        return self.insert(holder, lambda margin: self.style.member(key, write(margin)), place, note=note)
+        return self.insert(holder, [lambda margin: self.style.member(key, write(margin))], place, note=note)
 
-    def add_element(self, holder: Located, value: dict[str, Any], place: int | None = None, *, wide: bool = False) -> Edits:
-        """An object more in a list: with a line for each of its members if the others have that, or `wide` if there is none."""
+    def add_elements(
+        self, holder: Located, values: Sequence[dict[str, Any]], place: int | None = None, *, wide: bool = False
+    ) -> Edits:
+        """Objects more in a list: with a line for each of their members if the others have that, or `wide` if there is none."""
         if holder.kind != "array":
             return None
         if holder.children:
             last = holder.children[-1]
             wide = "\n" in self._text[last.start : last.end] or "\r" in self._text[last.start : last.end]
 
-        def write(margin: str) -> str:
-            return self.style.block(value, margin) if wide else self.style.flat(value)
+        def writing(value: dict[str, Any]) -> Writing:
+            return lambda margin: self.style.block(value, margin) if wide else self.style.flat(value)
 
-        return self.insert(holder, write, place, wide=wide)
+        return self.insert(holder, [writing(value) for value in values], place, wide=wide)
 
-    def insert(self, holder: Located, write: Writing, place: int | None = None, *, wide: bool = False, note: str = "") -> Edits:
-        """One more inside a holder, as number `place`, or as the last. `wide`: on a line of its own if it is the only one.
+    def insert(
+        self, holder: Located, writes: Sequence[Writing], place: int | None = None, *, wide: bool = False, note: str = ""
+    ) -> Edits:
+        """Some more inside a holder, as number `place` and so on, or as the last. `wide`: on own lines if there is none yet.
 
-        `note` is a comment to stand after it.
+        `note` is a comment to stand after them.
         """
         children = holder.children
         place = len(children) if place is None else place
@@ -88,41 +92,40 @@ class Layout:
         if place > 0 and not self._is_whole(children[place - 1]):
             return None
         if not children:
-            return self._fill(holder, write, wide, note)
+            return self._fill(holder, writes, wide, note)
         start = holder.start + 1 if place == 0 else children[place - 1].end
         stop = begin_of(children[place]) if place < len(children) else holder.end - 1
         comma = self._comma(start, stop)
         if comma is None or (place == 0 and comma >= 0) or (0 < place < len(children) and comma < 0):
             return None
         if self._is_wide(holder):
-            return self._insert_line(holder, write, place, start, comma, note)
-        return self._insert_flat(holder, write, place, start, comma, note)
+            return self._insert_lines(holder, writes, place, start, comma, note)
+        return self._insert_flat(holder, writes, place, start, comma, note)
 
-    def _insert_line(self, holder: Located, write: Writing, place: int, start: int, comma: int, note: str) -> Edits:
-        margin = margin_of(self._text, begin_of(holder.children[0]))
+    def _insert_lines(self, holder: Located, writes: Sequence[Writing], place: int, start: int, comma: int, note: str) -> Edits:
         last = place == len(holder.children)
         before = "," if last and comma < 0 else ""
         after = "" if before else ","
         at = self._after_notes(comma + 1 if comma >= 0 else start)
         if _LINE_END.match(self._text, at) is None:
             note = _inline(note)
-        line = self.style.newline + margin + write(margin) + after + (f" {note}" if note else "")
+        lines = self._lines(writes, margin_of(self._text, begin_of(holder.children[0]))) + after + (f" {note}" if note else "")
         if at == start:
-            return (Edit(at, at, before + line),)
-        return (*((Edit(start, start, before),) if before else ()), Edit(at, at, line))
+            return (Edit(at, at, before + lines),)
+        return (*((Edit(start, start, before),) if before else ()), Edit(at, at, lines))
 
-    def _insert_flat(self, holder: Located, write: Writing, place: int, start: int, comma: int, note: str) -> Edits:
-        piece = write(margin_of(self._text, start)) + (f" {_inline(note)}" if note else "")
+    def _insert_flat(self, holder: Located, writes: Sequence[Writing], place: int, start: int, comma: int, note: str) -> Edits:
+        margin, between = margin_of(self._text, start), self.style.comma
+        pieces = between.join(write(margin) for write in writes) + (f" {_inline(note)}" if note else "")
         if place == 0:
             at = begin_of(holder.children[0])
-            return (Edit(at, at, piece + self.style.comma),)
+            return (Edit(at, at, pieces + between),)
         if comma < 0:
-            return (Edit(start, start, self.style.comma + piece),)
-        blank = self.style.comma[1:]
-        return (Edit(comma + 1, comma + 1, f"{blank}{piece},"),)
+            return (Edit(start, start, between + pieces),)
+        return (Edit(comma + 1, comma + 1, f"{between[1:]}{pieces},"),)
 
-    def _fill(self, holder: Located, write: Writing, wide: bool, note: str) -> Edits:
-        """The first one in an empty holder."""
+    def _fill(self, holder: Located, writes: Sequence[Writing], wide: bool, note: str) -> Edits:
+        """The first ones in an empty holder."""
         start, end = holder.start + 1, holder.end - 1
         if self._comma(start, end) != -1:
             return None
@@ -130,10 +133,13 @@ class Layout:
         margin = margin_of(self._text, holder.start)
         if not inside and not wide:
             pad = " " if self.style.padded and holder.kind == "object" else ""
-            return (Edit(start, end, pad + write(margin) + (f" {_inline(note)}" if note else "") + pad),)
-        newline, inner = self.style.newline, margin + self.style.indent
-        line = newline + inner + write(inner) + (f" {note}" if note else "")
-        return (Edit(start + len(inside), end, line + newline + margin),)
+            pieces = self.style.comma.join(write(margin) for write in writes)
+            return (Edit(start, end, pad + pieces + (f" {_inline(note)}" if note else "") + pad),)
+        lines = self._lines(writes, margin + self.style.indent) + (f" {note}" if note else "")
+        return (Edit(start + len(inside), end, lines + self.style.newline + margin),)
+
+    def _lines(self, writes: Sequence[Writing], margin: str) -> str:
+        return ",".join(self.style.newline + margin + write(margin) for write in writes)
 
     # out
 

@@ -38,7 +38,7 @@ def changed(text: str, edits: Edits) -> str:
 
 
 def with_element(text: str, value: dict[str, Any], path: str = "/c", at: int | None = None, *, wide: bool = False) -> str:
-    return changed(text, Layout(read(text)).add_element(place(text, path), value, at, wide=wide))
+    return changed(text, Layout(read(text)).add_elements(place(text, path), [value], at, wide=wide))
 
 
 def with_member(text: str, key: str, value: Any, path: str = "", order: tuple[str, ...] = ()) -> str:
@@ -147,7 +147,7 @@ def test_a_member_is_taken_out_with_its_key() -> None:
 def test_nothing_is_changed_where_the_text_is_broken(text: str) -> None:
     layout, holder = Layout(read(text)), place(text, "/c")
     assert layout.remove(holder, [0]) is None
-    assert layout.add_element(holder, NEW) is None or "1 2" in text or "," in text
+    assert layout.add_elements(holder, [NEW]) is None or "1 2" in text or "," in text
 
 
 def test_what_is_moved_is_indented_anew_and_keeps_its_comment() -> None:
@@ -236,15 +236,16 @@ def test_something_can_be_put_into_any_document_and_nothing_else_changes(
     text, value = document
     layout, holder = Layout(read(text)), place(text, "/c")
     at = data.draw(st.integers(0, len(value)))
+    news = [NEW] * data.draw(st.integers(1, 2))
     if isinstance(value, dict):
         edits = layout.insert(
-            holder, lambda _: '"new": 1', at, wide=data.draw(st.booleans()), note=data.draw(st.sampled_from(["", "// x"]))
+            holder, [lambda _: '"new": 1'], at, wide=data.draw(st.booleans()), note=data.draw(st.sampled_from(["", "// x"]))
         )
         items = list(value.items())
         expected: Any = dict([*items[:at], ("new", 1), *items[at:]])
     else:
-        edits = layout.add_element(holder, NEW, at, wide=data.draw(st.booleans()))
-        expected = [*value[:at], NEW, *value[at:]]
+        edits = layout.add_elements(holder, news, at, wide=data.draw(st.booleans()))
+        expected = [*value[:at], *news, *value[at:]]
     after = changed(text, edits)
     assert value_of(after) == expected
     assert [*expected] == [*value_of(after)], "members keep their order"
@@ -281,7 +282,7 @@ def test_something_can_be_moved_within_any_document(document: tuple[str, Any], d
     at = data.draw(st.integers(0, len(value) - 1))
     taken = layout.take(holder, at)
     assert taken is not None
-    put = layout.insert(place(text, "/to"), lambda margin: layout.moved(taken, margin), note=taken.note)
+    put = layout.insert(place(text, "/to"), [lambda margin: layout.moved(taken, margin)], note=taken.note)
     source = parse(applied(text, joined(taken.edits, put) or ()))
     key = [*value][at]
     assert source.problems == ()
@@ -303,9 +304,9 @@ def test_any_text_is_survived_and_not_made_worse(text: str, data: st.DataObject)
     before = len(parse(text).problems)
     count = len(located.children)
     for edits in (
-        layout.add_element(located, NEW),
+        layout.add_elements(located, [NEW]),
         layout.add_member(located, "new", lambda _: "1"),
-        layout.insert(located, lambda _: "1" if located.kind == "array" else '"new": 1', data.draw(st.integers(0, count))),
+        layout.insert(located, [lambda _: "1" if located.kind == "array" else '"new": 1'], data.draw(st.integers(0, count))),
         layout.remove(located, [data.draw(st.integers(0, count - 1))]) if count else None,
     ):
         if edits is not None:
