@@ -22,6 +22,7 @@ COMMANDS = {
     "tool": "call one tool of a pipeline",
     "send": "send files and folders through a pipeline",
     "check": "list every problem of pipeline files",
+    "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
     "nodes": "list the nodes that pipelines may use",
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
 }

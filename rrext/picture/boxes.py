@@ -33,10 +33,10 @@ class BoxLine(msgspec.Struct, frozen=True):
 def box_lines(node: PictureNode, room: int, references: Iterable[str] = ()) -> list[BoxLine]:
     """The lines of a node's box, each at most `room` columns wide."""
     mark = MARKS[node.severity] + " " if node.severity is not None else ""
-    kind = "no such component" if node.role == "missing" else one_line(node.provider) or "(no provider)"
-    lines = [BoxLine(mark + (one_line(node.id) or "(no id)"), "id"), BoxLine(kind, "provider")]
-    title = one_line(node.title)
-    if title and title not in (node.id, node.provider) and columns(title) <= TITLE_WIDTH:
+    name, provider, title = (one_line(text) for text in (node.id, node.provider, node.title.strip()))
+    kind = "no such component" if node.role == "missing" else provider or "(no provider)"
+    lines = [BoxLine(mark + (name or "(no id)"), "id"), BoxLine(kind, "provider")]
+    if title and title not in (name, provider) and columns(title) <= TITLE_WIDTH:
         lines.append(BoxLine(title, "title"))
     lines += [BoxLine(text, "reference") for text in references]
     return [BoxLine(cut(line.text, room), line.style) for line in lines]

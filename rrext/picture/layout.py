@@ -24,8 +24,10 @@ from rrext.picture.placement import placed
 from rrext.picture.routes import Route, routes_of
 from rrext.picture.wires import Segment, segments_of
 
-__all__ = ["Box", "Label", "Layout", "Port", "Wire", "laid_out"]
+__all__ = ["NARROWEST", "Box", "Label", "Layout", "Port", "Wire", "laid_out"]
 
+NARROWEST: Final = 40
+"""Columns that a picture needs to say anything."""
 TEXT_ROOM: Final = 34
 """Columns of text in a box; longer ids are cut."""
 NAME_ROOM: Final = 24
@@ -88,11 +90,12 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def laid_out(picture: Picture, width: int) -> Layout:
-    """The layout of a picture in at most `width` columns.
+    """The layout of a picture in at most `width` columns, which are `NARROWEST` at least.
 
     The most columns of boxes that fit are taken. Where not even one column leaves room for all lines, the longest ones
     are left out, and their edges are written in the box at which they end.
     """
+    width = max(width, NARROWEST)
     order = ordered(picture)
     for most in range(max(1, min(len(picture.nodes), width // BESIDE)), 0, -1):
         arrangement = _Arrangement(picture, order, most, width)

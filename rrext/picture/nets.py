@@ -18,7 +18,7 @@ __all__ = ["ANCHOR", "End", "Net", "extent_above", "nets_of"]
 
 ANCHOR: Final = 3
 """Columns from the left edge of a box to the place where its data leaves, and where data from above arrives."""
-TOP_WIDTH: Final = 46
+TOP_WIDTH: Final = 38
 """Columns that the ends above one box may take with their names."""
 
 

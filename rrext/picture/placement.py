@@ -80,10 +80,12 @@ class _Placing:
 
     def _alone(self, node: int) -> Cell:
         """A place for what nothing leads to: near what it leads to, else in a column of its own, else below everything."""
+        order = self._order
+        behind = (*order.fed[node], *order.invoked[node])
         known = [
             self.cells[other]
-            for behind in self._order.fed[node]
-            for other in self._order.feeders[behind]
+            for place in behind
+            for other in (*order.feeders[place], *order.invokers[place])
             if other in self.cells
         ]
         if known:

@@ -10,13 +10,10 @@ from rrext.engine.problems import Severity
 from rrext.limits import PICTURE_DEFAULTS
 from rrext.picture.boxes import MARKS, REFERENCES
 from rrext.picture.canvas import Canvas
-from rrext.picture.layout import Box, Layout, laid_out
+from rrext.picture.layout import NARROWEST, Box, Layout, laid_out
 from rrext.picture.picture import Kind, Picture, PictureNode, Role
 
 __all__ = ["as_text"]
-
-NARROWEST: Final = 40
-"""Columns that a picture needs to say anything."""
 
 _BORDERS: Final[dict[Role, str]] = {"step": "┌─┐│└┘", "source": "┏━┓┃┗┛", "response": "╔═╗║╚╝", "missing": "┌╌┐╎└┘"}
 """The upper left corner, the horizontal line, the upper right corner, the vertical line, the lower corners."""

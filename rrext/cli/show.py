@@ -1,0 +1,121 @@
+"""`rrext show`: a pipeline as a picture, in the terminal or as a file."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rrext.cli.check import EXIT_INVALID, print_found, read_file, summary
+from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, whole_number
+from rrext.cli.terminal import is_terminal, terminal_width
+from rrext.errors import RrextError
+from rrext.limits import PICTURE_DEFAULTS
+
+if TYPE_CHECKING:
+    from rrext.engine.loading import Loaded
+    from rrext.picture.picture import Picture
+
+__all__ = ["add_parser", "run"]
+
+EXAMPLE = """example:
+  rrext show pipeline.pipe
+  rrext show --svg -o pipeline.svg pipeline.pipe
+  rrext show --mermaid pipeline.pipe >> design.md
+
+A pipeline that cannot be run is drawn as far as it can be made out. Exit codes as those of rrext check, and 1 if the
+picture cannot be drawn or written.
+"""
+EXIT_FAILED = 1
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "show",
+        help="draw a pipeline",
+        description="Draw a pipeline: its nodes, what runs between them, and what is wrong. Nothing of it runs.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE.pipe", help="a pipeline; - reads standard input")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--svg", action="store_true", help="as an image for documents and browsers")
+    form.add_argument("--mermaid", action="store_true", help="as a Mermaid flowchart")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the picture there, not to stdout")
+    widest = PICTURE_DEFAULTS.width
+    parser.add_argument(
+        "--width",
+        type=whole_number,
+        metavar="COLUMNS",
+        help=f"how wide it may be: by default as the terminal, at most {widest}",
+    )
+    add_pipeline_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Draw the file; 2 if it cannot be run, 1 if there is no picture."""
+    from rrext.engine.loading import check_pipeline
+    from rrext.picture.picture import picture_of
+
+    try:
+        catalog, environment = catalog_from(args), environment_from(args)
+    except RrextError as error:
+        print(f"rrext: {error.message}", file=sys.stderr)
+        return EXIT_INVALID
+    text = read_file(args.file)
+    if text is None:
+        return EXIT_INVALID
+    loaded = check_pipeline(text, catalog, environment, positions=True)
+    drawn = False
+    try:
+        drawn = _write(args, _drawn(args, picture_of(loaded)))
+    except RrextError as error:
+        print(f"rrext: {args.file}: {error.message}", file=sys.stderr)
+    _print_problems(args, loaded)
+    return EXIT_INVALID if loaded.spec is None else 0 if drawn else EXIT_FAILED
+
+
+def _drawn(args: argparse.Namespace, picture: Picture) -> str:
+    """The picture in the form that is asked for; empty if there is nothing to draw."""
+    if args.mermaid:
+        from rrext.picture.mermaid import as_mermaid
+
+        return as_mermaid(picture)
+    if args.svg:
+        from rrext.picture.svg import as_svg
+
+        return as_svg(picture, args.width or PICTURE_DEFAULTS.width)
+    from rrext.picture.text import as_text
+
+    colour = args.output is None and is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    return as_text(picture, args.width or min(terminal_width(), PICTURE_DEFAULTS.width), colour=colour)
+
+
+def _write(args: argparse.Namespace, drawn: str) -> bool:
+    """Write the picture, in UTF-8 whatever the terminal says that it reads; False if that fails."""
+    content = drawn.encode("utf-8", "replace")
+    if args.output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return True
+    try:
+        with open(args.output, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        print(f"rrext: {args.output}: {error.strerror}", file=sys.stderr)
+        return False
+    return True
+
+
+def _print_problems(args: argparse.Namespace, loaded: Loaded) -> None:
+    """List what is wrong below a picture for people; beside a picture for programs, on stderr."""
+    below = not (args.svg or args.mermaid or args.output)
+    if loaded.problems:
+        if below:
+            print()
+        print_found(args.file, loaded, sys.stdout if below else sys.stderr)
+    print(f"{args.file}: {summary(loaded)}", file=sys.stderr)

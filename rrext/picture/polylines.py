@@ -1,0 +1,69 @@
+"""From the straight lines of a net to lines that bend, and the places where they branch."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from rrext.picture.wires import Segment
+
+__all__ = ["Point", "polylines"]
+
+Point = tuple[int, int]
+
+
+def polylines(segments: Sequence[Segment]) -> tuple[list[list[Point]], list[Point]]:
+    """The lines from end or branch to branch or end, each piece in one of them only; and the branches.
+
+    What is drawn once has even dashes.
+    """
+    ways = _ways(segments)
+    knots = [point for point, others in ways.items() if len(others) != 2]
+    lines: list[list[Point]] = []
+    gone: set[tuple[Point, Point]] = set()
+    for knot in (*knots, *ways):  # a ring has no knot: it is walked from anywhere
+        for other in ways[knot]:
+            if (knot, other) not in gone:
+                lines.append(_walk(knot, other, ways, gone))
+    return lines, [point for point in knots if len(ways[point]) > 2]
+
+
+def _ways(segments: Sequence[Segment]) -> dict[Point, list[Point]]:
+    """For each place where lines end, bend or branch, the next such places."""
+    across: defaultdict[int, set[int]] = defaultdict(set)
+    down: defaultdict[int, set[int]] = defaultdict(set)
+    for x1, y1, x2, y2 in segments:
+        for x, y in ((x1, y1), (x2, y2)):
+            across[y].add(x)
+            down[x].add(y)
+    ways: defaultdict[Point, list[Point]] = defaultdict(list)
+    for x1, y1, x2, y2 in segments:
+        if y1 == y2:
+            places = [(x, y1) for x in sorted(across[y1]) if x1 <= x <= x2]
+        else:
+            places = [(x1, y) for y in sorted(down[x1]) if y1 <= y <= y2]
+        _connect(places, ways)
+    return ways
+
+
+def _connect(places: Sequence[Point], ways: defaultdict[Point, list[Point]]) -> None:
+    for one, other in pairwise(places):
+        if other not in ways[one]:
+            ways[one].append(other)
+            ways[other].append(one)
+
+
+def _walk(start: Point, onward: Point, ways: dict[Point, list[Point]], gone: set[tuple[Point, Point]]) -> list[Point]:
+    """From a place on until a line ends or branches, or comes back."""
+    line = [start]
+    here = start
+    while True:
+        gone.update(((here, onward), (onward, here)))
+        line.append(onward)
+        others: Iterable[Point] = ways[onward] if len(ways[onward]) == 2 else ()
+        here, last = onward, here
+        following = next((other for other in others if other != last and (here, other) not in gone), None)
+        if following is None:
+            return line
+        onward = following

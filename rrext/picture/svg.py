@@ -1,0 +1,173 @@
+"""A picture as SVG: one file without scripts, fonts or links, for documents and browsers, light or dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from rrext.columns import columns, one_line
+from rrext.limits import PICTURE_DEFAULTS
+from rrext.picture.colours import FONT_SIZE, style_sheet
+from rrext.picture.layout import Box, Label, Port, Wire, laid_out
+from rrext.picture.picture import Picture, PictureNode
+from rrext.picture.polylines import Point, polylines
+
+__all__ = ["as_svg"]
+
+CELL_WIDTH: Final = 8
+CELL_HEIGHT: Final = 18
+MARGIN: Final = 16
+RADIUS: Final = 6
+ARROW: Final = 7
+HEADING: Final = 36
+LEGEND: Final = 34
+
+
+ROOT: Final = "rrext-picture"
+LEGEND_TEXTS: Final = {
+    "source": "source",
+    "response": "response",
+    "missing": "no such component",
+    "error": "error",
+    "warning": "warning",
+    "data": "data",
+    "control": "control",
+}
+
+
+def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width) -> str:
+    """The picture as an SVG document, laid out like text of at most `width` columns. Its tooltips say what is wrong."""
+    layout = laid_out(picture, width)
+    heading = one_line(picture.name.strip())
+    top = MARGIN + (HEADING if heading else 0)
+    legend, legend_width = _legend(picture)
+    wide = max(layout.width * CELL_WIDTH, columns(heading) * 10, legend_width) + 2 * MARGIN
+    high = top + layout.height * CELL_HEIGHT + LEGEND + MARGIN
+    arrivals = {(port.x, port.y): port for box in layout.boxes for port in box.ports if port.arrives}
+    size = f'width="{wide}" height="{high}"'
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="{ROOT}" role="img" {size} viewBox="0 0 {wide} {high}">',
+        f"<title>{escape(heading or 'pipeline')}</title>",
+        f"<style>\n{style_sheet(ROOT)}</style>",
+        f'<rect class="paper" {size}/>',
+        *([_text(MARGIN, MARGIN + 16, heading, "heading")] if heading else []),
+        f'<g transform="translate({MARGIN} {top})">',
+        *(line for wire in layout.wires for line in _wire(wire, arrivals, picture)),
+        *(line for box in layout.boxes for line in _box(box, picture.nodes[box.node])),
+        *(line for label in layout.labels for line in _label(label, picture)),
+        "</g>",
+        f'<g transform="translate({MARGIN} {high - MARGIN - CELL_HEIGHT})">',
+        *legend,
+        "</g>",
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _wire(wire: Wire, arrivals: Mapping[Point, Port], picture: Picture) -> Iterator[str]:
+    lines, branches = polylines(wire.segments)
+    yield f'<g class="{wire.kind}"><title>{escape(f"{wire.kind} from {_name(picture.nodes[wire.node])}")}</title>'
+    for line in lines:
+        ends = [line[-1] in arrivals, line[0] in arrivals]
+        if ends[1]:
+            line.reverse()
+        yield f'<path class="line" d="{_path([_centre(*point) for point in line], shorten=any(ends))}"/>'
+        if any(ends):
+            yield f'<path class="head" d="{_head(*_centre(*line[-1]), line[-1][0] == line[-2][0])}"/>'
+    for point in branches:
+        x, y = _centre(*point)
+        yield f'<circle class="dot" cx="{x}" cy="{y}" r="3"/>'
+    yield "</g>"
+
+
+def _path(points: Sequence[Point], *, shorten: bool) -> str:
+    """A line through some points, its corners round; shortened at its end to leave room for an arrowhead."""
+    steps = [f"M{points[0][0]} {points[0][1]}"]
+    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
+        room = min(RADIUS, _distance(before, corner) // 2, _distance(corner, after) // 2)
+        first, second = _towards(corner, before, room), _towards(corner, after, room)
+        if (before[0] == corner[0]) != (corner[0] == after[0]):
+            steps.append(f"L{first[0]} {first[1]}Q{corner[0]} {corner[1]} {second[0]} {second[1]}")
+    x, y = _towards(points[-1], points[-2], ARROW) if shorten else points[-1]
+    return "".join((*steps, f"L{x} {y}"))
+
+
+def _distance(one: Point, other: Point) -> int:
+    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+
+
+def _towards(point: Point, other: Point, length: int) -> Point:
+    """The point that is `length` away from a point, on the straight line to another."""
+    x, y = other[0] - point[0], other[1] - point[1]
+    return point[0] + (x > 0) * length - (x < 0) * length, point[1] + (y > 0) * length - (y < 0) * length
+
+
+def _head(x: int, y: int, down: bool) -> str:
+    if down:
+        return f"M{x - 4} {y - ARROW}L{x + 4} {y - ARROW}L{x} {y}Z"
+    return f"M{x - ARROW} {y - 4}L{x - ARROW} {y + 4}L{x} {y}Z"
+
+
+def _box(box: Box, node: PictureNode) -> Iterator[str]:
+    x, y = _centre(box.x, box.y)
+    width, height = (box.width - 1) * CELL_WIDTH, (box.height - 1) * CELL_HEIGHT
+    yield f'<g class="{" ".join(filter(None, (node.role, node.severity)))}" data-node={quoteattr(one_line(node.id))}>'
+    yield f"<title>{escape(_tooltip(node))}</title>"
+    yield f'<rect class="box" x="{x}" y="{y}" width="{width}" height="{height}" rx="{RADIUS}"/>'
+    for row, line in enumerate(box.lines, 1):
+        yield _text((box.x + 2) * CELL_WIDTH, _baseline(box.y + row), line.text, line.style)
+    yield "</g>"
+
+
+def _label(label: Label, picture: Picture) -> Iterator[str]:
+    edge = picture.edges[label.edge]
+    source, target = picture.nodes[edge.source], picture.nodes[edge.target]
+    about = f"{', '.join(map(one_line, edge.names))}: {edge.kind} from {_name(source)} to {_name(target)}"
+    x = label.x * CELL_WIDTH
+    if label.in_line:  # a piece of paper interrupts the line
+        place = f'x="{x - CELL_WIDTH // 2}" y="{label.y * CELL_HEIGHT}"'
+        yield f'<rect class="paper" {place} width="{(columns(label.text) + 1) * CELL_WIDTH}" height="{CELL_HEIGHT}"/>'
+    yield _text(x, _baseline(label.y), label.text, " ".join(filter(None, ("label", edge.severity))), about)
+
+
+def _tooltip(node: PictureNode) -> str:
+    """All that is known of a node, what is wrong with it last."""
+    provider = "no such component" if node.role == "missing" else one_line(node.provider) or "no provider"
+    parts = [f"{_name(node)} ({provider})", *([one_line(node.title)] if node.title else [])]
+    return "\n".join((*parts, *(one_line(str(remark)) for remark in node.remarks)))
+
+
+def _name(node: PictureNode) -> str:
+    return one_line(node.id) or "(no id)"
+
+
+def _text(x: int, y: int, text: str, style: str, about: str = "") -> str:
+    tooltip = f"<title>{escape(about)}</title>" if about else ""
+    return f'<text class="{style}" x="{x}" y="{y}">{tooltip}{escape(text)}</text>'
+
+
+def _centre(x: int, y: int) -> Point:
+    return x * CELL_WIDTH + CELL_WIDTH // 2, y * CELL_HEIGHT + CELL_HEIGHT // 2
+
+
+def _baseline(row: int) -> int:
+    return row * CELL_HEIGHT + CELL_HEIGHT // 2 + FONT_SIZE // 3
+
+
+def _legend(picture: Picture) -> tuple[list[str], int]:
+    """What the signs mean, as far as they occur; and how wide that is."""
+    styles = {node.role for node in picture.nodes} | {node.severity for node in picture.nodes}
+    kinds = {edge.kind for edge in picture.edges}
+    parts: list[str] = []
+    x = 0
+    for style, text in LEGEND_TEXTS.items():
+        if style in kinds:
+            shape = f'<path class="line" d="M{x} 9L{x + 15} 9"/><path class="head" d="{_head(x + 22, 9, False)}"/>'
+        elif style in styles:
+            shape = f'<rect class="box" x="{x}" y="2" width="22" height="14" rx="3"/>'
+        else:
+            continue
+        parts += [f'<g class="{style}">{shape}</g>', _text(x + 30, 13, text, "legend")]
+        x += 30 + len(text) * CELL_WIDTH + 2 * MARGIN
+    return parts, x
