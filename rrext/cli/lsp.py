@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import gc
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
-from rrext.cli.options import add_pipeline_options
+from rrext.cli.options import add_pipeline_options, root_from
 from rrext.transports.claim import claim_stdio
 from rrext.transports.parent import ParentWatch
 
@@ -20,6 +22,9 @@ EXAMPLE = """example (Helix, languages.toml):
 
 Pipelines are run, and nodes of your own are loaded, only if the editor sends {"trusted": true} as initializationOptions.
 """
+FOR_PEOPLE: Final = (
+    "rrext lsp talks to an editor on stdin and stdout, not to people; README has the settings of editors. Ctrl-C ends it."
+)
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
 
@@ -36,31 +41,46 @@ def add_parser(commands: Any) -> None:
     add_pipeline_options(parser)
     parser.add_argument("--stdio", action="store_true", help="the only transport; some editors say so")
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr")
-    parser.add_argument("--log-level", choices=LEVELS, default="warning", help="what to log (%(default)s)")
+    parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve; the exit code. Does not return once it serves: threads that are stuck must not be waited for."""
-    parent = ParentWatch()
+    parent = ParentWatch()  # who starts us may die while we load
+    gc.disable()  # while loading, next to nothing is garbage
     try:
+        if os.isatty(0):
+            print(FOR_PEOPLE, file=sys.stderr, flush=True)
         stdio = claim_stdio()  # before any node's code is imported: what that prints must not reach the client
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
-    import asyncio
-
-    from rrext.bridges.lsp.options import Options
-    from rrext.bridges.lsp.stdio import serve
+    from rrext.cli.serve import leave, write_last_words
     from rrext.server.logs import set_up_logging
 
+    writers = [stdio.stderr]
     try:
-        writer = set_up_logging(args.log_level, args.log_file)
+        writers.append(set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file))
     except OSError as error:
         print(f"rrext: --log-file {args.log_file}: {error.strerror}", file=sys.stderr)
-        return EXIT_INVALID
-    given = Options(nodes=tuple(args.nodes), env=tuple(args.env), root=args.root)
-    code = asyncio.new_event_loop().run_until_complete(serve(stdio, given, parent=parent))
-    writer.flush(0.1)
-    sys.stderr.flush()
-    os._exit(code)
+        leave(EXIT_INVALID, writers)
+    loop = asyncio.new_event_loop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
+    asyncio.set_event_loop(loop)
+
+    async def serve() -> int:
+        from rrext.bridges.lsp.options import Options
+        from rrext.bridges.lsp.stdio import LspServing
+
+        given = Options(nodes=tuple(map(_absolute, args.nodes)), env=tuple(args.env), root=root_from(args))
+        serving = LspServing(stdio, given, parent=parent, last_words=lambda: write_last_words(writers))
+        gc.freeze()  # what is loaded stays: collections need not look at it again
+        gc.enable()
+        return await serving.run()
+
+    leave(loop.run_until_complete(serve()), writers)
+
+
+def _absolute(nodes: str) -> str:
+    """A file's path, independent of the folder; a module's name as it is."""
+    return os.path.abspath(nodes) if nodes.endswith(".py") or os.sep in nodes else nodes

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "leave", "run", "write_last_words"]
 
 EXAMPLE = """example:
   rrext serve pipeline.pipe --log-file rrext.log
@@ -89,14 +89,19 @@ def run(args: argparse.Namespace) -> int:
         code = _serve_claimed(args, stdio, parent, writers)
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
+    leave(code, writers)
+
+
+def leave(code: int, writers: list[LossyWriter]) -> NoReturn:
+    """End the process, whatever still runs in it; handlers of `atexit` get a moment."""
     exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
     exit_handlers.start()
     exit_handlers.join(EXIT_HANDLERS)
-    _write_last_words(writers)
+    write_last_words(writers)
     os._exit(code)
 
 
-def _write_last_words(writers: list[LossyWriter]) -> None:
+def write_last_words(writers: list[LossyWriter]) -> None:
     """End what tools started as processes; give whoever reads stderr a moment to make room for what is not written yet."""
     if "multiprocessing.process" in sys.modules:
         from multiprocessing import active_children
@@ -139,7 +144,7 @@ def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: Parent
             stdio,
             limits=limits,
             parent=parent,
-            last_words=lambda: _write_last_words(writers),
+            last_words=lambda: write_last_words(writers),
         )
         return await server.run()
 

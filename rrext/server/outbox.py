@@ -120,6 +120,10 @@ class Outbox:
         """Wait on the loop until the outbox is not full, or broken."""
         await self._until(lambda: not self.is_full)
 
+    async def lull(self, size: int) -> None:
+        """Wait on the loop until no more than `size` bytes wait, or the outbox is broken."""
+        await self._until(lambda: self.size <= size)
+
     async def drained(self) -> None:
         """Wait on the loop until everything is written, or nothing can be."""
         await self._until(lambda: not self._queue)

@@ -64,6 +64,12 @@ class PipeProtocol(LanguageServerProtocol):
         """Whether the client has asked for the end."""
         return self._shutdown
 
+    def give_up(self) -> None:
+        """Cancel what runs; each request is told so."""
+        for future in [*self._calls.values(), *self._request_futures.values()]:
+            if future is not None:
+                future.cancel()
+
     async def idle(self) -> None:
         """Wait until every request is answered."""
         await self._idle.wait()
@@ -261,11 +267,9 @@ class PipeProtocol(LanguageServerProtocol):
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *args: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The client wants no more answers: what runs is cancelled, and told so."""
+        """The client wants no more results."""
         self._shutdown = True
-        for future in [*self._calls.values(), *self._request_futures.values()]:
-            if future is not None:
-                future.cancel()
+        self.give_up()
 
     def _exit(self, _: Any) -> None:
         """The client is done: 0 after `shutdown`, else 1, as the protocol has it."""

@@ -1,33 +1,36 @@
-"""The language server on stdin and stdout."""
+"""The language server on stdin and stdout, from the claim of the descriptors to the exit code.
+
+`exit` ends it, a signal, the end of stdin, the death of the parent, and a client that does not read any more. What was
+asked before the end of stdin may still be answered; nothing that is stuck keeps the process.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import threading
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Protocol
 
-import msgspec
-from pygls.exceptions import JsonRpcException, JsonRpcParseError
-
+from rrext.bridges.lsp.incoming import Incoming
 from rrext.bridges.lsp.options import Options
 from rrext.bridges.lsp.server import PipeServer
-from rrext.errors import RrextError
-from rrext.limits import DEFAULTS, Limits
+from rrext.limits import DEFAULTS, KIB, Limits
 from rrext.server.outbox import Outbox
-from rrext.transports.descriptors import DescriptorSink, read_into
+from rrext.server.watchman import Watchman
+from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
-from rrext.wire.framing import Framer
-from rrext.wire.messages import Fatal
-from rrext.wire.recovery import recover_members
+from rrext.wire.frames import frame
 
-__all__ = ["serve"]
+__all__ = ["LspServing"]
 
 log: Final = logging.getLogger("rrext.lsp")
 
-FLUSH: Final = 0.5  # seconds that a client gets to read the last answers
+LULL: Final = 64 * KIB  # bytes that may wait when diagnostics are made: who does not read gets the newest ones only
+LEAVE: Final = 1.0  # seconds for what runs to end, beyond the grace
+FLUSH: Final = 0.5  # seconds for the client to read the last answers
+OVERDUE: Final = 0.25  # seconds beyond all of that, until the watchman ends the process
 EXIT_UNREADABLE: Final = 1
 
 
@@ -37,107 +40,128 @@ class Claimed(Protocol):
     read_fd: int
     write_fd: int
 
-
-class _Refused(msgspec.Struct, frozen=True):
-    """A body that is no message, and the id that it has all the same."""
-
-    request_id: int | str | None
-    error: JsonRpcException
+    def silence(self) -> None:
+        """Let nothing that is printed fail because nobody reads it."""
+        ...
 
 
-class _Reader(threading.Thread):
-    """Reads messages on a thread of its own, a batch at a time: decoding a large text must not hold up answers.
+class LspServing:
+    """One client, one process. `run` returns the exit code: 0 if the client said `shutdown` before the end, else 1.
 
-    `take` runs on the loop; the next batch is read when it is done and the outbox has room. Edits that arrive together are
-    handed on together, so that only what they end in is looked at.
+    To be made on a running loop. If the loop itself is stuck the process ends without it, after `last_words`.
     """
 
-    def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, server: PipeServer, outbox: Outbox, limits: Limits) -> None:
-        super().__init__(name="rrext-lsp-reader", daemon=True)
-        self._fd = fd
-        self._loop = loop
-        self._server = server
-        self._outbox = outbox
-        self._framer: Framer[Any] = Framer(_decoded, _refused, limits)
-        self._taken = threading.Event()
+    def __init__(
+        self,
+        stdio: Claimed,
+        given: Options,
+        *,
+        limits: Limits = DEFAULTS,
+        parent: ParentWatch | None = None,
+        last_words: Callable[[], object] = lambda: None,
+    ) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self._limits = limits
+        self._last_words = last_words
+        self._code: asyncio.Future[int] = loop.create_future()
+        self._exit_code = 1
+        self._until: float | None = None
+        self._hurry = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
+        lost = partial(self._end_within, 0, "nobody reads stdout")
+        self._outbox = Outbox(DescriptorSink(stdio.write_fd, loop, lost), limits.outbox_bytes, loop)
+        self.server = PipeServer(given)
+        self.server.protocol.sink = lambda body: self._outbox.send(frame(body))
+        self.server.protocol.on_exit = self._on_exit
+        self.server.documents.room = partial(self._outbox.lull, LULL)
+        self._incoming = Incoming(stdio.read_fd, loop, self.server, self._outbox, limits, self._at_end)
+        self._watchman = Watchman(
+            loop,
+            stdio.read_fd,
+            parent=parent or ParentWatch(),
+            poll=limits.parent_poll,
+            drain=LEAVE + FLUSH + OVERDUE,
+            patience=limits.eof_grace,
+            on_signal=partial(self._end_within, 0),
+            on_orphaned=partial(self._end_within, limits.eof_grace - limits.parent_poll, "the parent process is gone"),
+            on_hung_up=self._on_hung_up,
+            on_unheard=stdio.silence,
+            on_overdue=self._end_without_loop,
+        )
 
-    def run(self) -> None:
-        """Read until the end, or until bytes come that are no frames."""
-        while True:
-            n = read_into(self._fd, self._framer.get_buffer())
-            events = self._framer.buffer_updated(n) if n else [None]
-            if events:
-                self._taken.clear()
-                self._loop.call_soon_threadsafe(self._take, events)
-                self._taken.wait()
-                self._outbox.wait_for_room()
-            if not n:
-                return
+    async def run(self) -> int:
+        """Serve until the end; the exit code."""
+        self._watchman.start()
+        self._incoming.start()
+        return await self._code
 
-    def _take(self, events: list[Any]) -> None:
-        protocol = self._server.protocol
-        for event in events:
-            if event is None:
-                protocol.on_exit(0 if protocol.is_shut_down else 1)
-            elif isinstance(event, Fatal):
-                protocol.refuse(None, JsonRpcParseError(event.error.message))
-                protocol.on_exit(EXIT_UNREADABLE)
-            elif isinstance(event, _Refused):
-                protocol.refuse(event.request_id, event.error)
-            else:
-                protocol.receive(event)
-        self._taken.set()
+    # what begins the end
 
+    def _on_exit(self, _: int) -> None:
+        self._end_within(0, "exit")
 
-def _decoded(body: memoryview, _tail: bytes | None, _nbytes: int) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (ValueError, RecursionError):
-        pass  # JavaScript sends halves of characters too, which the strict decoder refuses
-    try:
-        return json.loads(bytes(body))
-    except (ValueError, RecursionError) as error:
-        return _Refused(_id_in(body), JsonRpcParseError(f"The message is no JSON: {error}"))
+    def _at_end(self, failure: str | None) -> None:
+        if failure is not None:
+            log.error("stdin has bytes that are no frames: %s", failure)
+            self._end_within(0, "unreadable", code=EXIT_UNREADABLE)
+            return
+        if not self._incoming.has_read:
+            log.warning("stdin ended before a client said anything: editors start this command")
+        self._end_within(self._limits.eof_grace, "the end of stdin")
 
+    def _on_hung_up(self) -> None:
+        """The client is gone, and its last words will not be read while its answers wait for it."""
+        if self._incoming.is_held:
+            self._end_within(self._limits.eof_grace, "the client hung up")
 
-def _refused(error: RrextError, start: memoryview) -> Any:
-    return _Refused(_id_in(start), JsonRpcParseError(error.message))
+    def _end_within(self, seconds: float, why: str, *, code: int | None = None) -> None:
+        """Begin to end; if that has begun, be ready no later than this."""
+        until = self._loop.time() + seconds
+        if self._ending is None:
+            log.info("ending: %s", why)
+            self._exit_code = code if code is not None else 0 if self.server.protocol.is_shut_down else 1
+            self._until = until
+            self._ending = self._loop.create_task(self._end(), name=f"end: {why}")
+        elif self._until is None or until < self._until:
+            self._until = until
+            self._hurry.set()
+        self._watchman.expect_end(seconds + LEAVE + FLUSH + OVERDUE)
 
+    # the end
 
-def _id_in(start: memoryview) -> int | str | None:
-    found = recover_members(start[: DEFAULTS.id_recovery]).get("id")
-    return found if isinstance(found, int | str) and not isinstance(found, bool) else None
+    async def _end(self) -> None:
+        protocol = self.server.protocol
+        idle = asyncio.ensure_future(protocol.idle())
+        while not idle.done() and (left := self._left()) > 0:
+            self._hurry.clear()
+            await asyncio.wait([idle, asyncio.ensure_future(self._hurry.wait())], timeout=left, return_when="FIRST_COMPLETED")
+        protocol.give_up()
+        await self._at_most(LEAVE, self._leave())
+        if not await self._at_most(FLUSH, self._outbox.drained()):
+            log.warning("the client did not read the last %d bytes", self._outbox.size)
+        self._code.set_result(self._exit_code)
 
+    async def _leave(self) -> None:
+        await self.server.protocol.idle()
+        await self.server.aclose()
 
-async def serve(stdio: Claimed, given: Options, *, limits: Limits = DEFAULTS, parent: ParentWatch | None = None) -> int:
-    """Serve one client until it says `exit`, closes stdin, stops reading, or dies. Returns the exit code."""
-    loop = asyncio.get_running_loop()
-    code: asyncio.Future[int] = loop.create_future()
+    def _left(self) -> float:
+        return 0 if self._until is None else self._until - self._loop.time()
 
-    def end(with_code: int) -> None:
-        if not code.done():
-            code.set_result(with_code)
-
-    outbox = Outbox(DescriptorSink(stdio.write_fd, loop, lambda: end(EXIT_UNREADABLE)), limits.outbox_bytes, loop)
-    server = PipeServer(given)
-    server.protocol.sink = lambda body: outbox.send([b"Content-Length: %d\r\n\r\n" % len(body), body])
-    server.protocol.on_exit = end
-    _Reader(stdio.read_fd, loop, server, outbox, limits).start()
-    _watch_parent(loop, parent or ParentWatch(), limits.parent_poll, end)
-    try:
-        return await code
-    finally:
-        await server.aclose()
+    async def _at_most(self, seconds: float, work: Coroutine[Any, Any, None]) -> bool:
         try:
-            await asyncio.wait_for(outbox.drained(), FLUSH)
+            await asyncio.wait_for(work, seconds)
         except TimeoutError:
-            log.warning("the client did not read the last %d bytes", outbox.size)
+            return False
+        return True
 
+    def _end_without_loop(self) -> None:
+        """On the watchman's thread: something blocks the loop and does not come back."""
+        try:
+            log.error("the event loop is stuck: ending without it")
+            self._last_words()
+        finally:
+            os._exit(self._exit_code)
 
-def _watch_parent(loop: asyncio.AbstractEventLoop, parent: ParentWatch, poll: float, end: Callable[[int], None]) -> None:
-    """End when the parent is gone: the end of stdin does not come while a sibling process holds the pipe."""
-    if parent.is_gone():
-        log.info("the parent process is gone")
-        end(EXIT_UNREADABLE)
-    else:
-        loop.call_later(poll, _watch_parent, loop, parent, poll, end)
+    def __repr__(self) -> str:
+        return f"<LspServing {self.server.documents!r}{' ending' if self._ending is not None else ''}>"

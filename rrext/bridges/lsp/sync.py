@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+import re
+from typing import Any, Final, TypeVar
 
 import msgspec
 from pygls.exceptions import JsonRpcInvalidParams
 
-__all__ = ["Change", "Changed", "Closed", "Opened", "Pulled", "read", "uri_in"]
+__all__ = ["Change", "Changed", "Closed", "Opened", "Pulled", "document_in", "read", "uri_in"]
 
 T = TypeVar("T")
+
+_SYNC: Final = re.compile(rb'"method"\s*:\s*"textDocument/did(?:Open|Change)"')
+_URI: Final = re.compile(rb'"uri"\s*:\s*("(?:[^"\\]|\\.)*")')
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -79,6 +83,18 @@ def uri_in(params: Any) -> str | None:
     try:
         return read(params, Closed).text_document.uri
     except JsonRpcInvalidParams:
+        return None
+
+
+def document_in(start: bytes) -> str | None:
+    """The document of an edit of which only the first bytes are known, if they show that it is one, or None.
+
+    Unlike an id, which must not be guessed, this may be found in the wrong place: the document is then opened once more.
+    """
+    named = _URI.search(start) if _SYNC.search(start) else None
+    try:
+        return None if named is None else msgspec.json.decode(named[1], type=str)
+    except ValueError:
         return None
 
 
