@@ -50,4 +50,21 @@ def command(terminal: Terminal, name: str) -> None:
 def test_problems_are_listed(emacs: Terminal) -> None:
     command(emacs, "flymake-show-buffer-diagnostics")
     screen = emacs.until('There is no node "webhok". Did you mean "webhook"?')
-    print(screen)
+    assert "3  37 error" in screen  # lines from 1, columns from 0
+    assert "[unknown_provider]" in screen
+
+
+def test_a_node_is_found_where_it_is_named(emacs: Terminal) -> None:
+    emacs.keys("M->", "Up", "Up", "C-e", "Left", "Left")  # inside of "source": "webhook_1"
+    emacs.until(" L6 ")
+    emacs.keys("M-.")
+    emacs.until(" L3 ")
+
+
+def test_a_node_is_renamed_wherever_it_is_named(emacs: Terminal) -> None:
+    emacs.keys("M->", "Up", "Up", "C-e", "Left", "Left")
+    command(emacs, "eglot-rename")
+    emacs.until("Rename `webhook_1' to:")
+    emacs.type("entry")
+    emacs.keys("Enter")
+    emacs.until('"source": "entry"', '"id": "entry"', gone=("webhook_1",))

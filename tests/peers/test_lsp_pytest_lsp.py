@@ -13,6 +13,11 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = '{"components": [{"id": "in", "provider": "webhok", "config": {}}]}'
+GOOD = """\
+{"components": [
+  {"id": "in", "provider": "webhook", "config": {}},
+  {"id": "out", "provider": "response_text", "config": {}, "input": [{"lane": "text", "from": "in"}]}]}
+"""
 EDITORS = ["neovim@v0.7.0", "neovim@v0.11.0", "emacs@v29.1", "visual_studio_code@v1.65.2"]
 """What these editors say of themselves, as pytest-lsp has recorded it."""
 
@@ -44,8 +49,53 @@ async def opened(client: LanguageClient, text: str, folder: Path) -> str:
     return item.uri
 
 
+def place(text: str, needle: str) -> types.Position:
+    """The place after the first character of a piece of text that is ASCII."""
+    before = text[: text.index(needle) + 1]
+    return types.Position(before.count("\n"), len(before) - before.rfind("\n") - 1)
+
+
 async def test_problems_are_told(editor: LanguageClient, tmp_path: Path) -> None:
     uri = await opened(editor, BROKEN, tmp_path)
     first = editor.diagnostics[uri][0]
     assert first.code == "unknown_provider"
     assert BROKEN[first.range.start.character : first.range.end.character] == '"webhok"'
+
+
+async def test_a_node_is_explained_in_a_form_that_the_editor_shows(editor: LanguageClient, tmp_path: Path) -> None:
+    document = types.TextDocumentIdentifier(await opened(editor, GOOD, tmp_path))
+    hover = await editor.text_document_hover_async(types.HoverParams(document, place(GOOD, '"webhook"')))
+    assert hover is not None
+    assert isinstance(hover.contents, types.MarkupContent)
+    assert "webhook" in hover.contents.value
+
+
+async def test_a_node_is_found_where_it_is_named(editor: LanguageClient, tmp_path: Path) -> None:
+    document = types.TextDocumentIdentifier(await opened(editor, GOOD, tmp_path))
+    where = place(GOOD, '"in"}]')
+    found = await editor.text_document_definition_async(types.DefinitionParams(document, where))
+    first = found[0] if isinstance(found, list | tuple) else found
+    selected = first.target_selection_range if isinstance(first, types.LocationLink) else getattr(first, "range", None)
+    assert selected == types.Range(types.Position(1, 10), types.Position(1, 12))
+    context = types.ReferenceContext(include_declaration=True)
+    references = await editor.text_document_references_async(
+        types.ReferenceParams(text_document=document, position=where, context=context)
+    )
+    assert [reference.range.start.line for reference in references or ()] == [1, 2]
+
+
+async def test_renaming_changes_the_node_and_all_who_name_it(editor: LanguageClient, tmp_path: Path) -> None:
+    document = types.TextDocumentIdentifier(await opened(editor, GOOD, tmp_path))
+    edit = await editor.text_document_rename_async(types.RenameParams(document, place(GOOD, '"in"'), "entry"))
+    assert edit is not None
+    changes = (edit.changes or {}).get(document.uri) or [
+        change for part in edit.document_changes or () if isinstance(part, types.TextDocumentEdit) for change in part.edits
+    ]
+    assert [getattr(change, "new_text", None) for change in changes] == ["entry", "entry"]
+
+
+async def test_the_outline_names_the_nodes(editor: LanguageClient, tmp_path: Path) -> None:
+    document = types.TextDocumentIdentifier(await opened(editor, GOOD, tmp_path))
+    symbols = await editor.text_document_document_symbol_async(types.DocumentSymbolParams(document))
+    assert {"in", "out"} <= {symbol.name for symbol in symbols or ()}
+    assert await editor.text_document_folding_range_async(types.FoldingRangeParams(document))
