@@ -1,0 +1,1 @@
+"""What an editor offers while a pipeline is typed."""

@@ -1,0 +1,105 @@
+"""The text beside an offer: what the word means that would be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rrext.editor.completions.form import fields_of, schemas_at
+from rrext.editor.completions.offer import About
+from rrext.editor.completions.shelf import Shelf, Ware
+from rrext.editor.json_text import json_text
+from rrext.editor.node_page import add_lanes, listed
+from rrext.editor.page import Code, Page, inlines_of
+from rrext.editor.schemas import bounds_text, type_text
+from rrext.editor.secrets import masked
+from rrext.editor.setting_page import profile_page
+from rrext.editor.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
+from rrext.engine.services import definition_of
+from rrext.errors import RrextError
+
+__all__ = ["page_about"]
+
+_TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "pipeline": ROOT_TEXTS,
+    "component": COMPONENT_TEXTS,
+    "config": CONFIG_TEXTS,
+    "edge": EDGE_TEXTS,
+}
+
+
+def page_about(shelf: Shelf, about: About) -> Page | None:
+    """The documentation of an offer; None if there is none, or if `about` is nothing that an offer has."""
+    match about:
+        case ("provider", name):
+            ware = shelf.ware(name)
+            return None if ware is None else _node_page(shelf, ware)
+        case ("key", where, key):
+            text = _TEXTS.get(where, {}).get(key)
+            return None if text is None else Page().prose(text)
+        case ("lane", lane):
+            return Page().text("Carries ", *inlines_of(LANE_TEXTS[lane]), ".") if lane in LANE_TEXTS else None
+        case ("profile", provider, name):
+            return profile_page(shelf.node(provider), name)
+        case ("tool", provider, name):
+            return _tool_page(shelf, provider, name)
+        case ("setting", provider, profile, *parts):
+            return _setting_page(shelf, provider, profile, tuple(parts))
+        case ("variable", name):
+            return Page().text("What the environment variable ", Code(name), " says when the pipeline runs.")
+        case _:
+            return None
+
+
+def _node_page(shelf: Shelf, ware: Ware) -> Page:
+    node = ware.node
+    page = Page().title(ware.title)
+    if node is None:
+        return page.text(ware.reason)
+    try:
+        definition = definition_of(node, None, ware.aliases)
+    except Exception as error:  # descriptions are code of others
+        return page.text(f"{type(error).__name__}: {error}")
+    page.prose("\n".join(definition["description"]).partition("\n\n")[0])
+    add_lanes(page, definition)
+    if ware.aliases:
+        page.text("Also called ", *listed(ware.aliases), ".")
+    if node.tools:
+        page.text("Tools: ", *listed(tuple(node.tools)), ".")
+    return page
+
+
+def _tool_page(shelf: Shelf, provider: str, name: str) -> Page | None:
+    node = shelf.node(provider)
+    spec = None if node is None else node.tools.get(name)
+    if spec is None or not spec.static:
+        return None
+    try:
+        return Page().prose(str(spec.describe(None).get("description", "")))
+    except RrextError as error:
+        return Page().text(error.message)
+
+
+def _setting_page(shelf: Shelf, provider: str, profile: str, parts: tuple[str, ...]) -> Page | None:
+    node = shelf.node(provider)
+    root = None if node is None else shelf.schema(node)
+    while parts and parts[-1].isdecimal():  # the elements of a list are what its own text says
+        parts = parts[:-1]
+    if node is None or root is None or not parts:
+        return None
+    around = schemas_at(root, parts[:-1])
+    field = next((field for field in fields_of(root, around) if field.name == parts[-1]), None)
+    if field is None:
+        return None
+    said = [text for text in (type_text(field.schema, root), bounds_text(field.schema)) if text]
+    page = Page().text(Code(field.name), ": ", ", ".join(said), ", required." if field.required else ".")
+    text = field.schema.get("description")
+    if text:
+        page.prose(str(text))
+    chosen = profile or node.default_profile or ""
+    given = node.profiles.get(chosen, {}).get(field.name) if len(parts) == 1 else None
+    if given is not None:
+        page.text("The profile ", Code(chosen), " sets ", Code(json_text(masked(given, field.name))), ".")
+    elif field.default is not None:
+        page.text("If it is left out: ", Code(json_text(masked(field.default, field.name))), ".")
+    return page

@@ -1,0 +1,82 @@
+"""What is offered at a gap, and the edit that takes it over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from rrext.editor.completions.gap import Gap
+from rrext.editor.completions.template import Indent, Template, as_plain
+from rrext.editor.edits import Edit
+from rrext.editor.style import Style
+from rrext.engine.problems import Span
+
+__all__ = ["About", "Kind", "Offer", "Taken", "ranked", "taken"]
+
+Kind: TypeAlias = Literal[
+    "provider", "node", "lane", "class_type", "key", "value", "profile", "tool", "variable", "snippet", "name"
+]
+About: TypeAlias = tuple[str, ...]
+"""What the documentation is about, for `text_about`."""
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Something that can be written at a gap. Offers with a low `rank` come first, then those made first.
+
+    `template` is JSON of its own, or whole members of an object; of a `key` it is the key, and `value` what comes after
+    it. `finds` is what typed text is compared with, the label if it is empty. `span` is what is replaced if it is not the
+    gap; then `template` is just text.
+    """
+
+    label: str
+    kind: Kind
+    template: Template
+    detail: str = ""
+    about: About = ()
+    rank: int = 0
+    finds: str = ""
+    value: Template = ()
+    span: Span | None = None
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """An offer as edits: `template` in place of a span, and `before` further up. `finds` begins as the typed text does."""
+
+    offer: Offer
+    start: int
+    end: int
+    template: Template
+    finds: str
+    before: tuple[Edit, ...] = ()
+
+    def plain(self, indent: Indent) -> tuple[Edit, ...]:
+        """The edits without stops to go to."""
+        return (*self.before, Edit(self.start, self.end, as_plain(self.template, indent)))
+
+
+def taken(offer: Offer, gap: Gap, text: str, style: Style) -> Taken:
+    """The edits that make an offer valid JSON where the gap is."""
+    if offer.span is not None:
+        start, end = offer.span
+        return Taken(offer, start, end, offer.template, offer.finds or offer.label)
+    template = offer.template
+    if offer.kind == "key" and gap.colon == "missing":
+        template = (*template, ":")
+    elif offer.kind == "key" and gap.colon == "none":
+        template = (*template, style.colon, *offer.value)
+    if gap.lead:
+        template = (gap.lead, *template)
+    elif gap.start == gap.end and text[gap.start - 1 : gap.start] == ":" and style.colon.endswith(" "):
+        template = (" ", *template)
+    if gap.comma:
+        template = (*template, "," if text[gap.end : gap.end + 1].isspace() else style.comma)
+    finds = offer.finds or offer.label
+    before = () if gap.before is None else (gap.before,)
+    return Taken(offer, gap.start, gap.end, template, gap.quote + finds + gap.quote, before)
+
+
+def ranked(offers: Iterable[Offer]) -> list[Offer]:
+    """The offers in the order in which they are shown."""
+    return sorted(offers, key=lambda offer: offer.rank)

@@ -1,0 +1,89 @@
+"""The nodes of a catalog as they are offered: each looked at once, and those that cannot be used with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rrext.engine.catalog import Catalog
+from rrext.engine.node import Node
+from rrext.errors import RrextError
+
+__all__ = ["Shelf", "Ware"]
+
+
+class Ware(msgspec.Struct, frozen=True):
+    """A provider. `node` is None if its code cannot be imported here; then `reason` says why."""
+
+    name: str
+    node: type[Node] | None
+    aliases: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return (self.node.title if self.node is not None else "") or self.name
+
+    @property
+    def is_source(self) -> bool:
+        """Whether pipelines begin at it."""
+        return self.node is not None and self.node.is_source()
+
+
+class Shelf:
+    """What a catalog has. To look at all of it imports the code of every node, which may take long the first time.
+
+    Whatever that code raises is a reason not to use the node, and nothing else. To be used by one thread at a time.
+    """
+
+    __slots__ = ("_by_name", "_schemas", "_wares", "catalog")
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._wares: tuple[Ware, ...] | None = None
+        self._by_name: dict[str, Ware | None] = {}
+        self._schemas: dict[type[Node], Mapping[str, Any] | None] = {}
+
+    def wares(self) -> tuple[Ware, ...]:
+        """All providers, by name."""
+        if self._wares is None:
+            found = (self.ware(name) for name in self.catalog.names())
+            self._wares = tuple(ware for ware in found if ware is not None)
+        return self._wares
+
+    def ware(self, provider: str) -> Ware | None:
+        """What a provider name or alias means; None if the catalog does not know it."""
+        if provider not in self._by_name:
+            self._by_name[provider] = self._look(provider)
+        return self._by_name[provider]
+
+    def node(self, provider: str) -> type[Node] | None:
+        """The class of a provider, if it can be used."""
+        ware = self.ware(provider) if provider else None
+        return None if ware is None else ware.node
+
+    def schema(self, node: type[Node]) -> Mapping[str, Any] | None:
+        """The JSON Schema of a node's settings; None if it takes any, or if they cannot be described."""
+        if node not in self._schemas:
+            try:
+                settings = self.catalog.settings_of(node)
+            except (Exception, SystemExit):  # annotations are code of others
+                settings = None
+            self._schemas[node] = None if settings is None else settings.schema
+        return self._schemas[node]
+
+    def _look(self, provider: str) -> Ware | None:
+        try:
+            node = self.catalog.class_of(provider)
+        except RrextError as error:
+            known = provider in self.catalog.names()
+            return Ware(provider, None, reason=error.message) if known else None
+        except (Exception, SystemExit) as error:  # importing is running code of others
+            return Ware(provider, None, reason=f"{type(error).__name__}: {error}")
+        return Ware(node.provider, node, self.catalog.aliases_of(node.provider))
+
+    def __repr__(self) -> str:
+        return f"<Shelf of {self.catalog!r}>"

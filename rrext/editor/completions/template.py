@@ -1,0 +1,128 @@
+"""Text that is put into a document: fixed pieces, and stops at which a person goes on typing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "Frame",
+    "Indent",
+    "Stop",
+    "Template",
+    "as_plain",
+    "as_snippet",
+    "block",
+    "deeper",
+    "has_stops",
+    "inside_quotes",
+    "joined",
+    "literal",
+]
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """A place to stop at, with the text that stands there at first. With `choices` it is the first of them."""
+
+    text: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> str:
+        """What stands there if nobody changes it."""
+        return self.choices[0] if self.choices else self.text
+
+
+Frame: TypeAlias = Literal["braces", "lines", "none"]
+"""What stands around the members of an object: its braces, only the line breaks in them, or nothing."""
+
+Template: TypeAlias = tuple[str | Stop, ...]
+"""Pieces in order. A line break in one is followed by a tab for each level that the line stands further in."""
+
+
+class Indent(msgspec.Struct, frozen=True):
+    """How the lines after the first begin: with `margin`, and `unit` for each level."""
+
+    margin: str = ""
+    unit: str = "  "
+
+    def laid(self, piece: str) -> str:
+        """A piece with its lines where they belong."""
+        return re.sub(r"\n(\t*)", self._start, piece) if "\n" in piece else piece
+
+    def _start(self, match: re.Match[str]) -> str:
+        return f"\n{self.margin}{self.unit * len(match[1])}"
+
+
+_SPECIAL: Final = re.compile(r"[\\$]")
+_SPECIAL_INSIDE: Final = re.compile(r"[\\$}]")
+_SPECIAL_CHOICE: Final = re.compile(r"[\\$},|]")
+
+
+def as_plain(template: Template, indent: Indent) -> str:
+    """The template as text, with every stop as it is at first."""
+    return "".join(indent.laid(piece if isinstance(piece, str) else piece.first) for piece in template)
+
+
+def as_snippet(template: Template, indent: Indent) -> str:
+    """The template in the snippet syntax of the Language Server Protocol."""
+    pieces: list[str] = []
+    number = 0
+    for piece in template:
+        if isinstance(piece, str):
+            pieces.append(_SPECIAL.sub(r"\\\g<0>", indent.laid(piece)))
+            continue
+        number += 1
+        if len(piece.choices) > 1:
+            choices = ",".join(_SPECIAL_CHOICE.sub(r"\\\g<0>", choice) for choice in piece.choices)
+            pieces.append(f"${{{number}|{choices}|}}")
+        else:
+            text = _SPECIAL_INSIDE.sub(r"\\\g<0>", indent.laid(piece.first))
+            pieces.append(f"${{{number}:{text}}}" if text else f"${{{number}}}")
+    return "".join(pieces)
+
+
+def has_stops(template: Template) -> bool:
+    """Whether there is anything in it but text."""
+    return any(isinstance(piece, Stop) for piece in template)
+
+
+def joined(templates: Iterable[Template], between: str) -> Template:
+    """Some templates, one after the other."""
+    pieces: list[str | Stop] = []
+    for template in templates:
+        if pieces:
+            pieces.append(between)
+        pieces.extend(template)
+    return tuple(pieces)
+
+
+def deeper(template: Template, levels: int) -> Template:
+    """A template whose lines after the first stand further in."""
+    tabs = "\t" * levels
+    return tuple(piece.replace("\n", f"\n{tabs}") if isinstance(piece, str) else piece for piece in template)
+
+
+def block(members: Iterable[Template], frame: Frame) -> Template:
+    """The members of an object, each in a line of its own, inside of what `frame` says."""
+    if frame == "none":
+        return joined(members, ",\n")
+    inner = deeper(joined(members, ",\n"), 1)
+    return ("{\n\t", *inner, "\n}") if frame == "braces" else ("\n\t", *inner, "\n")
+
+
+def literal(value: Any) -> str:
+    """A value as JSON; `null` for what JSON has no form for."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return "null"
+
+
+def inside_quotes(text: str) -> str:
+    """A text as it stands between the quotes of JSON."""
+    return literal(text)[1:-1]

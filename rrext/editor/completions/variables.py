@@ -1,0 +1,56 @@
+"""Offers for `${NAME}` in texts: the names of variables, never their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.editor.completions.here import Scene
+from rrext.editor.completions.offer import Offer
+from rrext.editor.completions.walk import is_closed
+from rrext.engine.environment import PLACEHOLDER
+
+__all__ = ["variables_begun", "variables_whole"]
+
+_BEGUN: Final = re.compile(r"\$(?:\{(\w*))?\Z")
+_REST: Final = re.compile(r"\w*\}?")
+_NAME: Final = re.compile(PLACEHOLDER)
+
+
+def variables_begun(scene: Scene, cursor: int) -> list[Offer]:
+    """Variables in place of the one in a text that the cursor is in, however much of it is there; none if there is none."""
+    gap, text = scene.gap, scene.analysis.text
+    begun = _BEGUN.search(gap.typed) if gap.quote else None
+    if begun is None:
+        return []
+    closed = is_closed(text[gap.start : gap.end])
+    rest = _REST.match(text, cursor, gap.end - closed) if begun[1] is not None else None
+    start, end = gap.start + begun.start(), cursor if rest is None else rest.end()
+    found: list[Offer] = []
+    for name, detail, rank in _names(scene):
+        variable, about = f"${{{name}}}", ("variable", name)
+        if closed:
+            found.append(Offer(variable, "variable", (variable,), detail, about, rank, span=(start, end)))
+        else:  # the text needs its last quote too
+            before, after = text[gap.start + 1 : start], text[end : gap.end]
+            whole = f'"{before}{variable}{after}"'
+            found.append(Offer(variable, "variable", (whole,), detail, about, rank, finds=before + variable))
+    return found
+
+
+def variables_whole(scene: Scene) -> Iterator[Offer]:
+    """Variables as whole texts."""
+    for name, detail, rank in _names(scene):
+        variable = f"${{{name}}}"
+        yield Offer(variable, "variable", (f'"{variable}"',), detail, ("variable", name), 300 + rank)
+
+
+def _names(scene: Scene) -> Iterator[tuple[str, str, int]]:
+    """Each name with what is known of it: first those that have a value, then those that the file reads elsewhere."""
+    environment = scene.analysis.around.environment
+    for name in environment.names:
+        yield name, "has a value", 0
+    for name in sorted({match[1] for match in _NAME.finditer(scene.analysis.text)}):
+        if environment.may_read(name) and environment.get(name) is None:
+            yield name, "has no value here; the file reads it", 1

@@ -1,0 +1,263 @@
+"""A walk over the tokens before a cursor: which brackets are open there, and what may come next.
+
+The parser mends broken text with what stands after the cursor, and that is not yet what was meant. So its tree says only
+where to begin, close before the cursor; from there on the tokens are counted.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from typing import Final
+
+import msgspec
+
+from rrext.engine import tokens
+from rrext.engine.jsonc import KINDS
+from rrext.engine.source import SourceMap
+from rrext.engine.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
+
+__all__ = ["COLON", "Frame", "Token", "Walk", "is_closed"]
+
+COLON: Final = 7
+"""Beside what a `Tree` expects: the colon after a key."""
+
+MOST: Final = 20_000
+"""So many tokens are read at most; only a text in which the parser gave up needs more."""
+
+_COMMENT: Final = re.compile(r"//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
+_CLOSED: Final = {
+    '"': re.compile(r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"'),
+    "'": re.compile(r"'(?:[^'\\\r\n]++|\\[^\r\n])*+'"),
+}
+
+
+class Frame:
+    """An open bracket. `part` is its key or index in what is around it; `name` the key whose value comes, in an object.
+
+    `count` is how many elements have begun, in a list. `implied` says that the bracket itself is missing.
+    """
+
+    __slots__ = ("count", "implied", "kind", "name", "part", "start")
+
+    def __init__(self, kind: str, start: int, part: str, *, implied: bool = False) -> None:
+        self.kind = kind
+        self.start = start
+        self.part = part
+        self.implied = implied
+        self.name = ""
+        self.count = 0
+
+    def __repr__(self) -> str:
+        return f"<Frame {self.part!r}: {self.kind}>"
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A key, text, number or word. `end` is that of the token itself; `next` is after the colon of a key."""
+
+    kind: int
+    start: int
+    end: int
+    next: int
+
+
+class Walk:
+    """Afterwards `frames` are the brackets that are open at the cursor, outermost first, `expect` says what may come,
+    `last` is the end of what came last, and `touched` the token that the cursor is in or behind, which is not counted.
+    `stray` is the end of a word that is neither JSON nor a key, if that came last; else -1.
+    """
+
+    __slots__ = ("_at", "_text", "expect", "frames", "last", "stray", "touched")
+
+    def __init__(self, where: SourceMap, cursor: int) -> None:
+        self._text = where.text
+        self._at = 1 if where.text.startswith("\ufeff") else 0
+        self.expect = ROOT
+        self.frames: list[Frame] = []
+        self.touched: Token | None = None
+        self._begin(where.root, cursor)
+        self.last = self._at
+        self.stray = -1
+        self._run(cursor)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The way to the innermost open bracket."""
+        return tuple(frame.part for frame in self.frames[1:])
+
+    # where to begin
+
+    def _begin(self, located: Located, cursor: int) -> None:
+        """Go down the tree along what begins last before the cursor, and start a little before that."""
+        part = ""
+        while self._is_open(located, cursor):
+            frame = Frame(located.kind, located.start, part)
+            self.frames.append(frame)
+            children = located.children
+            index = bisect_left(children, cursor, key=_beginning) - 1
+            if index < 0:
+                return self._begin_at(located.start + 1, frame, 0)
+            child = children[index]
+            if not self._is_open(child, cursor):
+                before = max(index - 1, 0)
+                return self._begin_at(_beginning(children[before]), frame, before)
+            frame.count = index + 1
+            frame.name = child.key or ""
+            part = frame.name if frame.kind == "object" else str(index)
+            located = child
+        return None
+
+    def _begin_at(self, at: int, frame: Frame, count: int) -> None:
+        self._at = at
+        frame.count = count
+        self.expect = KEY if frame.kind == "object" else ELEMENT
+
+    def _is_open(self, located: Located, cursor: int) -> bool:
+        """Whether a bracket stands there, before the cursor. Of an object that the parser implied, none does."""
+        return located.start < cursor and KINDS.get(self._text[located.start : located.start + 1]) == located.kind
+
+    # the tokens
+
+    def _run(self, cursor: int) -> None:
+        match, text = tokens.TOKEN.match, self._text
+        for _ in range(MOST):
+            found = match(text, self._at)
+            assert found is not None  # one alternative fits everywhere
+            kind = found.lastindex or tokens.END
+            start, end = found.span(kind)
+            if kind == tokens.END or start >= cursor:
+                if self._in_comment(start, cursor):
+                    break
+                return
+            if kind == tokens.COMMENT:
+                break
+            token = Token(kind, start, self._end(kind, start, end, cursor), end)
+            if cursor <= token.end and kind not in (tokens.PUNCTUATION, tokens.OTHER):
+                self.touched = token
+                return
+            if kind == tokens.KEY and cursor < token.next:
+                break  # before its colon
+            if kind == tokens.QUOTED and token.end < token.next and cursor <= token.next:
+                break  # in the line of a text that has no last quote
+            self._take(token)
+        self.expect = NOTHING
+
+    def _in_comment(self, end: int, cursor: int) -> bool:
+        for comment in _COMMENT.finditer(self._text, self._at, end):
+            inside = cursor <= comment.end() if comment[0].startswith("//") else cursor < comment.end()
+            if comment.start() < cursor and inside:
+                return True
+        return False
+
+    def _end(self, kind: int, start: int, end: int, cursor: int) -> int:
+        """Where a token ends: a key before its colon, a text without last quote where the parser has it end."""
+        if kind == tokens.KEY:
+            return self._text.index('"', start + 1) + 1
+        if kind == tokens.QUOTED and not is_closed(self._text[start:end]):
+            stop = start + 1 + len(self._text[start + 1 : end].rstrip(" \t,]}"))
+            return cursor if stop < cursor <= end and self._text[stop:cursor].isspace() else stop
+        return end
+
+    def _take(self, token: Token) -> None:
+        if self.stray == token.start and self.expect == COLON and token.kind in (tokens.STRING, tokens.QUOTED):
+            self._at = self.stray = token.end  # the first quote of a key is missing: this one is its last
+            return
+        self._at = token.next
+        if token.kind == tokens.PUNCTUATION:
+            self._take_sign(token)
+        elif token.kind == tokens.KEY:
+            self._take_key(self._text[token.start + 1 : token.end - 1], token.start)
+        elif token.kind != tokens.OTHER:
+            self._at = token.end
+            self._take_text(token)
+        self.last = self._at
+        is_stray = token.kind == tokens.WORD and self._at == token.end and not _is_json(self._text[token.start : token.end])
+        self.stray = token.end if is_stray else -1
+
+    def _take_sign(self, token: Token) -> None:
+        sign = self._text[token.start]
+        if sign == ",":
+            self.expect = {VALUE: KEY, AFTER_VALUE: KEY, COLON: KEY, AFTER_ELEMENT: ELEMENT}.get(self.expect, self.expect)
+        elif sign == ":":
+            self.expect = VALUE if self.expect == COLON else self.expect
+        elif sign in "{[":
+            self._open(KINDS[sign], token.start)
+        else:
+            self._close(KINDS[sign])
+
+    def _take_key(self, name: str, start: int) -> None:
+        if self.expect in (ROOT, ELEMENT, AFTER_ELEMENT):
+            self._open("object", start, implied=True)
+        if self.expect != NOTHING:
+            self.frames[-1].name = name
+            self.expect = VALUE
+
+    def _take_text(self, token: Token) -> None:
+        expect = self.expect
+        if expect in (KEY, AFTER_VALUE, COLON):
+            colon = tokens.COLON.match(self._text, token.end)
+            if colon is not None or expect != COLON:
+                self.frames[-1].name = self._name(token)
+                self.expect = COLON if colon is None else VALUE
+                self._at = token.end if colon is None else colon.end()
+                return
+        if expect in (ELEMENT, AFTER_ELEMENT):
+            self.frames[-1].count += 1
+        self.expect = {ROOT: NOTHING, ELEMENT: AFTER_ELEMENT, AFTER_ELEMENT: AFTER_ELEMENT, NOTHING: NOTHING}.get(
+            expect, AFTER_VALUE
+        )
+
+    def _name(self, token: Token) -> str:
+        text = self._text[token.start : token.end]
+        return text if token.kind == tokens.WORD else tokens.unescape(text[1:].rstrip(text[0]))[0]
+
+    # brackets
+
+    def _open(self, kind: str, start: int, *, implied: bool = False) -> None:
+        if self.expect in (KEY, AFTER_VALUE):
+            if len(self.frames) > 1 and self.frames[-2].kind == "array":
+                self._pop()  # the object before it was not closed
+            else:
+                self.frames[-1].name = ""
+        if self.expect == NOTHING:
+            return
+        part = ""
+        if self.frames:
+            around = self.frames[-1]
+            part = around.name if around.kind == "object" else str(around.count)
+            around.count += 1
+        self.frames.append(Frame(kind, start, part, implied=implied))
+        self.expect = KEY if kind == "object" else ELEMENT
+
+    def _close(self, kind: str) -> None:
+        """Close the innermost bracket of a kind. An object without a brace ends with what is around it."""
+        while any(frame.kind == kind for frame in self.frames):
+            while self.frames[-1].kind != kind:
+                self._pop()
+            was_implied = self.frames[-1].implied
+            self._pop()
+            if not was_implied:
+                return
+
+    def _pop(self) -> None:
+        self.frames.pop()
+        if not self.frames:
+            self.expect = NOTHING
+        else:
+            self.expect = AFTER_VALUE if self.frames[-1].kind == "object" else AFTER_ELEMENT
+
+    def __repr__(self) -> str:
+        return f"<Walk to {'/'.join(self.path)}, {self.expect} expected>"
+
+
+def is_closed(text: str) -> bool:
+    """Whether a text in quotes has its last one."""
+    return _CLOSED[text[0]].fullmatch(text) is not None
+
+
+def _is_json(word: str) -> bool:
+    return word in tokens.WORDS or tokens.NUMBER.fullmatch(word) is not None
+
+
+def _beginning(located: Located) -> int:
+    return located.key_span[0] if located.key_span is not None else located.start
