@@ -163,8 +163,9 @@ class PipeProtocol(LanguageServerProtocol):
                 log.debug("a notification that means nothing here: %s", method)
                 return
             future = self._run(handler, self._structured(method, params), partial(self._noted, method))
-            self._notified.add(future)
-            future.add_done_callback(self._notified.discard)
+            if future is not None:
+                self._notified.add(future)
+                future.add_done_callback(self._notified.discard)
         except JsonRpcException as error:
             log.warning("%s cannot be used: %s", method, error.message)
 
@@ -201,7 +202,7 @@ class PipeProtocol(LanguageServerProtocol):
             raise invalid_params(method, error) from None
 
     def _run(self, handler: _Handler, params: Any, callback: Callable[[Any], None]) -> Any:
-        """Have pygls run something, in a context of its own. The future of what is not done at once."""
+        """Have pygls run something. The future of what is not done at once, or None."""
         key = str(uuid.uuid4())
         self._execute_handler(key, handler, callback, (params,))
         return self._request_futures.pop(key, None)  # it keeps what clients answer there, who must not answer this
