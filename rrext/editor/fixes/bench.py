@@ -1,0 +1,140 @@
+"""What the fixes of one state of a document are made with: its tree, its components, and changes of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.completions.shelf import Shelf
+from rrext.editor.edits import Edit
+from rrext.editor.layout import Edits, Layout
+from rrext.editor.style import begin_of, quoted
+from rrext.editor.written import Part, Written
+from rrext.engine.node import Node
+from rrext.engine.pointer import below, parts_of, pointer
+from rrext.engine.problems import Problem, Span
+from rrext.engine.shape import Draft
+from rrext.engine.source import SourceMap
+from rrext.engine.tree import Located
+
+__all__ = ["Bench"]
+
+
+class Bench:
+    """One state of a document, for whoever mends it. To be used by one thread at a time, as its shelf is."""
+
+    __slots__ = ("_layout", "_written", "analysis", "map", "shelf")
+
+    def __init__(self, analysis: Analysis, shelf: Shelf | None = None) -> None:
+        self.analysis = analysis
+        self.map: SourceMap = analysis.map
+        self.shelf = Shelf(analysis.around.catalog) if shelf is None else shelf
+        self._layout: Layout | None = None
+        self._written: Written | None = None
+
+    @property
+    def text(self) -> str:
+        """The text that is mended."""
+        return self.map.text
+
+    @property
+    def layout(self) -> Layout:
+        """Changes in the way in which the text is written."""
+        if self._layout is None:
+            self._layout = Layout(self.map)
+        return self._layout
+
+    @property
+    def written(self) -> Written:
+        """The components as they are written."""
+        if self._written is None:
+            self._written = Written(self.analysis)
+        return self._written
+
+    # places
+
+    def find(self, path: str) -> Located | None:
+        """The value at a pointer."""
+        return self.map.find(path)
+
+    def at(self, *parts: str | int) -> Located | None:
+        """A value of the pipeline, by the way from its root."""
+        return self.map.find(below(self.analysis.base, *parts))
+
+    def parts(self, path: str) -> list[str]:
+        """The way from the pipeline to a place in it; empty for a place outside."""
+        base, parts = parts_of(self.analysis.base), parts_of(path)
+        return parts[len(base) :] if parts[: len(base)] == base else []
+
+    def draft(self, path: str) -> Draft | None:
+        """The component around a place."""
+        parts = self.parts(path)
+        if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal():
+            return None
+        drafts, index = self.analysis.drafts, int(parts[1])
+        return drafts[index] if index < len(drafts) else None
+
+    def part(self, draft: Draft) -> Part | None:
+        """A component as it is written."""
+        parts = self.written.parts
+        return parts[draft.index] if draft.index < len(parts) else None
+
+    def node(self, part: Part) -> type[Node] | None:
+        """The class of a component, if it is known."""
+        drafts = self.analysis.drafts
+        return drafts[part.index].node if part.index < len(drafts) else None
+
+    def name(self, draft: Draft) -> str:
+        """A component's id as it is written: variables in it stay variables."""
+        part = self.part(draft)
+        return part.id if part is not None else ""
+
+    def span(self, problem: Problem) -> Span:
+        """What a problem marks."""
+        return self.map.span_of(problem)
+
+    # changes
+
+    def replace(self, path: str, value: Any) -> Edits:
+        """Another value at a pointer."""
+        located = self.find(path)
+        return None if located is None or located.kind == "hole" else (Edit(located.start, located.end, quoted(value)),)
+
+    def rename(self, path: str, key: str) -> Edits:
+        """Another key at a pointer, if that is not taken."""
+        located, holder = self.find(path), self.find(_parent(path))
+        if located is None or located.key_span is None or holder is None or any(child.key == key for child in holder.children):
+            return None
+        return (Edit(*located.key_span, quoted(key)),)
+
+    def remove(self, path: str) -> Edits:
+        """Nothing at a pointer: the member or the element is taken out."""
+        holder, located = self.find(_parent(path)), self.find(path)
+        if holder is None or located is None or holder.kind not in ("object", "array"):
+            return None
+        place = next(index for index, child in enumerate(holder.children) if child is located)
+        return self.layout.remove(holder, [place])
+
+    def set(self, path: str, key: str, value: Any, order: tuple[str, ...] = ()) -> Edits:
+        """A value under a key of the object at a pointer, whether or not there is one already."""
+        holder = self.find(path)
+        if holder is None:
+            return None
+        if any(child.key == key for child in holder.children):
+            return self.replace(below(path, key), value)
+        return self.layout.add_member(holder, key, lambda _: self.layout.style.flat(value), order)
+
+    def around(self, start: int, end: int, before: str, after: str) -> Edits:
+        """Text before and after a piece."""
+        return (Edit(start, start, before), Edit(end, end, after))
+
+    def begin(self, located: Located) -> int:
+        """Where a member or an element begins."""
+        return begin_of(located)
+
+    def __repr__(self) -> str:
+        return f"<Bench for {self.analysis!r}>"
+
+
+def _parent(path: str) -> str:
+    return pointer(*parts_of(path)[:-1])

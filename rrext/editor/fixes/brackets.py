@@ -1,0 +1,227 @@
+"""Fixes of what stands between values: commas, colons, brackets, and text that is too much."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.editor.edits import Edit
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.trial import Candidate, certain, tried
+from rrext.editor.layout import Edits
+from rrext.editor.style import BLANKS, line_start
+from rrext.engine import tokens
+from rrext.engine.pointer import below, parts_of
+from rrext.engine.problems import Problem, shown
+from rrext.engine.tree import Located
+
+__all__ = ["BRACKET_MAKERS"]
+
+_CLOSERS: Final = {"object": "}", "array": "]"}
+_MEANT_AS_COLON: Final = re.compile(r"[ \t]*+(=>|=|;)")
+_MEANT_AS_COMMA: Final = re.compile(r"[ \t]*+;")
+_FIRST_VALUES: Final = {
+    "config": "{}",
+    **dict.fromkeys(("components", "input", "control"), "[]"),
+    **dict.fromkeys(("id", "provider", "source", "from", "lane", "classType", "name", "description"), '""'),
+}
+"""With what the values of some keys begin; all others with null."""
+
+
+def expected_comma(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A comma, perhaps in place of a semicolon."""
+    at = bench.span(problem)[0]
+    other = _MEANT_AS_COMMA.match(bench.text, at)
+    inserted: Candidate = ("Insert a comma", (Edit(at, at, ","),))
+    if other is None:
+        yield from certain(problem, [inserted])
+    else:
+        yield from tried(bench, problem, [("Replace the semicolon with a comma", (Edit(at, other.end(), ","),)), inserted])
+
+
+def extra_comma(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """One comma less."""
+    start, end = bench.span(problem)
+    yield from certain(problem, [("Remove the extra comma", (Edit(start, end, ""),))])
+
+
+def expected_colon(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A colon, perhaps in place of an equals sign; with a value if there is none either."""
+    start, end = bench.span(problem)
+    key = bench.text[start:end]
+    other = _MEANT_AS_COLON.match(bench.text, end)
+    candidates: list[Candidate] = []
+    if other is not None:
+        candidates.append((f"Replace {other[1]} with a colon", (Edit(end, other.end(), ":"),)))
+    value = _FIRST_VALUES.get(key.strip("\"'"), "null")
+    candidates.append((f"Insert a colon after {key}", (Edit(end, end, ":"),)))
+    candidates.append((f"Give {key} the value {value}", (Edit(end, end, f"{bench.layout.style.colon}{value}"),)))
+    yield from tried(bench, problem, candidates)
+
+
+def expected_value(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The value with which such a key usually begins, or no key."""
+    at = bench.span(problem)[0]
+    holder = bench.find(problem.path)
+    hole = next((child for child in _children(holder) if child.kind == "hole" and child.start == at), None)
+    if holder is None or hole is None or hole.key is None:
+        return
+    value = _FIRST_VALUES.get(hole.key, "null")
+    blank = "" if bench.text[at - 1 : at].isspace() else bench.layout.style.colon.partition(":")[2]
+    place = next(index for index, child in enumerate(holder.children) if child is hole)
+    candidates: list[Candidate] = [
+        (f"Give {shown(hole.key)} the value {value}", (Edit(at, at, blank + value),)),
+        (f"Remove {shown(hole.key)}", bench.layout.remove(holder, [place])),
+    ]
+    yield from tried(bench, problem, candidates)
+
+
+def expected_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The key that is missing most likely before such a bracket, if the place says which."""
+    at = bench.span(problem)[0]
+    holder = bench.find(problem.path)
+    parts = bench.parts(problem.path)
+    if holder is None or not (problem.path == bench.analysis.base or (len(parts) == 2 and parts[0] == "components")):
+        return
+    names = ["components"] if not parts else ["input", "control"]
+    if bench.text[at : at + 1] == "{":
+        names = [] if not parts else ["config"]
+    for name in names:
+        if all(child.key != name for child in holder.children):
+            text = f'"{name}"{bench.layout.style.colon}'
+            yield from tried(bench, problem, [(f'Insert the key "{name}"', (Edit(at, at, text),))])
+            return
+
+
+def missing_brace(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """Braces around the members, or the first one alone if the last one is there."""
+    start = bench.span(problem)[0]
+    holder = bench.find(problem.path)
+    found = [holder, *_children(holder)]
+    implied = next((each for each in found if each is not None and each.kind == "object" and each.start == start), None)
+    if implied is None:
+        return
+    yield from tried(
+        bench,
+        problem,
+        [
+            ("Insert braces around these members", (Edit(start, start, "{"), Edit(implied.end, implied.end, "}"))),
+            ("Insert the missing {", (Edit(start, start, "{"),)),
+        ],
+    )
+
+
+def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The closing bracket where the value ends or at the end of the text; or without what closed something else."""
+    start = bench.span(problem)[0]
+    opened = _opened_at(bench.map.root, start)
+    if opened is None:
+        return
+    closer = _CLOSERS[opened.kind]
+    candidates: list[Candidate] = []
+    following = tokens.TOKEN.match(bench.text, opened.end)
+    if following is not None and following[0][-1:] in ("}", "]"):
+        at = following.end() - 1
+        candidates.append((f"Remove the {bench.text[at]} that does not belong here", (Edit(at, at + 1, ""),)))
+        candidates.append((f"Replace {bench.text[at]} with {closer}", (Edit(at, at + 1, closer),)))
+    candidates.append((f"Insert the missing {closer}", (Edit(opened.end, opened.end, closer),)))
+    candidates.append(("Insert the missing closing brackets at the end", _closed_at_end(bench, problem)))
+    yield from tried(bench, problem, candidates)
+
+
+def unexpected_closer(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """No bracket, or the other one."""
+    start, end = bench.span(problem)
+    sign = bench.text[start:end]
+    other = "]" if sign == "}" else "}"
+    yield from tried(
+        bench,
+        problem,
+        [(f"Replace {sign} with {other}", (Edit(start, end, other),)), (f"Remove the extra {sign}", (Edit(start, end, ""),))],
+    )
+
+
+def trailing_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """Without the bracket that ended the value too early, or without the text that follows it."""
+    start, end = bench.span(problem)
+    root = bench.map.root
+    sign = bench.text[root.end - 1 : root.end]
+    candidates: list[Candidate] = []
+    if sign in ("}", "]"):
+        candidates.append((f"Remove the {sign} that ends the value too early", (Edit(root.end - 1, root.end, ""),)))
+    rest = bench.text[start:end]
+    what = shown(rest) if len(rest) <= 20 and "\n" not in rest else "the text after the end of the value"
+    candidates.append((f"Remove {what}", (Edit(start, end, ""),)))
+    for found in tried(bench, problem, candidates):
+        harmless = not rest.strip(BLANKS + ",}]")
+        yield Fix(found.title, found.edits, problem, found.preferred and (harmless or found.title != f"Remove {what}"))
+
+
+def unterminated_comment(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The end of the comment, where its line ends or where the text does."""
+    start, text = bench.span(problem)[0], bench.text
+    ends = [found for found in (text.find("\n", start), text.find("\r", start)) if found >= 0]
+    line_end = min(ends, default=len(text))
+    yield from tried(
+        bench,
+        problem,
+        [
+            ("End the comment at the end of its line", (Edit(line_end, line_end, " */"),)),
+            ("End the comment at the end of the text", (Edit(len(text), len(text), " */"),)),
+        ],
+    )
+
+
+def _children(located: Located | None) -> list[Located]:
+    return [] if located is None else located.children
+
+
+def _opened_at(root: Located, offset: int) -> Located | None:
+    """The object or list whose bracket stands at an offset."""
+    located = root
+    while located.start != offset or located.kind not in _CLOSERS:
+        inner = next((child for child in reversed(located.children) if child.start <= offset), None)
+        if inner is None:
+            return None
+        located = inner
+    return located
+
+
+def _closed_at_end(bench: Bench, problem: Problem) -> Edits:
+    """The closing brackets of everything around a bracket, at the end of the text, as wide as it is written."""
+    text, style, where = bench.text, bench.layout.style, bench.map
+    parts = parts_of(problem.path)
+    path, around = "", [where.root]
+    for part in parts:
+        path = below(path, part)
+        located = where.find(path)
+        if located is None:
+            return None
+        around.append(located)
+    end = len(text.rstrip(BLANKS))
+    if not style.wide:
+        newline = style.newline if "//" in text[line_start(text, end) : end] else ""
+        return (Edit(end, end, newline + "".join(_CLOSERS.get(each.kind, "") for each in reversed(around))),)
+    margins = [text[line_start(text, each.start) :] for each in around]
+    margins = [margin[: len(margin) - len(margin.lstrip(" \t"))] for margin in margins]
+    lines = [
+        style.newline + margin + _CLOSERS.get(each.kind, "")
+        for each, margin in zip(reversed(around), reversed(margins), strict=True)
+    ]
+    return (Edit(end, end, "".join(lines)),)
+
+
+BRACKET_MAKERS: Final = {
+    "expected_comma": expected_comma,
+    "extra_comma": extra_comma,
+    "expected_colon": expected_colon,
+    "expected_value": expected_value,
+    "expected_key": expected_key,
+    "missing_brace": missing_brace,
+    "unclosed": unclosed,
+    "unexpected_closer": unexpected_closer,
+    "trailing_text": trailing_text,
+    "unterminated_comment": unterminated_comment,
+}

@@ -1,0 +1,147 @@
+"""Fixes of settings: profiles and their sections, keys that a node does not know, values that it does not accept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rrext.editor.completions.form import Field, fields_of, schemas_at
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.near import replacements
+from rrext.editor.fixes.values import allowed_near, placeholder
+from rrext.editor.layout import Edits
+from rrext.engine.pointer import below, parts_of, pointer
+from rrext.engine.problems import Problem, shown
+from rrext.engine.shape import Draft
+
+__all__ = ["CONFIG_MAKERS"]
+
+MANY: Final = 6
+
+
+def profile_not_found(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A profile that there is; or none."""
+    yield from replacements(bench, problem)
+    draft = bench.draft(problem.path)
+    known = tuple(draft.node.profiles) if draft is not None and draft.node is not None else ()
+    for name in known[:MANY]:
+        if name not in problem.near:
+            title = f"Choose the profile {shown(name)}"
+            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(known) == 1 and not problem.near)
+    yield fix(problem, 'Remove "profile"', bench.remove(problem.path), preferred=not known)
+
+
+def beside_profile(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The key in the section of the profile, alone or with all the others; or nowhere."""
+    *around, key = parts_of(problem.path)
+    config = pointer(*around)
+    profile = bench.find(below(config, "profile"))
+    if profile is None or not isinstance(profile.value, str):
+        return
+    yield fix(
+        problem, f"Move {shown(key)} into {shown(profile.value)}", _moved(bench, config, key, profile.value), preferred=True
+    )
+    yield fix(problem, f"Remove {shown(key)}", bench.remove(problem.path))
+
+
+def _moved(bench: Bench, path: str, key: str, profile: str) -> Edits:
+    """A key of a config in a section of it, which is made around the key if it is not there."""
+    config, section, layout = bench.find(path), bench.find(below(path, profile)), bench.layout
+    place = next((index for index, child in enumerate(_children(config)) if child.key == key), None)
+    if config is None or place is None:
+        return None
+    if section is None:
+        child = config.children[place]
+        pad = " " if layout.style.padded else ""
+        before = layout.style.member(profile, "{" + pad)
+        return bench.around(bench.begin(child), child.end, before, pad + "}")
+    taken = layout.take(config, place)
+    if taken is None or any(child.key == key for child in section.children):
+        return None
+    put = layout.insert(section, [lambda margin: layout.moved(taken, margin)], note=taken.note)
+    return None if put is None else (*taken.edits, *put)
+
+
+def profile_not_selected(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The profile selected; or its section gone."""
+    *around, key = parts_of(problem.path)
+    config = bench.find(pointer(*around))
+    others = [
+        other
+        for other in bench.analysis.loaded.problems
+        if other.code == problem.code and pointer(*parts_of(other.path)[:-1]) == pointer(*around)
+    ]
+    if config is None:
+        return
+    selected = bench.layout.insert(config, [lambda _: bench.layout.style.member("profile", f'"{key}"')], 0)
+    if any(child.key == "profile" for child in config.children):
+        selected = bench.replace(below(pointer(*around), "profile"), key)
+    yield fix(problem, f"Select the profile {shown(key)}", selected, preferred=len(others) == 1)
+    yield fix(problem, f"Remove {shown(key)}", bench.remove(problem.path))
+
+
+def unknown_config_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A key that the node knows; or none."""
+    yield from replacements(bench, problem)
+    yield fix(problem, f"Remove {shown(parts_of(problem.path)[-1])}", bench.remove(problem.path))
+
+
+def invalid_config(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A value that the node accepts; or none, so that its default holds."""
+    draft = bench.draft(problem.path)
+    root = _schema_of(bench, draft)
+    parts = bench.parts(problem.path)[3:]
+    if draft is None or root is None or not parts:
+        return
+    inside = parts[1:] if draft.config.get("profile") == parts[0] and "profile" not in root.get("properties", {}) else parts
+    if not inside:
+        return
+    schemas, field = schemas_at(root, inside), _field(root, inside)
+    located = bench.find(problem.path)
+    if located is None:
+        yield _added(bench, problem, parts[-1], field)
+        return
+    values = allowed_near(located.value, schemas, root) if located.kind != "hole" else []
+    old = bench.text[located.start : located.end]
+    for value in values[:MANY]:
+        new = bench.layout.style.flat(value)
+        title = f"Replace {old} with {new}" if len(old) <= 40 else f"Replace it with {new}"
+        yield fix(problem, title, bench.replace(problem.path, value), preferred=len(values) == 1)
+    if field is None or not field.required:
+        has_default = field is not None and field.default is not None
+        default = f"; its default is {bench.layout.style.flat(field.default)}" if field is not None and has_default else ""
+        what = "this element" if parts[-1].isdecimal() and field is None else shown(parts[-1])
+        yield fix(problem, f"Remove {what}{default if len(default) <= 80 else ''}", bench.remove(problem.path))
+
+
+def _added(bench: Bench, problem: Problem, key: str, field: Field | None) -> Fix | None:
+    """A setting that must be there and is not."""
+    if field is None or not field.required:
+        return None
+    value = placeholder(field.schemas)
+    title = f'Add "{key}": {bench.layout.style.flat(value)}'
+    return fix(problem, title, bench.set(pointer(*parts_of(problem.path)[:-1]), key, value), preferred=True)
+
+
+def _schema_of(bench: Bench, draft: Draft | None) -> Mapping[str, Any] | None:
+    return bench.shelf.schema(draft.node) if draft is not None and draft.node is not None else None
+
+
+def _field(root: Mapping[str, Any], parts: list[str]) -> Field | None:
+    """What the schema says of a key; None for an element of a list."""
+    fields = fields_of(root, schemas_at(root, parts[:-1]))
+    return next((field for field in fields if field.name == parts[-1]), None)
+
+
+def _children(located: Any) -> list[Any]:
+    return [] if located is None else located.children
+
+
+CONFIG_MAKERS: Final = {
+    "profile_not_found": profile_not_found,
+    "beside_profile": beside_profile,
+    "profile_not_selected": profile_not_selected,
+    "unknown_config_key": unknown_config_key,
+    "invalid_config": invalid_config,
+}

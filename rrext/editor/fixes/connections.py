@@ -1,0 +1,170 @@
+"""Fixes of what is not connected: nodes that nothing reaches, and helpers that are missing or too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from rrext.editor.completions.fitting import names_between
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.ends import behind, is_first, known_nodes, may_bind
+from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.nodes import (
+    add_components,
+    add_edges,
+    edge_of,
+    fresh_id,
+    new_component,
+    remove_component,
+    remove_edge,
+)
+from rrext.editor.spot import EdgeKind
+from rrext.engine.edges import served_types
+from rrext.engine.pointer import below
+from rrext.engine.problems import Problem, shown
+from rrext.engine.shape import Draft
+from rrext.engine.whole import sent_lanes
+
+__all__ = ["CONNECTION_MAKERS", "Join", "joins_to"]
+
+MANY: Final = 5
+
+
+class Join(msgspec.Struct, frozen=True):
+    """An edge that would connect a component. `unread`: it is asked for, as nothing reads what the other sends yet."""
+
+    kind: EdgeKind
+    name: str
+    source: Draft
+    unread: bool
+
+
+def joins_to(bench: Bench, draft: Draft, sources: list[Draft]) -> list[Join]:
+    """The edges that could lead to a component from some others, without a circle."""
+    found: list[Join] = []
+    if draft.node is None:
+        return found
+    read = {edge.source_id for other in bench.analysis.drafts for edge in other.inputs}
+    after: dict[EdgeKind, set[str]] = {"input": behind(bench, draft, "input"), "control": behind(bench, draft, "control")}
+    for source in sources:
+        if source.node is None or not is_first(bench, source) or not bench.name(source):
+            continue
+        for lane in names_between("input", source.node, draft.node):
+            if source.id not in after["input"] and (not source.inputs or lane in sent_lanes(source)):
+                found.append(Join("input", lane, source, source.id not in read))
+        for kind in names_between("control", source.node, draft.node):
+            if source.id not in after["control"] and may_bind(bench, source, kind):
+                found.append(Join("control", kind, source, unread=True))
+    return found
+
+
+def not_connected(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """An edge from what is reached; or without the node and every edge from it."""
+    draft = bench.draft(problem.path)
+    if draft is None:
+        return
+    joins = [] if _is_led_to(bench, draft) else joins_to(bench, draft, _members(bench))
+    unread = [join for join in joins if join.unread]
+    best = unread if len(unread) == 1 else joins
+    for join in sorted(joins, key=lambda join: not join.unread)[:MANY]:
+        name = bench.name(join.source)
+        edits = add_edges(bench, draft, join.kind, [edge_of(join.kind, join.name, name)])
+        verb = "Connect it to" if join.kind == "input" else "Bind it to"
+        yield fix(problem, f"{verb} {shown(name)} ({join.name})", edits, preferred=len(best) == 1 and join is best[0])
+    title = f"Remove {shown(bench.name(draft))}" + (", with every edge from it" if _is_used(bench, draft) else "")
+    yield fix(problem, title, remove_component(bench, draft), preferred=not joins)
+
+
+def _members(bench: Bench) -> list[Draft]:
+    """What is reached: the source and its chain."""
+    outline = bench.analysis.loaded.outline
+    ids = {outline.source, *outline.chain}
+    return [draft for draft in bench.analysis.drafts if draft.id in ids and is_first(bench, draft)]
+
+
+def _is_led_to(bench: Bench, draft: Draft) -> bool:
+    """Whether another node leads to it, which is the one to be connected."""
+    edges = (*draft.inputs, *draft.controls)
+    return any(edge.source_id in bench.analysis.by_id and edge.source_id != draft.id for edge in edges)
+
+
+def _is_used(bench: Bench, draft: Draft) -> bool:
+    return bool(bench.written.edges_from.get(bench.name(draft)))
+
+
+# helpers
+
+
+def invoke_missing(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A node bound that serves nobody yet; or a new one."""
+    draft = bench.draft(problem.path)
+    class_type = None if draft is None else _missing_type(bench, draft, problem)
+    if draft is None or class_type is None:
+        return
+    edge = edge_of("control", class_type, bench.name(draft))
+    unbound = [other for other in bench.analysis.drafts if _could_help(bench, other, draft, class_type)]
+    for other in unbound[:MANY]:
+        title = f"Bind {shown(bench.name(other))} to {shown(bench.name(draft))} ({class_type})"
+        yield fix(problem, title, add_edges(bench, other, "control", [edge]), preferred=len(unbound) == 1)
+    nodes = [(name, node) for name, node in known_nodes(bench) if class_type in served_types(node) and not node.is_source()]
+    for name, node in nodes[:MANY]:
+        id_ = fresh_id(bench, name)
+        component = new_component(bench, name, node, node_id=id_, controls=[edge])
+        title = f"Add {shown(id_)}, bound to {shown(bench.name(draft))} ({class_type})"
+        yield fix(problem, title, add_components(bench, component), preferred=len(nodes) == 1 and not unbound)
+
+
+def _missing_type(bench: Bench, draft: Draft, problem: Problem) -> str | None:
+    """The class type that a problem is about: of several at one node the problems come in the order of `invoke`."""
+    if draft.node is None:
+        return None
+    others = [other for other in bench.analysis.loaded.problems if other.code == problem.code and other.path == problem.path]
+    place = next((index for index, other in enumerate(others) if other is problem), 0)
+    missing = [
+        class_type
+        for class_type, slot in draft.node.invoke.items()
+        if len(_bound(bench, draft, class_type)) < (slot.get("min") or 0)
+    ]
+    return missing[place] if place < len(missing) else None
+
+
+def _bound(bench: Bench, draft: Draft, class_type: str) -> list[tuple[Draft, int]]:
+    """The helpers of a node, each with the index of the edge that binds it."""
+    return [
+        (other, edge.index)
+        for other in bench.analysis.drafts
+        for edge in other.controls
+        if edge.source_id == draft.id and edge.class_type == class_type
+    ]
+
+
+def _could_help(bench: Bench, other: Draft, draft: Draft, class_type: str) -> bool:
+    if other is draft or other.node is None or other.controls or other.inputs or not is_first(bench, other):
+        return False
+    return (
+        class_type in served_types(other.node)
+        and draft.id not in behind(bench, other, "control")
+        and not other.node.is_source()
+    )
+
+
+def invoke_excess(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """Without one of the helpers that are too many."""
+    draft = bench.draft(problem.path)
+    if draft is None or draft.node is None:
+        return
+    paths = {other.path for other in problem.related}
+    for class_type in draft.node.invoke:
+        for helper, index in _bound(bench, draft, class_type)[:MANY]:
+            if below(helper.path, "id") in paths:
+                title = f"Unbind {shown(bench.name(helper))} from {shown(bench.name(draft))}"
+                yield fix(problem, title, remove_edge(bench, below(helper.path, "control", index)))
+
+
+CONNECTION_MAKERS: Final = {
+    "not_connected": not_connected,
+    "invoke_missing": invoke_missing,
+    "invoke_excess": invoke_excess,
+}

@@ -1,0 +1,171 @@
+"""Fixes of edges: where they come from, what travels on them, and on which component they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.ends import ends_of, names_for, sources_for
+from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.near import replacements
+from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
+from rrext.editor.spot import EdgeKind
+from rrext.editor.written import Edge
+from rrext.engine.edges import offered_lanes, served_types
+from rrext.engine.pointer import below, parts_of, pointer
+from rrext.engine.problems import Problem, shown
+from rrext.engine.shape import Draft
+
+__all__ = ["EDGE_MAKERS"]
+
+
+def from_not_found(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The id that was meant; else a component that has what the edge wants; or no edge."""
+    found = _edge_at(bench, problem)
+    if found is None:
+        return
+    draft, edge = found
+    taken = _others(bench, draft, edge, name=edge.name)
+    yield from replacements(bench, problem, taken)
+    if not problem.near:
+        names = [name for name in sources_for(bench, draft, edge.kind, edge.name) if name not in taken]
+        for name in names:
+            title = f"Replace {shown(edge.source)} with {shown(name)}"
+            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(names) == 1)
+    yield _without(bench, problem, edge)
+
+
+def wrong_lane(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The lane that fits; else a response node that takes this one; or no edge."""
+    found = _edge_at(bench, problem)
+    if found is None:
+        return
+    draft, edge = found
+    taken = _others(bench, draft, edge, source=edge.source)
+    yield from replacements(bench, problem, taken)
+    ends = ends_of(bench, draft, edge.source)
+    common = [] if ends is None else names_for("input", *ends)
+    names = [name for name in common if name not in taken]
+    for name in names:
+        if name not in problem.near:
+            title = f"Replace {shown(edge.name)} with {shown(name)}"
+            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(names) == 1 and not problem.near)
+    if ends is not None and not common:
+        yield _other_response(bench, problem, ends[0], draft, edge)
+    yield _without(bench, problem, edge)
+
+
+def _other_response(bench: Bench, problem: Problem, producer: Draft, draft: Draft, edge: Edge) -> Fix | None:
+    """A response node for what the producer sends, if this is one that takes something else and reads nothing but this."""
+    if not draft.provider.startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
+        return None
+    offered = offered_lanes(producer.node)
+    lane = edge.name if edge.name in offered else offered[0] if len(offered) == 1 else ""
+    found = response_for(bench, [lane]) if lane else None
+    if found is None or found[0] == draft.provider:
+        return None
+    changes = [bench.replace(below(draft.path, "provider"), found[0])]
+    if lane != edge.name:
+        changes.append(bench.replace(problem.path, lane))
+    title = f"Make {shown(draft.id)} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
+    return fix(problem, title, *changes, preferred=True)
+
+
+def duplicate_edge(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """One edge less."""
+    yield fix(problem, "Remove this edge, which stands here already", remove_edge(bench, problem.path), preferred=True)
+
+
+def class_type_not_served(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A class type as which the node serves; or no edge."""
+    found = _edge_at(bench, problem)
+    if found is None:
+        return
+    draft, edge = found
+    taken = _others(bench, draft, edge, source=edge.source)
+    yield from replacements(bench, problem, taken)
+    served = [name for name in served_types(draft.node)[:5] if name not in taken] if draft.node is not None else []
+    for name in served:
+        if name not in problem.near:
+            title = f"Replace {shown(edge.name)} with {shown(name)}"
+            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(served) == 1 and not problem.near)
+    yield _without(bench, problem, edge)
+
+
+def control_on_invoker(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The edge on the component that is invoked; or no edge."""
+    found = _edge_at(bench, problem)
+    if found is None:
+        return
+    draft, edge = found
+    ends = ends_of(bench, draft, edge.source)
+    if ends is not None:
+        moved = edge_of("control", edge.name, bench.name(draft))
+        title = f"Move this edge to {shown(edge.source)}, which is invoked"
+        yield fix(
+            problem, title, remove_edge(bench, problem.path), add_edges(bench, ends[0], "control", [moved]), preferred=True
+        )
+    yield _without(bench, problem, edge)
+
+
+def circle(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """Without one of the edges that make the circle: the last one, which closes it, comes first."""
+    paths = [problem.path, *(other.path for other in reversed(problem.related))]
+    for path in paths[:5]:
+        found = _edge_of(bench, path)
+        if found is not None:
+            draft, edge = found
+            title = f"Remove the edge {_shown_edge(edge, bench.name(draft))}"
+            yield fix(problem, title, remove_edge(bench, path), preferred=len(paths) == 1)
+
+
+# which edge
+
+
+def _edge_at(bench: Bench, problem: Problem) -> tuple[Draft, Edge] | None:
+    """The component and the edge that a problem is about."""
+    return _edge_of(bench, problem.path)
+
+
+def _edge_of(bench: Bench, path: str) -> tuple[Draft, Edge] | None:
+    parts, draft = bench.parts(path), bench.draft(path)
+    part = None if draft is None else bench.part(draft)
+    if draft is None or part is None or len(parts) < 4 or not parts[3].isdecimal():
+        return None
+    kind: EdgeKind = "input" if parts[2] == "input" else "control"
+    found = (edge for edge in part.edges if edge.kind == kind and edge.index == int(parts[3]))
+    edge = next(found, None)
+    return None if edge is None else (draft, edge)
+
+
+def _others(bench: Bench, draft: Draft, edge: Edge, *, name: str = "", source: str = "") -> set[str]:
+    """What would make an edge the same as another one: the sources of a `name`, or the names from a `source`."""
+    part = bench.part(draft)
+    others = [other for other in (part.edges if part is not None else ()) if other.kind == edge.kind and other is not edge]
+    if source:
+        return {other.name for other in others if other.source == source}
+    return {other.source for other in others if other.name == name}
+
+
+def _without(bench: Bench, problem: Problem, edge: Edge, *, preferred: bool = False) -> Fix | None:
+    steps = len(parts_of(bench.analysis.base)) + 4
+    path = pointer(*parts_of(problem.path)[:steps])
+    return fix(problem, f"Remove the edge from {shown(edge.source)}", remove_edge(bench, path), preferred=preferred)
+
+
+def _shown_edge(edge: Edge, end: str) -> str:
+    return f"{edge.source}-[{edge.name}]->{end}"
+
+
+EDGE_MAKERS: Final = {
+    "from_not_found": from_not_found,
+    "unknown_lane": wrong_lane,
+    "lane_not_offered": wrong_lane,
+    "lane_not_accepted": wrong_lane,
+    "duplicate_edge": duplicate_edge,
+    "class_type_not_served": class_type_not_served,
+    "control_on_invoker": control_on_invoker,
+    "cycle": circle,
+    "control_cycle": circle,
+}

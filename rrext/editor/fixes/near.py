@@ -1,0 +1,39 @@
+"""Names in place of misspelt ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Final
+
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.fix import Fix, fix
+from rrext.engine.problems import Problem, shown
+
+__all__ = ["is_obvious", "replacements"]
+
+ALIKE: Final = 0.85
+APART: Final = 0.1
+"""A name is obvious if it is at least so much like the wrong one, and so much more than the next."""
+
+
+def replacements(bench: Bench, problem: Problem, skip: Collection[str] = ()) -> Iterator[Fix | None]:
+    """The names that could have been meant, but for some that cannot stand there."""
+    located = bench.find(problem.path)
+    if located is None:
+        return
+    is_key = problem.on == "key"
+    old = str(located.key if is_key else located.value)
+    names = [name for name in problem.near if name not in skip]
+    for place, name in enumerate(names):
+        edits = bench.rename(problem.path, name) if is_key else bench.replace(problem.path, name)
+        title = f"Replace {shown(old)} with {shown(name)}"
+        yield fix(problem, title, edits, preferred=place == 0 and is_obvious(old, names))
+
+
+def is_obvious(old: str, names: Sequence[str]) -> bool:
+    """Whether the first of some names, which come best first, is what was meant."""
+    if len(names) < 2 or len(old) > 100:
+        return len(names) == 1
+    first, second = (SequenceMatcher(None, old, name).ratio() for name in names[:2])
+    return first >= ALIKE and first - second >= APART

@@ -1,0 +1,150 @@
+"""Components and edges that are added and removed whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rrext.editor.completions.form import fields_of, schemas_at
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.values import placeholder
+from rrext.editor.layout import Edits, joined
+from rrext.editor.spot import EdgeKind
+from rrext.editor.written import member
+from rrext.engine.edges import accepted_lanes
+from rrext.engine.node import Node
+from rrext.engine.pointer import below
+from rrext.engine.shape import COMPONENT_KEYS, Draft
+
+__all__ = [
+    "add_components",
+    "add_edges",
+    "edge_of",
+    "fresh_id",
+    "new_component",
+    "remove_component",
+    "remove_edge",
+    "response_for",
+]
+
+
+def fresh_id(bench: Bench, provider: str, taken: Sequence[str] = ()) -> str:
+    """An id that nothing in the document uses, as people call components: `webhook_1`."""
+    written = bench.written
+    source = written.source.value if written.source is not None else None
+    used = {*written.by_id, *bench.analysis.by_id, *written.edges_from, source, *taken}
+    number = 1
+    while f"{provider}_{number}" in used:
+        number += 1
+    return f"{provider}_{number}"
+
+
+def edge_of(kind: EdgeKind, name: str, source: str) -> dict[str, str]:
+    """An edge as it stands in a file."""
+    return {"lane" if kind == "input" else "classType": name, "from": source}
+
+
+def new_component(
+    bench: Bench,
+    provider: str,
+    node: type[Node],
+    *,
+    node_id: str = "",
+    inputs: Sequence[dict[str, str]] = (),
+    controls: Sequence[dict[str, str]] = (),
+) -> dict[str, Any]:
+    """A component as it stands in a file, with the settings that it cannot do without."""
+    component: dict[str, Any] = {
+        "id": node_id or fresh_id(bench, provider),
+        "provider": provider,
+        "config": _settings(bench, node),
+    }
+    if inputs:
+        component["input"] = list(inputs)
+    if controls:
+        component["control"] = list(controls)
+    return component
+
+
+def _settings(bench: Bench, node: type[Node]) -> dict[str, Any]:
+    if node.is_source():
+        return {"mode": "Source", "type": node.provider}
+    schema = bench.shelf.schema(node)
+    if schema is None:
+        return {}
+    given = node.profiles.get(node.default_profile or "", {})
+    fields = fields_of(schema, schemas_at(schema, ()))
+    return {field.name: placeholder(field.schemas) for field in fields if field.required and field.name not in given}
+
+
+def response_for(bench: Bench, lanes: Sequence[str]) -> tuple[str, type[Node]] | None:
+    """The response node that takes some lanes: the one that takes nothing else, or the one that takes all."""
+    names = [f"response_{lanes[0]}"] if len(lanes) == 1 else []
+    for provider in (*names, "response"):
+        node = bench.shelf.node(provider)
+        if node is not None and set(lanes) <= set(accepted_lanes(node)):
+            return provider, node
+    return None
+
+
+# changes
+
+
+def add_components(bench: Bench, *components: dict[str, Any], first: bool = False) -> Edits:
+    """Components more: at the end of the list, or at its beginning."""
+    listed = bench.at("components")
+    if listed is None:
+        holder = bench.find(bench.analysis.base)
+        style = bench.layout.style
+
+        def write(margin: str) -> str:
+            if not style.wide:
+                return style.flat(list(components))
+            inner = margin + style.indent
+            lines = (style.newline + inner + style.block(component, inner) for component in components)
+            return "[" + ",".join(lines) + style.newline + margin + "]"
+
+        return None if holder is None else bench.layout.add_member(holder, "components", write)
+    return bench.layout.add_elements(listed, components, 0 if first else None, wide=bench.layout.style.wide)
+
+
+def add_edges(bench: Bench, draft: Draft, kind: EdgeKind, edges: Sequence[dict[str, str]]) -> Edits:
+    """Edges more that end at a component; those that are there already are not added again."""
+    holder = bench.find(draft.path)
+    listed = None if holder is None else member(holder, kind)
+    if listed is None or listed.kind == "null":
+        return bench.set(draft.path, kind, list(edges), COMPONENT_KEYS)
+    missing = [edge for edge in edges if all(child.value != edge for child in listed.children)]
+    return bench.layout.add_elements(listed, missing) if missing else ()
+
+
+def remove_edge(bench: Bench, path: str) -> Edits:
+    """One edge less; with the list that had nothing else."""
+    return _without_edges(bench, path.rpartition("/")[0], [int(path.rpartition("/")[2])])
+
+
+def _without_edges(bench: Bench, path: str, places: Sequence[int]) -> Edits:
+    listed = bench.find(path)
+    if listed is None or listed.kind != "array":
+        return None
+    if len(places) == len(listed.children):
+        return bench.remove(path)
+    return bench.layout.remove(listed, places)
+
+
+def remove_component(bench: Bench, draft: Draft) -> Edits:
+    """A component less, and every edge that comes from it."""
+    return joined(bench.remove(draft.path), *_without_edges_from(bench, draft))
+
+
+def _without_edges_from(bench: Bench, draft: Draft) -> Iterator[Edits]:
+    part = bench.part(draft)
+    if part is None or not bench.written.is_first(part):
+        return
+    places: dict[str, list[int]] = {}
+    for edge in bench.written.edges_from.get(part.id, ()):
+        if edge.holder != draft.index:
+            path = below(bench.analysis.base, "components", edge.holder, edge.kind)
+            places.setdefault(path, []).append(edge.index)
+    for path, indexes in places.items():
+        yield _without_edges(bench, path, indexes)

@@ -1,0 +1,145 @@
+"""Fixes of what nobody reads: what nodes send, what the source sends, and keys of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.connections import joins_to
+from rrext.editor.fixes.ends import ends_of, is_first, known_nodes, names_for
+from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, response_for
+from rrext.engine.edges import offered_lanes
+from rrext.engine.node import Node
+from rrext.engine.pointer import parts_of, pointer
+from rrext.engine.problems import Problem, shown
+from rrext.engine.shape import Draft
+from rrext.engine.whole import sent_lanes
+
+__all__ = ["RESPONSE_MAKERS"]
+
+MANY: Final = 5
+_USUAL: Final = ("text", "answers", "questions", "documents", "json", "table")
+"""The lanes that a person most likely wants to see, in that order."""
+
+
+def no_response(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A response node behind the nodes whose output nobody reads, all of them or one."""
+    found = (bench.draft(other.path) for other in problem.related)
+    leaves = [leaf for leaf in found if leaf is not None and is_first(bench, leaf)]
+    if len(leaves) > 1:
+        yield _response(bench, problem, [(leaf, lane) for leaf in leaves for lane in sent_lanes(leaf)], preferred=True)
+    for leaf in leaves[:MANY]:
+        yield from _after(bench, problem, leaf, preferred=len(leaves) == 1)
+
+
+def output_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A response node behind the node."""
+    draft = bench.draft(problem.path)
+    if draft is not None:
+        yield from _after(bench, problem, draft, preferred=True)
+
+
+def _after(bench: Bench, problem: Problem, leaf: Draft, *, preferred: bool) -> Iterator[Fix | None]:
+    lanes = sent_lanes(leaf)
+    yield _response(bench, problem, [(leaf, lane) for lane in lanes], preferred=preferred)
+    if len(lanes) > 1:
+        for lane in lanes[:MANY]:
+            yield _response(bench, problem, [(leaf, lane)])
+
+
+def _response(bench: Bench, problem: Problem, reads: Sequence[tuple[Draft, str]], *, preferred: bool = False) -> Fix | None:
+    """A response node that reads some lanes of some components."""
+    lanes = list(dict.fromkeys(lane for _, lane in reads))
+    found = response_for(bench, lanes) if lanes else None
+    if found is None or not all(bench.name(draft) for draft, _ in reads):
+        return None
+    inputs = [edge_of("input", lane, bench.name(draft)) for draft, lane in reads]
+    component = new_component(bench, found[0], found[1], inputs=inputs)
+    behind = " and ".join(dict.fromkeys(shown(bench.name(draft)) for draft, _ in reads))
+    which = f" for {', '.join(lanes)}" if len(lanes) > 1 else ""
+    return fix(problem, f"Add {found[0]} after {behind}{which}", add_components(bench, component), preferred=preferred)
+
+
+# the source
+
+
+def source_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """A node that reads what the source sends: one that is there and reads nothing, or new ones that answer."""
+    source = bench.draft(problem.path)
+    if source is None or source.node is None or not bench.name(source):
+        return
+    idle = [draft for draft in bench.analysis.drafts if draft is not source and not draft.inputs and not draft.controls]
+    joins = [(draft, join) for draft in idle for join in joins_to(bench, draft, [source]) if join.kind == "input"]
+    for draft, join in joins[:MANY]:
+        edits = add_edges(bench, draft, "input", [edge_of("input", join.name, bench.name(source))])
+        title = f"Connect {shown(bench.name(draft))} to it ({join.name})"
+        yield fix(problem, title, edits, preferred=len(joins) == 1)
+    offered = offered_lanes(source.node)
+    answering = _answering(bench) if "chat" in source.node.accepts and "questions" in offered else []
+    for name, node in answering[:MANY]:
+        yield _answer(bench, problem, source, name, node, preferred=len(answering) == 1 and not joins)
+    for lane in [lane for lane in (*_USUAL, *offered) if lane in offered][:1]:
+        yield _response(bench, problem, [(source, lane)], preferred=not joins and not answering)
+
+
+def _answering(bench: Bench) -> list[tuple[str, type[Node]]]:
+    """The nodes that make answers of questions, and need nobody for it."""
+    return [
+        (name, node)
+        for name, node in known_nodes(bench)
+        if "answers" in node.lanes.get("questions", ()) and not any(slot.get("min") for slot in node.invoke.values())
+    ]
+
+
+def _answer(bench: Bench, problem: Problem, source: Draft, name: str, node: type[Node], *, preferred: bool) -> Fix | None:
+    found = response_for(bench, ["answers"])
+    if found is None:
+        return None
+    id_ = fresh_id(bench, name)
+    first = new_component(bench, name, node, node_id=id_, inputs=[edge_of("input", "questions", bench.name(source))])
+    last = new_component(bench, found[0], found[1], inputs=[edge_of("input", "answers", id_)])
+    title = f"Add {name} and {found[0]} after {shown(bench.name(source))}"
+    return fix(problem, title, add_components(bench, first, last), preferred=preferred)
+
+
+# keys of the result
+
+
+def response_key_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The key for a lane that arrives; or the lane made to arrive; or no key."""
+    draft = bench.draft(problem.path)
+    located = bench.find(problem.path)
+    if draft is None or located is None:
+        return
+    lane = str(located.value)
+    named = {entry.get("laneId") for entry in draft.config.get("lanes", ()) if isinstance(entry, dict)}
+    arriving = [other for other in dict.fromkeys(edge.lane for edge in draft.inputs) if other not in named]
+    for other in arriving[:MANY]:
+        title = f"Replace {shown(lane)} with {shown(other)}"
+        yield fix(problem, title, bench.replace(problem.path, other), preferred=len(arriving) == 1)
+    for edge in _also_offering(bench, draft, lane):
+        title = f"Read {lane} from {shown(edge['from'])} too"
+        yield fix(problem, title, add_edges(bench, draft, "input", [edge]))
+    entry = pointer(*parts_of(problem.path)[:-1])
+    yield fix(problem, f"Remove the key for {shown(lane)}", bench.remove(entry), preferred=not arriving)
+
+
+def _also_offering(bench: Bench, draft: Draft, lane: str) -> list[dict[str, Any]]:
+    """The edges with which a lane would arrive from where others come from."""
+    part = bench.part(draft)
+    found: list[dict[str, Any]] = []
+    for source in dict.fromkeys(edge.source for edge in (part.edges if part is not None else ()) if edge.kind == "input"):
+        ends = ends_of(bench, draft, source)
+        if ends is not None and lane in names_for("input", *ends):
+            found.append(edge_of("input", lane, source))
+    return found[:MANY]
+
+
+RESPONSE_MAKERS: Final = {
+    "no_response": no_response,
+    "output_unread": output_unread,
+    "source_unread": source_unread,
+    "response_key_unread": response_key_unread,
+}

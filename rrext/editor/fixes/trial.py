@@ -1,0 +1,51 @@
+"""Fixes of broken text are tried before they are offered: what helps depends on how all the rest is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from rrext.editor.edits import Edit, applied
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.fix import Fix
+from rrext.editor.layout import Edits
+from rrext.engine.problems import Problem
+from rrext.engine.source import parse
+
+__all__ = ["Candidate", "certain", "tried"]
+
+Candidate: TypeAlias = tuple[str, Edits]
+"""A title, and edits that may help."""
+
+
+def certain(problem: Problem, candidates: Iterable[Candidate]) -> Iterator[Fix]:
+    """All of some candidates, the first preferred: what they write is read as what stands there was taken for."""
+    for place, (title, edits) in enumerate(candidates):
+        if edits:
+            yield Fix(title, edits, problem, place == 0)
+
+
+def tried(bench: Bench, problem: Problem, candidates: Iterable[Candidate]) -> Iterator[Fix]:
+    """The candidates that mend a problem and break nothing, those first that leave the fewest problems; the first is preferred.
+
+    Of two that leave as many the one that was given first comes first.
+    """
+    before = sum(other.span is not None for other in bench.analysis.loaded.problems)
+    found: list[tuple[int, str, tuple[Edit, ...]]] = []
+    for title, edits in candidates:
+        left = _left(bench, problem, edits) if edits else None
+        if edits and left is not None and left <= before and all(edits != other for *_, other in found):
+            found.append((left, title, edits))
+    found.sort(key=lambda each: each[0])
+    for place, (_, title, edits) in enumerate(found):
+        yield Fix(title, edits, problem, place == 0)
+
+
+def _left(bench: Bench, problem: Problem, edits: tuple[Edit, ...]) -> int | None:
+    """How many mistakes the text has after some edits; None if the problem is still among them."""
+    limits = bench.analysis.around.limits
+    left = parse(applied(bench.text, edits), limits=limits, former=bench.map).problems
+    start = bench.span(problem)[0]
+    start += sum(len(edit.text) - (edit.end - edit.start) for edit in edits if edit.end <= start)
+    still = any(other.code == problem.code and other.span is not None and other.span[0] == start for other in left)
+    return None if still else len(left)

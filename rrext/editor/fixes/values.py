@@ -1,0 +1,122 @@
+"""Values in place of those that a schema does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rrext.editor.completions.form import fields_of, kinds_of
+from rrext.editor.schemas import Schema
+from rrext.errors import near_matches
+from rrext.tools.validation import InvalidSchema, SchemaValidator
+
+__all__ = ["allowed_near", "placeholder"]
+
+MANY: Final = 6
+"""So many values of a choice are offered if none resembles the wrong one."""
+DEEP: Final = 3
+
+_PLACEHOLDERS: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+_WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def placeholder(schemas: Sequence[Schema], depth: int = 0) -> Any:
+    """A value to begin with: the default, the first of a choice, or an empty one. None if nothing is known."""
+    for schema in schemas:
+        if "default" in schema:
+            return schema["default"]
+    for schema in schemas:
+        for value in _choices(schema):
+            return value
+    kind = next((kind for kind in kinds_of(schemas) if kind != "null"), "null")
+    if kind in ("integer", "number"):
+        return next((schema["minimum"] for schema in schemas if "minimum" in schema), 0)
+    if kind == "object" and depth < DEEP:
+        needed = [field for schema in schemas for field in fields_of(schema, [schema]) if field.required]
+        return {field.name: placeholder(field.schemas, depth + 1) for field in needed}
+    return _PLACEHOLDERS.get(kind)
+
+
+def allowed_near(value: Any, schemas: Sequence[Schema], root: Schema) -> list[Any]:
+    """Values that a schema allows and that a wrong one may have been meant as, the likeliest first."""
+    found: list[Any] = []
+    for schema in schemas:
+        fits = _validator(schema, root)
+        for candidate in (*_meant(value, schema), *_near_choices(value, schema)):
+            if fits is not None and fits(candidate) and not any(_same(candidate, other) for other in found):
+                found.append(candidate)
+    return found
+
+
+def _validator(schema: Schema, root: Schema) -> Any:
+    whole = {**schema, "$defs": root["$defs"]} if "$defs" in root else schema
+    validator = SchemaValidator(whole)
+    try:
+        validator.compile()
+    except InvalidSchema:
+        return None
+    return validator.fits
+
+
+def _meant(value: Any, schema: Schema) -> Iterator[Any]:
+    """The same value in the right type, or as near as its bounds allow."""
+    kinds = kinds_of([schema])
+    if isinstance(value, str):
+        number = _number(value)
+        if number is not None:
+            yield int(number) if number == int(number) else number
+        if value.strip().lower() in _WORDS:
+            yield _WORDS[value.strip().lower()]
+    elif isinstance(value, bool):
+        yield str(value).lower()
+        yield int(value)
+    elif isinstance(value, int | float):
+        yield str(value)
+        if value in (0, 1) and "boolean" in kinds:
+            yield bool(value)
+        yield from _in_bounds(value, schema)
+    if "array" in kinds and not isinstance(value, list | dict):
+        yield [value]
+    if isinstance(value, list) and len(value) == 1:
+        yield value[0]
+    if value in (None, "", [], {}):
+        yield placeholder([schema])
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text) if len(text) < 30 and text.isascii() else None
+    except ValueError:
+        return None
+    return number if number is not None and number - number == 0 else None
+
+
+def _in_bounds(value: float, schema: Schema) -> Iterator[Any]:
+    if isinstance(value, float) and value.is_integer():
+        yield int(value)
+    if value - value == 0:
+        yield round(value)
+    for word, step in (("minimum", 0), ("maximum", 0), ("exclusiveMinimum", 1), ("exclusiveMaximum", -1)):
+        limit = schema.get(word)
+        if isinstance(limit, int | float) and (value < limit + step) == word.endswith("inimum"):
+            yield limit + step
+
+
+def _choices(schema: Schema) -> list[Any]:
+    if "const" in schema:
+        return [schema["const"]]
+    choices = schema.get("enum")
+    return choices if isinstance(choices, list) else []
+
+
+def _near_choices(value: Any, schema: Schema) -> list[Any]:
+    choices = _choices(schema)
+    if isinstance(value, str):
+        near = near_matches(value[:100], [choice for choice in choices if isinstance(choice, str)])
+        if near:
+            return near
+    return choices[:MANY]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other

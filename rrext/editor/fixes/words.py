@@ -1,0 +1,186 @@
+"""Fixes of single words: quotes, escapes, numbers, and what other languages write instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.editor.edits import Edit
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.trial import Candidate, certain, tried
+from rrext.editor.style import quoted
+from rrext.engine import tokens
+from rrext.engine.problems import Problem, shown
+
+__all__ = ["WORD_MAKERS"]
+
+_RUN: Final = re.compile(r"[^,\]}\[{:\"'\r\n]++")
+_SINGLE_QUOTED: Final = re.compile(r"'(?:[^'\\\r\n]++|\\.)*+'")
+_HEX: Final = re.compile(r"[+-]?0[xX][0-9a-fA-F]{1,16}")
+_BYTE: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
+_LONG: Final = 100
+"""Characters of a number that is written anew; longer ones are something else."""
+_SHORT_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def unterminated_string(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The closing quote: at the end, or before the first colon if a key was meant."""
+    start, end = bench.span(problem)
+    inside = bench.text[start + 1 : end]
+    candidates: list[Candidate] = [("Insert the missing quote", (Edit(end, end, '"'),))]
+    if inside.endswith("\\"):
+        candidates.append(("Insert the missing quote", (Edit(end - 1, end, '\\\\"'),)))
+    for sign in (":", ","):
+        before = inside.partition(sign)[0].rstrip()
+        if sign in inside:
+            at = start + 1 + len(before)
+            candidates.append((f'Insert the missing quote after "{before}', (Edit(at, at, '"'),)))
+    yield from tried(bench, problem, candidates)
+
+
+def single_quotes(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The same text in double quotes; if its end is missing, up to what looks like structure."""
+    start, end = bench.span(problem)
+    piece = bench.text[start:end]
+    if _SINGLE_QUOTED.fullmatch(piece):
+        yield from certain(problem, [("Use double quotes", (Edit(start, end, _in_double_quotes(piece[1:-1])),))])
+        return
+    pieces = (piece, piece.rstrip(" \t,]}"), piece.partition(":")[0].rstrip(), piece.partition(",")[0].rstrip())
+    yield from tried(
+        bench,
+        problem,
+        [("Use double quotes", (Edit(start, start + len(bare), _in_double_quotes(bare[1:])),)) for bare in pieces],
+    )
+
+
+def unquoted_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """Quotes around a word, or around all words up to the next sign."""
+    start, end = bench.span(problem)
+    word = bench.text[start:end]
+    run = _RUN.match(bench.text, start)
+    words = word if run is None else run[0].partition("//")[0].partition("/*")[0].rstrip()
+    stands_alone = tokens.COLON.match(bench.text, end) is not None or tokens.CLEAN_END.match(bench.text, end) is not None
+    quoting = [
+        (f"Put quotes around {_short(piece)}", (Edit(start, start + len(piece), quoted(piece)),))
+        for piece in dict.fromkeys((words, word))
+        if any(letter.isalnum() for letter in piece)
+    ]
+    if stands_alone and words == word and not word.endswith(";"):
+        yield from certain(problem, quoting)
+    else:
+        yield from tried(bench, problem, [*_without_semicolon(bench, start, end), *quoting])
+
+
+def invalid_escape(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The escape that was meant: of a byte, of a quote, of a control character, or of the backslash itself."""
+    start, end = bench.span(problem)
+    piece, letter = bench.text[start:end], bench.text[start + 1 : end]
+    candidates: list[Candidate] = []
+    byte = _BYTE.match(bench.text, start)
+    if byte is not None:
+        candidates.append((f"Replace {byte[0]} with \\u00{byte[1]}", (Edit(start, byte.end(), f"\\u00{byte[1]}"),)))
+    if len(piece) == 6:
+        candidates.append((f"Replace {piece} with \\ufffd", (Edit(start, end, "\\ufffd"),)))
+    if len(letter) == 1 and letter < " ":
+        escape = _escape_of(letter)
+        yield from certain(problem, [(f"Write it as {escape}", (Edit(start, end, escape),))])
+        return
+    removed: Candidate = ("Remove the backslash", (Edit(start, start + 1, ""),))
+    escaped: Candidate = ("Escape the backslash", (Edit(start, start + 1, "\\\\"),))
+    candidates += [removed, escaped] if letter == "'" else [escaped, removed]
+    yield from certain(problem, candidates)
+
+
+def control_character(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The escape of the character."""
+    start, end = bench.span(problem)
+    escape = _escape_of(bench.text[start:end])
+    yield from certain(problem, [(f"Write it as {escape}", (Edit(start, end, escape),))])
+
+
+def _escape_of(sign: str) -> str:
+    return _SHORT_ESCAPES.get(sign) or f"\\u{ord(sign):04x}"
+
+
+def invalid_number(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The same number as JSON writes it, or a text."""
+    start, end = bench.span(problem)
+    word = bench.text[start:end]
+    number = _number_in(word)
+    candidates: list[Candidate] = []
+    if number and number != word:
+        candidates.append((f"Replace {word} with {number}", (Edit(start, end, number),)))
+    candidates.append((f"Put quotes around {_short(word)}", (Edit(start, end, quoted(word)),)))
+    semicolon = _without_semicolon(bench, start, end)
+    yield from tried(bench, problem, [*semicolon, *candidates]) if semicolon else certain(problem, candidates)
+
+
+def not_finite(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """Nothing instead, or a text."""
+    start, end = bench.span(problem)
+    word = bench.text[start:end]
+    yield from certain(
+        problem,
+        [
+            (f"Replace {word} with null", (Edit(start, end, "null"),)),
+            (f"Put quotes around {word}", (Edit(start, end, quoted(word)),)),
+        ],
+    )
+
+
+def unexpected_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+    """The literal that was meant, a comma for a semicolon, or nothing."""
+    start, end = bench.span(problem)
+    piece = bench.text[start:end]
+    if problem.near:
+        yield from certain(problem, [(f"Replace {piece} with {name}", (Edit(start, end, name),)) for name in problem.near])
+        return
+    candidates: list[Candidate] = []
+    if piece == ";":
+        candidates.append(("Replace the semicolon with a comma", (Edit(start, end, ","),)))
+    candidates.append((f"Remove {shown(piece)}", (Edit(start, end, ""),)))
+    yield from tried(bench, problem, candidates)
+
+
+def _short(piece: str) -> str:
+    return piece if len(piece) <= 60 else "this text"
+
+
+def _without_semicolon(bench: Bench, start: int, end: int) -> list[Candidate]:
+    """A comma for the semicolon at the end of a word."""
+    if bench.text[end - 1 : end] != ";" or end - start < 2:
+        return []
+    return [("Replace the semicolon with a comma", (Edit(end - 1, end, ","),))]
+
+
+def _in_double_quotes(inside: str) -> str:
+    return quoted(tokens.unescape(inside)[0])
+
+
+def _number_in(word: str) -> str:
+    """A number as JSON writes it; empty if none can be made out."""
+    if len(word) > _LONG:
+        return ""
+    if _HEX.fullmatch(word):
+        return str(int(word, 16))
+    bare = word.replace("_", "")
+    sign, digits = ("-" if bare[:1] == "-" else ""), bare.lstrip("+-")
+    whole, point, rest = digits.partition(".")
+    if point and whole.isdecimal() | (not whole) and rest[:1] in ("", "e", "E"):
+        rest = "0" + rest
+    number = sign + (whole.lstrip("0") or "0") + (f".{rest}" if point else "")
+    return number if tokens.NUMBER.fullmatch(number) and any(letter in "0123456789" for letter in word) else ""
+
+
+WORD_MAKERS: Final = {
+    "unterminated_string": unterminated_string,
+    "single_quotes": single_quotes,
+    "unquoted_text": unquoted_text,
+    "invalid_escape": invalid_escape,
+    "control_character": control_character,
+    "invalid_number": invalid_number,
+    "not_finite": not_finite,
+    "unexpected_text": unexpected_text,
+}
