@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 from rrext.engine.graph import circles
 from rrext.engine.lanes import LANES
@@ -16,6 +16,9 @@ from rrext.engine.shape import Draft
 from rrext.engine.spec import ControlEdge, DataEdge
 
 __all__ = ["EdgeCheck", "accepted_lanes", "offered_lanes", "served_types"]
+
+Lanes: TypeAlias = tuple[str, ...] | None
+"""Some lanes; None if nobody knows which."""
 
 FEW: Final = 8
 """So many names are listed if none resembles the wrong one."""
@@ -42,7 +45,7 @@ class EdgeCheck:
     Only edges whose both ends exist are in there, so that what follows can walk them; `Draft.broken` marks the rest.
     """
 
-    __slots__ = ("_drafts", "_ids", "_near", "_problems", "by_id", "control", "data")
+    __slots__ = ("_drafts", "_ids", "_lanes", "_near", "_problems", "by_id", "control", "data")
 
     def __init__(self, drafts: Sequence[Draft], problems: Problems, near: NearNames) -> None:
         self._drafts = drafts
@@ -50,6 +53,7 @@ class EdgeCheck:
         self._near = near
         self.by_id = {draft.id: draft for draft in reversed(drafts) if draft.id}
         self._ids = tuple(draft.id for draft in drafts if draft.id)
+        self._lanes: dict[type[Node] | None, tuple[Lanes, Lanes]] = {None: (None, None)}
         self.data: dict[str, list[str]] = {}
         self.control: dict[str, list[str]] = {}
 
@@ -67,7 +71,7 @@ class EdgeCheck:
 
     # ends
 
-    def _producer(self, draft: Draft, source_id: str, path: str) -> Draft | None:
+    def _producer(self, draft: Draft, source_id: str, kind: str, index: int) -> Draft | None:
         found = self.by_id.get(source_id)
         if found is None:
             draft.broken = True
@@ -76,7 +80,8 @@ class EdgeCheck:
             if not near and len(self._ids) <= FEW:
                 message += f" There are {', '.join(self._ids)}."
             related = [self.by_id[name].here(f"{shown(name)} stands here.") for name in near]
-            self._problems.add("from_not_found", message, below(path, "from"), near=near, related=related)
+            path = below(draft.path, kind, index, "from")
+            self._problems.add("from_not_found", message, path, near=near, related=related)
         return found
 
     def _link(self, edges: dict[str, list[str]], producer: Draft, draft: Draft) -> None:
@@ -88,14 +93,14 @@ class EdgeCheck:
     # data
 
     def _data_edge(self, draft: Draft, edge: DataEdge) -> None:
-        path = below(draft.path, "input", edge.index)
-        producer = self._producer(draft, edge.source_id, path)
+        producer = self._producer(draft, edge.source_id, "input", edge.index)
         if producer is None:
             return
         self._link(self.data, producer, draft)
-        offered = offered_lanes(producer.node) if producer.node is not None else None
-        accepted = accepted_lanes(draft.node) if draft.node is not None else None
-        at = below(path, "lane")
+        offered, accepted = self._lanes_of(producer.node)[0], self._lanes_of(draft.node)[1]
+        if offered is not None and accepted is not None and edge.lane in offered and edge.lane in accepted:
+            return
+        at = below(draft.path, "input", edge.index, "lane")
         if edge.lane not in LANES and edge.lane not in (offered or ()) and edge.lane not in (accepted or ()):
             draft.broken = True
             known = self._fitting(producer, draft, offered, accepted)
@@ -108,6 +113,14 @@ class EdgeCheck:
         if accepted is not None and edge.lane not in accepted:
             self._report_lane("lane_not_accepted", draft, producer, edge, at, accepted, offered)
 
+    def _lanes_of(self, node: type[Node] | None) -> tuple[Lanes, Lanes]:
+        """The lanes that nodes of a class offer, and those that they accept."""
+        found = self._lanes.get(node)
+        if found is None:
+            assert node is not None  # what nobody knows is there from the start
+            found = self._lanes[node] = (offered_lanes(node), accepted_lanes(node))
+        return found
+
     def _report_lane(
         self,
         code: str,
@@ -116,7 +129,7 @@ class EdgeCheck:
         edge: DataEdge,
         path: str,
         lanes: tuple[str, ...],
-        others: tuple[str, ...] | None,
+        others: Lanes,
     ) -> None:
         draft.broken = True
         offers = code == "lane_not_offered"
@@ -132,9 +145,7 @@ class EdgeCheck:
         near = fitting if len(fitting) == 1 else self._near.of(edge.lane, fitting)
         self._problems.add(code, message, path, near=near, related=_both_ends(producer, draft))
 
-    def _fitting(
-        self, producer: Draft, draft: Draft, offered: tuple[str, ...] | None, accepted: tuple[str, ...] | None
-    ) -> tuple[str, ...]:
+    def _fitting(self, producer: Draft, draft: Draft, offered: Lanes, accepted: Lanes) -> tuple[str, ...]:
         """The lanes that both ends have, as far as they are known."""
         if offered is None or accepted is None:
             return offered or accepted or LANES
@@ -143,13 +154,13 @@ class EdgeCheck:
     # control
 
     def _control_edge(self, draft: Draft, edge: ControlEdge) -> None:
-        path = below(draft.path, "control", edge.index)
-        invoker = self._producer(draft, edge.source_id, path)
+        invoker = self._producer(draft, edge.source_id, "control", edge.index)
         if invoker is None:
             return
         self._link(self.control, invoker, draft)
         if draft.node is None or invoker.node is None or invoker is draft:
             return
+        path = below(draft.path, "control", edge.index)
         kind = edge.class_type
         serves = kind in served_types(draft.node)
         could_serve = kind in served_types(invoker.node)

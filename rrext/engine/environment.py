@@ -125,8 +125,22 @@ def substitute(value: Any, environment: Environment, path: str = "", *, skip: Co
     name of a variable is left alone.
     """
     done = Substitution()
-    done.value = _resolved(value, environment, path, skip, done)
+    done.value = _resolved(value, environment, path, skip, done) if _may_hold_variables(value) else value
     return done
+
+
+def _may_hold_variables(value: Any) -> bool:
+    pending = [value]
+    for item in pending:  # it grows meanwhile
+        kind = type(item)
+        if kind is str:
+            if "${" in item:
+                return True
+        elif kind is dict:
+            pending.extend(item.values())
+        elif kind is list:
+            pending.extend(item)
+    return False
 
 
 def _resolved(value: Any, environment: Environment, path: str, skip: Container[str], done: Substitution) -> Any:

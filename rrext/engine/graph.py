@@ -73,6 +73,7 @@ def circles(nodes: Sequence[str], follows: Follows) -> list[list[str]]:
 
     `[a, b, a]` says that a leads to b and b back to a.
     """
+    nodes = _tangled(nodes, follows)
     place = {node: index for index, node in enumerate(nodes)}
     found: list[list[str]] = []
     for knot in _knots(nodes, follows):
@@ -80,6 +81,21 @@ def circles(nodes: Sequence[str], follows: Follows) -> list[list[str]]:
         if len(knot) > 1 or start in follows.get(start, ()):
             found.append(_way_back(start, knot, follows))
     return sorted(found, key=lambda circle: place[circle[0]])
+
+
+def _tangled(nodes: Sequence[str], follows: Follows) -> list[str]:
+    """What is left when nodes that no other leads to are taken away, again and again: nothing, if there is no circle."""
+    leading = dict.fromkeys(nodes, 0)
+    for node in leading:
+        for other in follows.get(node, ()):
+            leading[other] += 1
+    free = [node for node, count in leading.items() if not count]
+    for node in free:
+        for other in follows.get(node, ()):
+            leading[other] -= 1
+            if not leading[other]:
+                free.append(other)
+    return [node for node, count in leading.items() if count]
 
 
 def _way_back(start: str, knot: set[str], follows: Follows) -> list[str]:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 import msgspec
 
 from rrext.errors import fold, near_matches
 
 __all__ = ["Asked", "NearNames"]
+
+WANTED: Final = 3
+"""How many near matches there are at most."""
+LEAST: Final = 0.6
+"""How alike they are at least, as `difflib` counts."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -77,7 +85,7 @@ class NearNames:
         self._budget -= len(known)
         found = self._former.get((name, known))
         if found is None:
-            found = tuple(near_matches(name, known))
+            found = tuple(near_matches(name, _promising(name, known)))
         self._compared[name, known] = found
         return found
 
@@ -87,3 +95,35 @@ class NearNames:
             index = self._folded[id(known)] = {fold(other): other for other in known}
         same = index.get(fold(name))
         return () if same is None or same == name else (same,)
+
+
+def _promising(name: str, known: Iterable[str]) -> list[str]:
+    """The known names that can be near matches, in their order: comparing all others would change nothing."""
+    from difflib import SequenceMatcher  # a millisecond that a start without mistakes need not pay
+
+    known = list(dict.fromkeys(known))
+    folded, matcher = fold(name), SequenceMatcher(b=name)
+    closest: list[float] = []
+    promising: set[str] = set()
+    for bound, other in _by_letters(name, known):
+        if bound < LEAST or (len(closest) == WANTED and bound < closest[-1]):
+            break
+        matcher.set_seq1(other)
+        ratio = matcher.ratio()
+        if len(closest) < WANTED or ratio >= closest[-1]:
+            promising.add(other)
+            closest = sorted([*closest, ratio], reverse=True)[:WANTED]
+    return [other for other in known if other in promising or fold(other) == folded]
+
+
+def _by_letters(name: str, known: Iterable[str]) -> list[tuple[float, str]]:
+    """Names with a bound: no two texts are more alike than their letters are. The highest bounds come first."""
+    counts = [(letter, name.count(letter)) for letter in set(name)]
+    found: list[tuple[float, str]] = []
+    for other in known:
+        shared, total = 0, len(name) + len(other)
+        for letter, count in counts:
+            there = other.count(letter)
+            shared += there if there < count else count
+        found.append((2.0 * shared / total if total else 1.0, other))
+    return sorted(found, reverse=True)

@@ -6,7 +6,8 @@ Where the values in such a piece stand is worked out when it is asked for.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import msgspec
 
@@ -18,17 +19,21 @@ __all__ = ["Pieces"]
 LONGEST: Final = 65_536
 """Characters of a piece."""
 
+_STRING = r'"(?:[^"\\]++|\\.)*+"'
+
 
 def _balanced(levels: int) -> str:
-    """An object whose brackets and quotes match, as far as so many levels; whether it is JSON is for others to say."""
-    plain = r'[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"'
-    inside = plain
-    for _ in range(levels - 1):
-        inside = rf"{plain}|[{{\[](?:{inside})*+[}}\]]"
-    return rf"\{{(?:{inside})*+\}}"
+    """The inside of a bracket, where brackets and quotes match as far as so many levels; is it JSON? Others must say."""
+    plain = rf'[^"{{}}\[\]]++|{_STRING}'
+    return f"(?:{plain})*+" if levels == 0 else rf"(?:{plain}|[{{\[]{_balanced(levels - 1)}[}}\]])*+"
 
 
-_BALANCED: Final = re.compile(_balanced(7), re.DOTALL)
+_OBJECT: Final = re.compile(rf"\{{{_balanced(6)}\}}", re.DOTALL)
+# Of what is known to be JSON: a key, if there is one, and a value, which is the last group.
+_ITEM: Final = re.compile(
+    rf"[ \t\r\n,]*+(?:({_STRING})[ \t\r\n]*+:[ \t\r\n]*+)?([{{\[]{_balanced(5)}[}}\]]|{_STRING}|[^ \t\r\n,\]}}]++)", re.DOTALL
+)
+_KINDS: Final = {dict: "object", list: "array", str: "string", int: "number", float: "number", type(None): "null"}
 
 
 class Pieces:
@@ -49,7 +54,7 @@ class Pieces:
         """The object that begins at `start` below `depth` brackets, if it is a piece."""
         if self._left <= 0:
             return None
-        found = _BALANCED.match(self._text, start, start + LONGEST)
+        found = _OBJECT.match(self._text, start, start + LONGEST)
         if found is None:
             self._left -= min(LONGEST, len(self._text) - start)
             return None
@@ -61,22 +66,36 @@ class Pieces:
         if value is None or not is_plain(value, piece, self._max_depth - depth):
             self._left -= len(piece)
             return None
-        return Located("object", value, start, found.end(), inside=Unread(piece, start))
+        return Located("object", value, start, found.end(), inside=Unread(piece, value, start))
 
     def __repr__(self) -> str:
         return f"<Pieces of {len(self._text)} characters>"
 
 
 class Unread(msgspec.Struct, frozen=True, gc=False):
-    """The children of a piece that begins at `start`, before anybody asked for them."""
+    """The children of a value that begins at `start`, before anybody asked for them. `text` is all of it, and strict JSON."""
 
     text: str
+    value: Any
     start: int
 
     def children(self) -> list[Located]:
-        """Read the piece."""
-        from rrext.engine.jsonc import Scanner
-        from rrext.engine.problems import Problems
+        """Find them: which they are is known, only the places are not."""
+        items: Iterable[tuple[str | None, Any]] = (
+            self.value.items() if type(self.value) is dict else ((None, item) for item in self.value)
+        )
+        found: list[Located] = []
+        at = 1
+        for key, value in items:
+            match = _ITEM.match(self.text, at)
+            assert match is not None  # it is JSON
+            at = match.end()
+            found.append(self._child(match, key, value))
+        return found
 
-        root = Scanner(self.text, Problems(), len(self.text), None).run()
-        return [child.moved(self.start) for child in root.children]
+    def _child(self, match: re.Match[str], key: str | None, value: Any) -> Located:
+        start, end = match.start(2) + self.start, match.end() + self.start
+        key_span = None if key is None else (match.start(1) + self.start, match.end(1) + self.start)
+        kind = _KINDS.get(type(value)) or match[2]  # true and false are called what they are
+        inside = Unread(match[2], value, start) if kind == "object" or kind == "array" else None
+        return Located(kind, value, start, end, key, key_span, inside)

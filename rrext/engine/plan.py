@@ -123,7 +123,14 @@ class LanePlan:
         for (_, lane), nodes in listeners.items():
             for node_id in nodes:
                 hears[node_id][lane] = None
-        methods = {node_id: _methods(node_id, classes[node_id], hears[node_id]) for node_id in chain}
+        tables: dict[tuple[type[Node], tuple[str, ...]], dict[str, Method]] = {}
+        methods: dict[str, dict[str, Method]] = {}
+        for node_id in chain:
+            alike = classes[node_id], tuple(hears[node_id])  # such nodes have the same methods: there are few kinds
+            if alike not in tables:
+                tables[alike] = _methods(node_id, *alike)
+            methods[node_id] = tables[alike]
+        declared = {node_class: _declared(node_class) for node_class in {classes[node_id] for node_id in chain}}
         order = _topological(chain, listeners)
         ways = _ways(spec.source, order, listeners, methods, limits.max_receivers)
         # A node that only serves others by control is opened before those who may call it, and closed after them.
@@ -137,7 +144,7 @@ class LanePlan:
             listeners,
             methods,
             ways,
-            {node_id: _declared(classes[node_id]) for node_id in chain},
+            {node_id: declared[classes[node_id]] for node_id in chain},
             limits,
         )
 

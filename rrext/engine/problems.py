@@ -93,7 +93,7 @@ CODES: dict[str, tuple[Severity, str]] = {
 """Code → (usual severity, meaning). Nothing else makes a problem."""
 
 
-class Related(msgspec.Struct, frozen=True):
+class Related(msgspec.Struct, frozen=True, gc=False):
     """Another place that has to do with a problem."""
 
     path: str
@@ -101,7 +101,7 @@ class Related(msgspec.Struct, frozen=True):
     span: Span | None = None
 
 
-class Problem(msgspec.Struct, frozen=True):
+class Problem(msgspec.Struct, frozen=True, gc=False):
     """One thing that is wrong.
 
     `path` is a JSON pointer into the document as it was written, or to where a missing member would be; `on` says whether

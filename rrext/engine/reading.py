@@ -81,7 +81,7 @@ class Reader:
     def read(self, value: Any) -> Reading:
         """Read one component as it is written."""
         known = self._known.get(id(value))
-        if known is not None and self._near.repeat(known.asked):
+        if known is not None and (not known.asked or self._near.repeat(known.asked)):
             return known
         self._near.taken()
         self._settled = True

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any, Final
+
+import msgspec
 
 from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
@@ -31,54 +34,30 @@ _TYPES: Final = {
 }
 
 
-class Draft:
+class Draft(msgspec.Struct, eq=False, gc=False):
     """A component as far as it could be read. An `id` or `provider` that is unusable is empty.
 
     `broken` says that an edge or the provider is wrong, so that nothing can be said of what reaches the node.
     """
 
-    __slots__ = (
-        "broken",
-        "config",
-        "controls",
-        "description",
-        "id",
-        "index",
-        "inputs",
-        "name",
-        "node",
-        "path",
-        "provider",
-        "settings",
-    )
-
-    def __init__(self, index: int = 0, path: str = "") -> None:
-        self.index = index
-        self.path = path
-        self.id = ""
-        self.provider = ""
-        self.node: type[Node] | None = None
-        self.config: dict[str, Any] = {}
-        self.settings: Any = None
-        self.inputs: tuple[DataEdge, ...] = ()
-        self.controls: tuple[ControlEdge, ...] = ()
-        self.name = ""
-        self.description = ""
-        self.broken = False
+    index: int = 0
+    path: str = ""
+    id: str = ""
+    provider: str = ""
+    node: type[Node] | None = None
+    config: dict[str, Any] = {}
+    settings: Any = None
+    inputs: tuple[DataEdge, ...] = ()
+    controls: tuple[ControlEdge, ...] = ()
+    name: str = ""
+    description: str = ""
+    broken: bool = False
 
     def at(self, index: int, path: str) -> Draft:
         """The same component at its place in a document."""
-        draft = Draft(index, path)
-        draft.id = self.id
-        draft.provider = self.provider
-        draft.node = self.node
-        draft.config = self.config
-        draft.settings = self.settings
-        draft.inputs = self.inputs
-        draft.controls = self.controls
-        draft.name = self.name
-        draft.description = self.description
-        draft.broken = self.broken
+        draft = copy(self)
+        draft.index = index
+        draft.path = path
         return draft
 
     def here(self, message: str) -> Related:

@@ -11,7 +11,7 @@ from rrext.engine.node import Node
 __all__ = ["Component", "ControlEdge", "DataEdge", "PipelineSpec"]
 
 
-class DataEdge(msgspec.Struct, frozen=True):
+class DataEdge(msgspec.Struct, frozen=True, gc=False):
     """What `source_id` sends on `lane` arrives at the component that holds the edge."""
 
     lane: str
@@ -20,7 +20,7 @@ class DataEdge(msgspec.Struct, frozen=True):
     """Where the edge stands in the component's `input`."""
 
 
-class ControlEdge(msgspec.Struct, frozen=True):
+class ControlEdge(msgspec.Struct, frozen=True, gc=False):
     """`source_id` may invoke the component that holds the edge, as one of this class type."""
 
     class_type: str
@@ -29,7 +29,7 @@ class ControlEdge(msgspec.Struct, frozen=True):
     """Where the edge stands in the component's `control`."""
 
 
-class Component(msgspec.Struct, frozen=True):
+class Component(msgspec.Struct, frozen=True, gc=False):
     """One component of a pipeline.
 
     `config` is what the file says, variables resolved. `settings` is what the node gets of it as `node.config`: an

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rrext.engine.edges import EdgeCheck, offered_lanes
@@ -167,8 +167,12 @@ class WholeCheck:
             self._problems.add("source_unread", message, below(source.path, "id"))
 
     def _is_unread(self, draft: Draft, listened: set[tuple[str, str]]) -> bool:
-        lanes = sent_lanes(draft)
-        return bool(lanes) and not any((draft.id, lane) in listened for lane in lanes)
+        sends = False
+        for lane in _sent(draft):
+            if (draft.id, lane) in listened:
+                return False
+            sends = True
+        return sends
 
     def _check_response_keys(self, draft: Draft) -> None:
         """A response node that names a key for a lane which does not arrive there: nobody will find it in the result."""
@@ -190,10 +194,13 @@ class WholeCheck:
 
 def sent_lanes(draft: Draft) -> tuple[str, ...]:
     """The lanes on which a node sends because of what it receives."""
-    if draft.node is None:
-        return ()
-    outs = (lane for edge in draft.inputs for lane in draft.node.lanes.get(edge.lane, ()))
-    return tuple(dict.fromkeys(outs))
+    return tuple(dict.fromkeys(_sent(draft)))
+
+
+def _sent(draft: Draft) -> Iterator[str]:
+    if draft.node is not None:
+        for edge in draft.inputs:
+            yield from draft.node.lanes.get(edge.lane, ())
 
 
 def is_response(draft: Draft) -> bool:

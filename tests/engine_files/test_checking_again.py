@@ -71,7 +71,7 @@ def check(text: str | bytes, before: Loaded | None = None, *, nodes: Catalog = N
 
 
 def shown(draft: Draft) -> tuple[Any, ...]:
-    own = {name: getattr(draft, name) for name in Draft.__slots__ if name != "settings"}
+    own = {name: getattr(draft, name) for name in Draft.__struct_fields__ if name != "settings"}
     made = draft.settings if isinstance(draft.settings, dict | None) else vars(draft.settings)
     return repr(own), repr(made)
 
