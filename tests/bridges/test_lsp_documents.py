@@ -11,6 +11,7 @@ from bridges.editors import SHOWN, URI, Editor
 from editor.unit_oracle import NaiveText, units_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lsprotocol import types
 
 from rrext.editor import analysis as analysis_module
 from rrext.editor.text import Unit
@@ -238,7 +239,11 @@ async def test_a_client_that_does_not_read_is_told_of_the_newest_state_alone() -
     editor = Editor()
     await editor.start()
     reads = asyncio.Event()
-    editor.server.documents.room = reads.wait
+
+    async def room() -> None:
+        await reads.wait()
+
+    editor.server.documents.room = room
     editor.open("0")
     for number in range(100):
         editor.change({"text": f"[{number}"})
@@ -325,7 +330,7 @@ async def test_a_client_that_asks_is_not_told_unasked() -> None:
     editor.open("[")
     full = await editor.request("textDocument/diagnostic", {"textDocument": {"uri": URI}})
     assert full["kind"] == "full"
-    assert [found["code"] for found in full["items"]][0] == "unclosed"
+    assert full["items"][0]["code"] == "unclosed"
     again = {"textDocument": {"uri": URI}, "previousResultId": full["resultId"]}
     assert await editor.request("textDocument/diagnostic", again) == {"kind": "unchanged", "resultId": full["resultId"]}
     editor.change({"text": "{"})
@@ -350,23 +355,18 @@ async def test_a_client_that_cannot_be_told_to_ask_again_is_told_unasked() -> No
 async def test_what_a_finder_found_is_told_though_nothing_was_edited(asks: bool) -> None:
     editor = Editor()
     await editor.start(capabilities=ASKS if asks else None)
-    from lsprotocol import types
-
     found: list[types.Diagnostic] = []
     editor.server.add_finder(lambda uri, text, analysis: found)
     editor.open("{}")
     place = types.Range(types.Position(0, 0), types.Position(0, 1))
-    if asks:
-        before = await editor.request("textDocument/diagnostic", {"textDocument": {"uri": URI}})
-    else:
-        await editor.diagnostics()
+    await editor.server.look(URI)
     found.append(types.Diagnostic(place, "the tool failed", severity=types.DiagnosticSeverity.Error, code="tool_failed"))
+    await asyncio.sleep(0)
     seen = len(editor.messages)
     editor.server.publish_again(URI)
     if asks:
         await editor.until(lambda message: message.get("method") == "workspace/diagnostic/refresh")
-        again = {"textDocument": {"uri": URI}, "previousResultId": before["resultId"]}
-        items = (await editor.request("textDocument/diagnostic", again))["items"]
+        items = (await editor.request("textDocument/diagnostic", {"textDocument": {"uri": URI}}))["items"]
     else:
         items = editor.messages[seen]["params"]["diagnostics"]
     assert items[-1]["code"] == "tool_failed"
