@@ -105,7 +105,8 @@ class ShapeReader:
         if not isinstance(item, dict):
             self._problems.add("wrong_type", f"A component is an object, not {type_text(item)}.", draft.path)
             return draft
-        self._unknown_keys(item, COMPONENT_KEYS, draft.path)
+        meant = self._unknown_keys(item, COMPONENT_KEYS, draft.path)
+        draft.broken = "input" in meant or "control" in meant  # there are edges, under a name that says nothing
         draft.id = self._text(item, "id", draft.path, required=True)
         draft.provider = self._text(item, "provider", draft.path, required=True)
         draft.name = self._text(item, "name", draft.path, required=False)
@@ -129,6 +130,7 @@ class ShapeReader:
         """The usable edges of a component, each with its place in the list."""
         found: list[tuple[str, str, int]] = []
         seen: dict[tuple[str, str], str] = {}
+        draft.broken = draft.broken or not isinstance(item.get(kind), list | None)
         for place, edge in enumerate(self._list(item, kind, draft.path, required=False)):
             path = below(draft.path, kind, place)
             if not isinstance(edge, dict):
@@ -177,15 +179,18 @@ class ShapeReader:
     def _missing(self, key: str, path: str, hint: str = "") -> None:
         self._problems.add("missing_key", f"The key {shown(key)} is missing. {hint}".rstrip(), below(path, key))
 
-    def _unknown_keys(self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()) -> None:
-        """Keys that resemble one that has a meaning. All others belong to editors."""
+    def _unknown_keys(self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()) -> set[str]:
+        """Report keys that resemble one that has a meaning, all others belong to editors; the names that were meant."""
+        meant: set[str] = set()
         for key in item:
             if key not in known and key not in more:
                 near = tuple(name for name in self._near.of(key, known) if name not in item)
+                meant.update(near)
                 if near:
                     self._problems.add(
                         "unknown_key", f"The key {shown(key)} has no meaning here.", below(path, key), near=near, on="key"
                     )
+        return meant
 
 
 def report_same_ids(drafts: Iterable[Draft], problems: Problems) -> None:

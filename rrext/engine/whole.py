@@ -47,7 +47,7 @@ def choose_source(
             related=related,
             on="key",
         )
-    elif all(draft.node is not None for draft in drafts) and (drafts or not problems.errors):
+    elif all(draft.node is not None and draft.id for draft in drafts) and (drafts or not problems.errors):
         problems.add("no_source", "Pipeline does not have a source component defined.", below(base, "components"), on="key")
     return None
 
