@@ -13,7 +13,7 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.call_lines import COMMAND, read_call
 from rrext.editor.comments import comments_with
 from rrext.editor.edits import Edit
-from rrext.editor.written import Part, Written, member
+from rrext.editor.written import Written, member
 from rrext.engine.problems import Problems, Span, shown
 from rrext.engine.tree import Located
 
@@ -29,10 +29,10 @@ class NotRenamed(Exception):
     """A name that is not changed; the text says why."""
 
 
-class Name(msgspec.Struct, frozen=True, eq=False):
+class Name(msgspec.Struct, frozen=True):
     """One place where an id stands. `span` is the text between the quotes, `outer` what stands there with them.
 
-    `part` is the component that holds it; None for the pipeline's `source`, and for a call line in a comment. `sound` says
+    `component` is the index of the one that holds it; None for the pipeline's `source`, and for a call line in a comment. `sound` says
     that it is a text in double quotes, as JSON has it; call lines have their own rule.
     """
 
@@ -40,7 +40,7 @@ class Name(msgspec.Struct, frozen=True, eq=False):
     use: Use
     span: Span
     outer: Span
-    part: Part | None
+    component: int | None
     sound: bool
 
 
@@ -59,6 +59,9 @@ class Names:
         found = [*_names(self.written, analysis.text), *_called(analysis)]
         self._names = sorted(found, key=lambda name: name.span)
 
+    def __iter__(self) -> Iterator[Name]:
+        return iter(self._names)
+
     def at(self, offset: int) -> Name | None:
         """The name at an offset; its quotes belong to it."""
         for name in self._names:
@@ -71,14 +74,18 @@ class Names:
         if name.use == "id":
             return name
         part = self.written.by_id.get(name.value)
-        return next((other for other in self._names if other.use == "id" and other.part is part), None)
+        index = None if part is None else part.index
+        return next((other for other in self._names if other.use == "id" and other.component == index), None)
 
     def meaning(self, name: Name) -> list[Name]:
         """Every place that means the same component, the `id` included. Of an id that nobody has, all its uses."""
         declared = self.declaration(name)
-        if declared is not None and declared.part is not None and not self.written.is_first(declared.part):
+        if declared is not None and not self._is_first(declared):
             return [declared]
-        return [other for other in self._names if other.value == name.value and (other.use != "id" or other is declared)]
+        return [other for other in self._names if other.value == name.value and (other.use != "id" or other == declared)]
+
+    def _is_first(self, declared: Name) -> bool:
+        return self.written.by_id[declared.value].index == declared.component
 
     # renaming
 
@@ -142,9 +149,9 @@ def _names(written: Written, text: str) -> Iterator[Name]:
     if written.source is not None:
         yield from _name(written.source, "source", None, text)
     for part in written.parts:
-        yield from _name(member(part.located, "id"), "id", part, text)
+        yield from _name(member(part.located, "id"), "id", part.index, text)
         for edge in part.edges:
-            yield from _name(member(edge.located, "from"), "from", part, text)
+            yield from _name(member(edge.located, "from"), "from", part.index, text)
 
 
 def _called(analysis: Analysis) -> Iterator[Name]:
@@ -157,7 +164,7 @@ def _called(analysis: Analysis) -> Iterator[Name]:
             yield Name(call.node, "call", (start + quoted, end - quoted), (start, end), None, True)
 
 
-def _name(located: Located | None, use: Use, part: Part | None, text: str) -> Iterator[Name]:
+def _name(located: Located | None, use: Use, component: int | None, text: str) -> Iterator[Name]:
     if located is None or not isinstance(located.value, str) or not located.value:
         return
     start, end = located.start, located.end
@@ -170,4 +177,4 @@ def _name(located: Located | None, use: Use, part: Part | None, text: str) -> It
             sound = False
     quoted = raw[:1] in ('"', "'")
     closed = quoted and len(raw) > 1 and raw[-1] == raw[0]
-    yield Name(located.value, use, (start + quoted, end - closed), (start, end), part, sound)
+    yield Name(located.value, use, (start + quoted, end - closed), (start, end), component, sound)

@@ -21,9 +21,9 @@ LONGEST_BLOCK: Final = 4000
 LONGEST_PROSE: Final = 4000
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_MARKS: Final = re.compile(r"[\\`*\[\]<>|~#]|(?<!\w)_|_(?!\w)|&(?=[#A-Za-z])")
+_MARKS: Final = re.compile(r"[\\`*\[\]<>|~#]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z])")
 _LINE_START: Final = re.compile(r"[-+=]|\d+(?=[.)])")
-_LINK_LIKE: Final = re.compile(r"(\S*(?:://|@)\S*|\bwww\.\S*)", re.IGNORECASE)
+_LINK_LIKE: Final = re.compile(r"(\S*(?://|@|www\.)\S*)", re.IGNORECASE)
 """What editors make a link of although it is no markup."""
 _SPAN: Final = re.compile(r"``([^`]+)``|`([^`]+)`")
 _BULLET: Final = re.compile(r"[-*•]\s+")

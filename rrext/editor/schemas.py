@@ -18,6 +18,7 @@ LONG: Final = 40
 """Characters of a default in a signature."""
 DEEP: Final = 6
 
+_WORDS: Final = {"string": "text", "boolean": "true or false"}
 _BOUNDS: Final = (
     ("minimum", "at least {}"),
     ("exclusiveMinimum", "more than {}"),
@@ -73,30 +74,30 @@ def type_text(schema: Any, root: Schema, depth: int = DEEP) -> str:
     if not isinstance(schema, Mapping) or depth == 0:
         return "any JSON"
     if "$ref" in schema:
-        return str(schema["$ref"]).rpartition("/")[2]
+        return str(schema["$ref"]).rpartition("/")[2] or "any JSON"
     if "const" in schema:
         return _json(schema["const"])
-    if "enum" in schema:
-        values = _list_of(schema, "enum")
+    values = _list_of(schema, "enum")
+    if values:
         more = f" or {len(values) - MANY} more" if len(values) > MANY else ""
         return " or ".join(_json(value) for value in values[:MANY]) + more
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(type_text(member, root, depth - 1) for member in _list_of(schema, "anyOf")))
+    members = _list_of(schema, "anyOf")
+    if members:
+        return " or ".join(dict.fromkeys(type_text(member, root, depth - 1) for member in members))
     return _kind_text(schema, root, depth)
 
 
 def _kind_text(schema: Schema, root: Schema, depth: int) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " or ".join(map(str, kind))
+        return " or ".join(map(str, kind)) or "any JSON"
     if kind == "array":
         items = schema.get("items")
         return f"list of {type_text(items, root, depth - 1)}" if isinstance(items, Mapping) and items else "list"
     if kind == "object" and not schema.get("properties"):
         rest = schema.get("additionalProperties")
         return f"object of {type_text(rest, root, depth - 1)}" if isinstance(rest, Mapping) and rest else "object"
-    words = {"string": "text", "boolean": "true or false", None: "any JSON"}
-    found = words.get(kind, str(kind))
+    found = _WORDS.get(kind, kind) if isinstance(kind, str) and kind else "any JSON"
     return f"{found} ({schema['format']})" if "format" in schema else found
 
 
@@ -134,7 +135,9 @@ def _resolved(schema: Any, root: Schema) -> Schema:
     for _ in range(DEEP):
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             break
-        schema = root.get("$defs", {}).get(str(schema["$ref"]).rpartition("/")[2], {})
+        definitions = root.get("$defs")
+        name = str(schema["$ref"]).rpartition("/")[2]
+        schema = definitions.get(name) if isinstance(definitions, Mapping) else None
     return schema if isinstance(schema, Mapping) else {}
 
 

@@ -55,9 +55,9 @@ class _Navigation:
         if name is None:
             return await self._code_of_node(analysis, text, spot_at(analysis, offset))
         declared = names.declaration(name)
-        if declared is None or declared.part is None:
+        if declared is None or declared.component is None:
             return None
-        located = declared.part.located
+        located = names.written.parts[declared.component].located
         return self._target(uri, as_range(text, (located.start, located.end)), as_range(text, declared.span), text, name.span)
 
     async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
