@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from lsprotocol import types
@@ -22,6 +22,7 @@ from rrext.bridges.lsp.surroundings import surroundings_for
 from rrext.bridges.lsp.sync import Changed, Closed, Opened, Pulled, read, uri_in
 from rrext.editor.analysis import Analysis, Surroundings
 from rrext.editor.text import Text
+from rrext.engine.problems import Span
 
 __all__ = ["PipeServer"]
 
@@ -30,6 +31,8 @@ log: Final = logging.getLogger("rrext.lsp")
 NOT_NOW: Final = types.LSPErrorCodes.ServerCancelled.value
 
 CommandHandler: TypeAlias = Callable[[types.ExecuteCommandParams], Awaitable[Any]]
+ActionSource: TypeAlias = Callable[[types.CodeActionParams, Text, Span, Analysis], Iterable[types.CodeAction]]
+"""Gives code actions for a selection, whose offsets are in the text."""
 
 
 class PipeServer(LanguageServer):
@@ -51,6 +54,8 @@ class PipeServer(LanguageServer):
         """Called with the URI of each document that is closed."""
         self.on_trust_withdrawn: list[Callable[[], object]] = []
         """Called when nothing may run any more."""
+        self.action_sources: list[ActionSource] = []
+        """What gives code actions for a place beside the fixes of its problems."""
         self.feature(types.INITIALIZE)(lambda params: self._on_initialize(params))
         self.feature(types.INITIALIZED)(lambda params: self._on_initialized(params))
         self.protocol.notes.update(
@@ -136,7 +141,9 @@ class PipeServer(LanguageServer):
         try:
             changed = read(params, Changed)
         except JsonRpcInvalidParams as error:
-            self.lose(uri_in(params), error.message)
+            uri = uri_in(params)
+            if uri is not None and self.documents.find(uri) is not None:
+                self.lose(uri, error.message)
             raise
         self.documents.change(changed.text_document.uri, changed.text_document.version, changed.content_changes)
 
@@ -148,11 +155,10 @@ class PipeServer(LanguageServer):
         for listener in self.on_document_closed:
             listener(document.uri)
 
-    def lose(self, uri: str | None, why: str) -> None:
+    def lose(self, uri: str, why: str) -> None:
         """An edit did not arrive: what is known of its document is wrong from now on, so it is given up, and that is told."""
-        if uri is not None and self.documents.find(uri) is not None:
-            self.documents.close(uri)
-            self.tell(f"rrext lost track of {uri} ({why}): close it and open it again.", types.MessageType.Error)
+        self.documents.close(uri)
+        self.tell(f"rrext lost track of {uri} ({why}): close it and open it again.", types.MessageType.Error)
 
     async def _on_pull(self, params: Any) -> dict[str, Any]:
         asked = read(params, Pulled)

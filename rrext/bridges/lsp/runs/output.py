@@ -1,0 +1,49 @@
+"""What the engine's process writes to stderr: what tools print, and the engine's own log."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Callable
+from typing import Final
+
+from rrext.limits import KIB
+
+__all__ = ["EngineOutput"]
+
+LINE: Final = 4 * KIB
+"""Characters of a line that has no end yet, before it is told all the same."""
+SHARE: Final = 64 * KIB
+"""Bytes that are told for each run: a tool that prints without end must not fill the editor's log, nor its pipe."""
+
+
+class EngineOutput:
+    """Tells the output line by line, as far as its share goes; `refill` gives another share."""
+
+    __slots__ = ("_decoder", "_left", "_rest", "_tell")
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._left = SHARE
+
+    def refill(self) -> None:
+        """Something is run: what it prints may be told again."""
+        self._left = SHARE
+
+    def __call__(self, piece: bytes) -> None:
+        """Take a piece of output."""
+        if self._left <= 0:
+            return
+        self._left -= len(piece)
+        *lines, self._rest = (self._rest + self._decoder.decode(piece)).split("\n")
+        if len(self._rest) > LINE:
+            lines, self._rest = [*lines, self._rest], ""
+        if lines:
+            self._tell("\n".join(lines))
+        if self._left <= 0:
+            self._rest = ""
+            self._tell(f"(There is more output. Of each run, {SHARE} bytes are shown.)")
+
+    def __repr__(self) -> str:
+        return f"<EngineOutput {self._left} bytes left>"

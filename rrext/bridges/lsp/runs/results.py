@@ -1,0 +1,95 @@
+"""Results as files in a private folder, for editors to open."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from rrext.wire.codec import encode_own
+
+__all__ = ["ResultFiles", "Shown", "shown"]
+
+_UNSAFE: Final = re.compile(r"[^\w.-]+")
+_MARKDOWN: Final = re.compile(r"\s*#{1,6} \S|(?:.*\n)*```")
+NAME: Final = 80
+"""Characters of a name that a file gets."""
+KINDS: Final = (
+    (b"\x89PNG\r\n\x1a\n", ".png"),
+    (b"\xff\xd8\xff", ".jpg"),
+    (b"GIF8", ".gif"),
+    (b"%PDF-", ".pdf"),
+    (b"PK\x03\x04", ".zip"),
+    (b"RIFF", ".riff"),
+    (b"\x1f\x8b", ".gz"),
+)
+"""What some files of bytes begin with; others are `.bin`."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A result as a person reads it. `text` is None for one that is bytes."""
+
+    content: bytes
+    extension: str
+    text: str | None
+
+
+def shown(value: Any) -> Shown:
+    """JSON in lines, text as it is (as Markdown if it begins with a heading or has a fence), bytes as they are."""
+    if isinstance(value, bytes):
+        return Shown(value, next((kind for start, kind in KINDS if value.startswith(start)), ".bin"), None)
+    if isinstance(value, str):
+        return Shown(value.encode("utf-8", "replace"), ".md" if _MARKDOWN.match(value[:10_000]) else ".txt", value)
+    content = msgspec.json.format(encode_own(value), indent=2)
+    return Shown(content + b"\n", ".json", content.decode())
+
+
+class ResultFiles:
+    """Files that only this user may read, as long as the server lives: `<pipeline>.<tool>.json` and the like.
+
+    Each document has a folder of its own; the result of another run of the same tool takes the place of the last one.
+    """
+
+    __slots__ = ("_folder", "_folders")
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._folders: dict[str, Path] = {}
+
+    async def write(self, uri: str, name: str, result: Shown) -> Path:
+        """Write a result of a document. Raises `OSError`."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="rrext-"))
+        folder = self._folders.setdefault(uri, self._folder / str(len(self._folders) + 1))
+        path = folder / (_UNSAFE.sub("_", name)[:NAME] + result.extension)
+        await asyncio.get_running_loop().run_in_executor(None, _replace, path, result.content)
+        return path
+
+    async def aclose(self) -> None:
+        """Remove all of them."""
+        folder, self._folder = self._folder, None
+        self._folders.clear()
+        if folder is not None:
+            await asyncio.get_running_loop().run_in_executor(None, lambda: shutil.rmtree(folder, ignore_errors=True))
+
+    def __repr__(self) -> str:
+        return f"<ResultFiles in {self._folder}>"
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put a whole file in place of the old one: an editor that reads it meanwhile sees one of the two."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,54 @@
+"""Errors that an editor's requests can meet beside those of the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rrext.errors import InvalidArguments, NotConnected, RrextError, ServerExited, UsageError
+
+__all__ = ["TRUST_HINT", "EngineEnded", "FilesFailed", "InputNeeded", "NotTrusted", "as_trouble"]
+
+TRUST_HINT = 'set "trusted": true in initializationOptions if you would run this pipeline on the command line too'
+
+
+class NotTrusted(RrextError):
+    """Something of a workspace was to run that nobody called trusted."""
+
+    code = "not_trusted"
+    number = -32016
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} runs code, and this workspace is not trusted", hint=TRUST_HINT)
+
+
+class EngineEnded(RrextError):
+    """The engine's process ended, or could not be started; `data` has `exit_code` and the end of its `stderr`, if it ran."""
+
+    code = "engine_ended"
+    number = -32016
+
+
+class InputNeeded(InvalidArguments):
+    """A tool, its input, a file or a question was not given, and the person at the editor gave none either."""
+
+    def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{path}: {message}", hint=hint, data={"errors": [{"path": path, "message": message}]})
+
+
+class FilesFailed(RrextError):
+    """Some of several files went through the pipeline, and some did not; `result` has what became of each."""
+
+    code = "files_failed"
+    number = -32016
+
+
+def as_trouble(error: RrextError) -> RrextError:
+    """The error as an editor is told of it: it knows an engine, and no server behind the one that it talks to."""
+    data: dict[str, Any] = error.data
+    if isinstance(error, ServerExited):
+        return EngineEnded(error.message.replace("The server", "The engine", 1), hint="the next run starts it again", data=data)
+    if isinstance(error, NotConnected):
+        return EngineEnded("The engine was ended while this ran", hint="run it again")
+    if isinstance(error, UsageError):
+        return EngineEnded(error.message.replace("the server", "the engine", 1))
+    return error
