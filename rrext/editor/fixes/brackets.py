@@ -11,7 +11,7 @@ from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.trial import Candidate, certain, tried
 from rrext.editor.layout import Edits
-from rrext.editor.style import BLANKS, line_start
+from rrext.editor.style import BLANKS, line_start, margin_of
 from rrext.engine import tokens
 from rrext.engine.pointer import below, parts_of
 from rrext.engine.problems import Problem, shown
@@ -21,6 +21,9 @@ __all__ = ["BRACKET_MAKERS"]
 
 _CLOSERS: Final = {"object": "}", "array": "]"}
 _MEANT_AS_COLON: Final = re.compile(r"[ \t]*+(=>|=|;)")
+_REST_OF_LINE: Final = re.compile(r"[ \t]*+(?=[\r\n]|//)")
+_LINE: Final = re.compile(r"(?:\r\n|\r|\n)(?:([ \t]*+)[^ \t\r\n][^\r\n]*+|[ \t]*+(?=[\r\n]|\Z))")
+"""A line with what stands before; the group is its indentation, if anything stands on it."""
 _MEANT_AS_COMMA: Final = re.compile(r"[ \t]*+;")
 _FIRST_VALUES: Final = {
     "config": "{}",
@@ -69,12 +72,15 @@ def expected_value(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if holder is None or hole is None or hole.key is None:
         return
     value = _FIRST_VALUES.get(hole.key, "null")
+    candidates: list[Candidate] = []
+    following = tokens.TOKEN.match(bench.text, at)
+    if following is not None and following.lastindex == tokens.KEY:
+        begin = following.start(tokens.KEY)
+        candidates.append(("Insert the missing {", (Edit(begin, begin, "{"),)))
     blank = "" if bench.text[at - 1 : at].isspace() else bench.layout.style.colon.partition(":")[2]
     place = next(index for index, child in enumerate(holder.children) if child is hole)
-    candidates: list[Candidate] = [
-        (f"Give {shown(hole.key)} the value {value}", (Edit(at, at, blank + value),)),
-        (f"Remove {shown(hole.key)}", bench.layout.remove(holder, [place])),
-    ]
+    candidates.append((f"Give {shown(hole.key)} the value {value}", (Edit(at, at, blank + value),)))
+    candidates.append((f"Remove {shown(hole.key)}", bench.layout.remove(holder, [place])))
     yield from tried(bench, problem, candidates)
 
 
@@ -120,10 +126,13 @@ def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if opened is None:
         return
     closer = _CLOSERS[opened.kind]
-    candidates: list[Candidate] = []
+    candidates: list[Candidate] = [(f"Insert the missing {closer}", _closed_by_indentation(bench, opened))]
     following = tokens.TOKEN.match(bench.text, opened.end)
     if following is not None and following[0][-1:] in ("}", "]"):
         at = following.end() - 1
+        if bench.text[at] == "]" and opened.children:
+            begin = opened.children[-1].start
+            candidates.append(("Insert the missing [", (Edit(begin, begin, "["),)))
         candidates.append((f"Remove the {bench.text[at]} that does not belong here", (Edit(at, at + 1, ""),)))
         candidates.append((f"Replace {bench.text[at]} with {closer}", (Edit(at, at + 1, closer),)))
     candidates.append((f"Insert the missing {closer}", (Edit(opened.end, opened.end, closer),)))
@@ -187,6 +196,24 @@ def _opened_at(root: Located, offset: int) -> Located | None:
             return None
         located = inner
     return located
+
+
+def _closed_by_indentation(bench: Bench, opened: Located) -> Edits:
+    """The closing bracket on a line of its own, before the first line that is not indented more than that of the opening one."""
+    text, margin = bench.text, margin_of(bench.text, opened.start)
+    if _REST_OF_LINE.match(text, opened.start + 1) is None:
+        return None
+    last = opened.start + 1
+    for line in _LINE.finditer(text, last):
+        if line[1] is not None and len(line[1]) <= len(margin):
+            break
+        if line[1] is not None:
+            last = line.end()
+    else:
+        return None
+    found = tokens.TOKEN.match(text, last)
+    comma = "" if found is None or found[0][-1:] in ("}", "]", "") else ","
+    return (Edit(last, last, bench.layout.style.newline + margin + _CLOSERS[opened.kind] + comma),)
 
 
 def _closed_at_end(bench: Bench, problem: Problem) -> Edits:

@@ -70,7 +70,9 @@ def unquoted_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if stands_alone and words == word and not word.endswith(";"):
         yield from certain(problem, quoting)
     else:
-        yield from tried(bench, problem, [*_without_semicolon(bench, start, end), *quoting])
+        yield from tried(
+            bench, problem, [*_with_first_quote(bench, start, end), *_without_semicolon(bench, start, end), *quoting]
+        )
 
 
 def invalid_escape(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
@@ -137,7 +139,7 @@ def unexpected_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if problem.near:
         yield from certain(problem, [(f"Replace {piece} with {name}", (Edit(start, end, name),)) for name in problem.near])
         return
-    candidates: list[Candidate] = []
+    candidates = _with_first_quote(bench, start, end)
     if piece == ";":
         candidates.append(("Replace the semicolon with a comma", (Edit(start, end, ","),)))
     candidates.append((f"Remove {shown(piece)}", (Edit(start, end, ""),)))
@@ -146,6 +148,14 @@ def unexpected_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
 
 def _short(piece: str) -> str:
     return piece if len(piece) <= 60 else "this text"
+
+
+def _with_first_quote(bench: Bench, start: int, end: int) -> list[Candidate]:
+    """The quote that is missing before a word, if there is one behind it, perhaps after more words."""
+    last = bench.text.find('"', end)
+    if last < 0 or not bench.text[start:last].isprintable() or not bench.text[start:end].isidentifier():
+        return []
+    return [("Insert the missing quote", (Edit(start, start, '"'),))]
 
 
 def _without_semicolon(bench: Bench, start: int, end: int) -> list[Candidate]:

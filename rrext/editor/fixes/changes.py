@@ -1,0 +1,74 @@
+"""Changes made one after another, as one change of the text that was there first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from rrext.editor.edits import Edit
+
+__all__ = ["Changes"]
+
+Piece: TypeAlias = tuple[int, int] | str
+"""A stretch of the first text, or new text."""
+
+
+class Changes:
+    """A text that is edited again and again. `edits` says how it differs from what it was."""
+
+    __slots__ = ("_length", "_pieces")
+
+    def __init__(self, text: str) -> None:
+        self._length = len(text)
+        self._pieces: list[Piece] = [(0, len(text))]
+
+    def add(self, edits: Iterable[Edit]) -> None:
+        """Apply edits of the text as it is now; they do not overlap."""
+        made: list[Piece] = []
+        waiting = [*reversed(self._pieces)]
+        at = 0
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+            at = _pass(waiting, edit.start - at, made, at)
+            at = _pass(waiting, edit.end - at, [], at)
+            if edit.text:
+                made.append(edit.text)
+        self._pieces = [*made, *reversed(waiting)]
+
+    def edits(self) -> tuple[Edit, ...]:
+        """One edit for each stretch of the first text that is not there any more, and for what is new."""
+        found: list[Edit] = []
+        at, new = 0, ""
+        for piece in (*self._pieces, (self._length, self._length)):
+            if isinstance(piece, str):
+                new += piece
+                continue
+            start, end = piece
+            if start > at or new:
+                found.append(Edit(at, start, new))
+                new = ""
+            at = end
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return f"<Changes: {len(self._pieces)} pieces>"
+
+
+def _pass(waiting: list[Piece], count: int, made: list[Piece], at: int) -> int:
+    """Move some characters from the pieces that wait to those that are made; where that ends."""
+    at += count
+    while count:
+        piece = waiting.pop()
+        length = len(piece) if isinstance(piece, str) else piece[1] - piece[0]
+        if length > count:
+            head, tail = _cut(piece, count)
+            waiting.append(tail)
+            piece, length = head, count
+        made.append(piece)
+        count -= length
+    return at
+
+
+def _cut(piece: Piece, count: int) -> tuple[Piece, Piece]:
+    if isinstance(piece, str):
+        return piece[:count], piece[count:]
+    return (piece[0], piece[0] + count), (piece[0] + count, piece[1])

@@ -1,0 +1,112 @@
+"""Several problems mended at once: round by round, as one mistake may hide another."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable
+from typing import Final
+
+from rrext.editor.analysis import Analysis, analyse
+from rrext.editor.completions.shelf import Shelf
+from rrext.editor.edits import Edit, applied
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.brackets import BRACKET_MAKERS
+from rrext.editor.fixes.changes import Changes
+from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.table import fixes_for
+from rrext.editor.fixes.words import WORD_MAKERS
+from rrext.engine.problems import Problem
+
+__all__ = ["is_safe", "mended"]
+
+ROUNDS: Final = 50
+"""What hides behind more mistakes than that is left for the next time."""
+
+_NAMES: Final = frozenset(
+    {
+        "unknown_key",
+        "unknown_provider",
+        "unknown_config_key",
+        "profile_not_found",
+        "from_not_found",
+        "unknown_lane",
+        "lane_not_offered",
+        "lane_not_accepted",
+        "class_type_not_served",
+        "source_not_found",
+    }
+)
+
+
+def is_safe(problem: Problem) -> bool:
+    """Whether a problem is mended when a whole document is: broken text, and names that only one is like.
+
+    Nothing that somebody wrote is taken out, but for a key or an edge that stands there again.
+    """
+    code = problem.code
+    if code in ("trailing_text", "unexpected_text") and not problem.near:
+        return False
+    if code in BRACKET_MAKERS or code in WORD_MAKERS or code in ("duplicate_key", "duplicate_edge", "invalid_version"):
+        return True
+    return code in _NAMES and len(problem.near) == 1
+
+
+def mended(analysis: Analysis, wanted: Callable[[Problem], bool], shelf: Shelf | None = None) -> tuple[Edit, ...]:
+    """The edits that mend all problems of a kind by their preferred fixes, as far as that leaves no text more broken.
+
+    The document is looked at again after each round; nothing of it runs.
+    """
+    shelf = Shelf(analysis.around.catalog) if shelf is None else shelf
+    changes = Changes(analysis.text)
+    seen = {analysis.text}
+    for _ in range(ROUNDS):
+        after = _round(analysis, wanted, shelf, changes)
+        if after is None or after.text in seen:
+            break
+        analysis = after
+        seen.add(after.text)
+    return changes.edits()
+
+
+def _round(analysis: Analysis, wanted: Callable[[Problem], bool], shelf: Shelf, changes: Changes) -> Analysis | None:
+    """One round; the document after it, or None if nothing is left to mend."""
+    bench = Bench(analysis, shelf)
+    found = (_preferred(bench, problem) for problem in analysis.problems if wanted(problem))
+    chosen = [fix for fix in found if fix is not None]
+    if not chosen:
+        return None
+    before = _mistakes(analysis)
+    fewer = any(fix.problem.span is not None for fix in chosen)
+    for edits, most in ((_apart(chosen), before - fewer), (chosen[0].edits, before)):
+        after = analyse(applied(analysis.text, edits), analysis.around)
+        if _mistakes(after) <= most:
+            changes.add(edits)
+            return after
+    return None
+
+
+def _preferred(bench: Bench, problem: Problem) -> Fix | None:
+    found = fixes_for(bench, problem)
+    return found[0] if found and found[0].preferred else None
+
+
+def _apart(fixes: list[Fix]) -> tuple[Edit, ...]:
+    """The edits of all fixes that do not touch what an earlier one does."""
+    found: list[Edit] = []
+    for fix in fixes:
+        if all(_is_free(found, edit) for edit in fix.edits):
+            for edit in fix.edits:
+                insort(found, edit)
+    return tuple(found)
+
+
+def _is_free(taken: list[Edit], edit: Edit) -> bool:
+    """Whether an edit touches none of some edits, which are sorted and apart."""
+    place = bisect_right(taken, edit)
+    before, after = taken[place - 1 : place], taken[place : place + 1]
+    return all(other.end < edit.start for other in before) and all(edit.end < other.start for other in after)
+
+
+def _mistakes(analysis: Analysis) -> int:
+    """How many mistakes the text has, as text."""
+    return sum(problem.span is not None for problem in analysis.loaded.problems)
