@@ -126,7 +126,8 @@ def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if opened is None:
         return
     closer = _CLOSERS[opened.kind]
-    candidates: list[Candidate] = [(f"Insert the missing {closer}", _closed_by_indentation(bench, opened))]
+    candidates = _opened_elsewhere(bench)
+    candidates.append((f"Insert the missing {closer}", _closed_by_indentation(bench, opened)))
     following = tokens.TOKEN.match(bench.text, opened.end)
     if following is not None and following[0][-1:] in ("}", "]"):
         at = following.end() - 1
@@ -198,8 +199,15 @@ def _opened_at(root: Located, offset: int) -> Located | None:
     return located
 
 
+def _opened_elsewhere(bench: Bench) -> list[Candidate]:
+    """The braces that are missing before keys: then what closes them closed what is open around them."""
+    missing = [other for other in bench.analysis.loaded.problems if other.code == "missing_brace"]
+    starts = [bench.span(other)[0] for other in missing[:3]]
+    return [("Insert the missing { before a key", (Edit(start, start, "{"),)) for start in starts]
+
+
 def _closed_by_indentation(bench: Bench, opened: Located) -> Edits:
-    """The closing bracket on a line of its own, before the first line that is not indented more than that of the opening one."""
+    """The closing bracket on its own line, before the first one that is not indented more than that of the opening bracket."""
     text, margin = bench.text, margin_of(bench.text, opened.start)
     if _REST_OF_LINE.match(text, opened.start + 1) is None:
         return None
