@@ -88,17 +88,26 @@ async def test_ranges_count_in_the_units_of_the_client() -> None:
     await editor.start()
     item = (await ask(editor, PIPELINE))["items"][0]
     line = PIPELINE.replace("¦", "").split("\n")[4]
-    start = len(line[: line.index('"lane": ') + 8].encode("utf-16-le")) // 2
-    assert item["textEdit"]["range"] == {"start": {"line": 4, "character": start}, "end": {"line": 4, "character": start + 2}}
+    inside = {"line": 4, "character": len(line[: line.index('"lane": ') + 9].encode("utf-16-le")) // 2}
+    assert item["textEdit"]["range"] == {"start": inside, "end": inside}
 
 
 async def test_what_is_typed_is_compared_with_what_begins_as_the_range_does() -> None:
     editor = Editor()
     await editor.start()
-    listing = await ask(editor, '{"components": [{"provider": "we¦"}]}')
-    assert all(item["filterText"] == f'"{item["label"]}"' for item in listing["items"])
-    listing = await ask(editor, '{"components": [{"provider": we¦}]}')
-    assert all(item["filterText"] == item["label"] for item in listing["items"])
+    for text in ('{"components": [{"provider": "we¦"}]}', '{"components": [{"provider": we¦}]}'):
+        listing = await ask(editor, text)
+        assert all(item["filterText"] == item["label"] for item in listing["items"])
+
+
+async def test_quotes_that_stand_there_stay_for_editors_that_replace_words() -> None:
+    editor = Editor()
+    await editor.start()
+    for typed, new in (('"we¦"', "webhook"), ('"we¦', 'webhook"'), ("we¦", '"webhook"'), ('"we"¦', 'webhook"')):
+        text = f'{{"components": [{{"provider": {typed}}}]}}'
+        item = next(item for item in (await ask(editor, text))["items"] if item["label"] == "webhook")
+        assert item["textEdit"]["newText"] == new
+        assert '"provider": "webhook"' in applied(text, item)
 
 
 async def test_items_keep_the_order_in_which_they_were_ranked() -> None:

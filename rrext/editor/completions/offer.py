@@ -9,6 +9,7 @@ import msgspec
 
 from rrext.editor.completions.gap import Gap
 from rrext.editor.completions.template import Indent, Template, as_plain
+from rrext.editor.completions.walk import is_closed
 from rrext.editor.edits import Edit
 from rrext.editor.style import Style
 from rrext.engine.problems import Span
@@ -74,7 +75,27 @@ def taken(offer: Offer, gap: Gap, text: str, style: Style) -> Taken:
         template = (*template, "," if text[gap.end : gap.end + 1].isspace() else style.comma)
     finds = offer.finds or offer.label
     before = () if gap.before is None else (gap.before,)
-    return Taken(offer, gap.start, gap.end, template, gap.quote + finds + gap.quote, before)
+    if gap.quote != '"' or not _begins_quoted(template):
+        return Taken(offer, gap.start, gap.end, template, gap.quote + finds + gap.quote, before)
+    template, end = _inside_quotes(template, gap, text)
+    return Taken(offer, gap.start + 1, end, template, finds, before)
+
+
+def _begins_quoted(template: Template) -> bool:
+    return bool(template) and isinstance(template[0], str) and template[0].startswith('"')
+
+
+def _inside_quotes(template: Template, gap: Gap, text: str) -> tuple[Template, int]:
+    """The template without the first quote, and without the last one if that stands there too; and where it ends then.
+
+    Simple editors compare and replace the word at the cursor, whatever the range says: quotes that stand there stay.
+    """
+    template = (str(template[0])[1:], *template[1:])
+    last = template[-1]
+    cursor = gap.start + len(gap.typed)
+    if isinstance(last, str) and last.endswith('"') and cursor < gap.end and is_closed(text[gap.start : gap.end]):
+        return (*template[:-1], last[:-1]), gap.end - 1
+    return template, gap.end
 
 
 def ranked(offers: Iterable[Offer]) -> list[Offer]:
