@@ -126,7 +126,7 @@ def _indent(text: str, holder: Located) -> str:
 
 
 def _colon(text: str, child: Located) -> str:
-    between = text[child.key_span[1] : child.start] if child.key_span is not None else ""
+    between = text[child.key_span[1] : child.start] if child.key_span is not None and child.kind != "hole" else ""
     return between if _COLON.fullmatch(between) else ""
 
 

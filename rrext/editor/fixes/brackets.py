@@ -77,9 +77,12 @@ def expected_value(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if following is not None and following.lastindex == tokens.KEY:
         begin = following.start(tokens.KEY)
         candidates.append(("Insert the missing {", (Edit(begin, begin, "{"),)))
-    blank = "" if bench.text[at - 1 : at].isspace() else bench.layout.style.colon.partition(":")[2]
+    colon = bench.layout.style.colon.partition(":")[2]
+    blank = "" if bench.text[at - 1 : at].isspace() else colon
+    end = len(bench.text) - len(bench.text[at:].lstrip(" \t"))
+    end = end if bench.text[end : end + 1] in (",", "}") else at
     place = next(index for index, child in enumerate(holder.children) if child is hole)
-    candidates.append((f"Give {shown(hole.key)} the value {value}", (Edit(at, at, blank + value),)))
+    candidates.append((f"Give {shown(hole.key)} the value {value}", (Edit(at, end, blank + value),)))
     candidates.append((f"Remove {shown(hole.key)}", bench.layout.remove(holder, [place])))
     yield from tried(bench, problem, candidates)
 
@@ -127,7 +130,10 @@ def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
         return
     closer = _CLOSERS[opened.kind]
     candidates = _opened_elsewhere(bench)
-    candidates.append((f"Insert the missing {closer}", _closed_by_indentation(bench, opened)))
+    for other in (*_closed_further_out(bench, opened), opened):
+        edits = _closed_by_indentation(bench, other)
+        line = 0 if edits is None else bench.map.position(edits[0].start)[0]
+        candidates.append((f"Insert the missing {_CLOSERS[other.kind]} below line {line}", edits))
     following = tokens.TOKEN.match(bench.text, opened.end)
     if following is not None and following[0][-1:] in ("}", "]"):
         at = following.end() - 1
@@ -204,6 +210,19 @@ def _opened_elsewhere(bench: Bench) -> list[Candidate]:
     missing = [other for other in bench.analysis.loaded.problems if other.code == "missing_brace"]
     starts = [bench.span(other)[0] for other in missing[:3]]
     return [("Insert the missing { before a key", (Edit(start, start, "{"),)) for start in starts]
+
+
+def _closed_further_out(bench: Bench, opened: Located) -> list[Located]:
+    """What is closed, by its indentation, with the bracket of something around it."""
+    text, waiting, found = bench.text, [opened], list[Located]()
+    while waiting and len(found) < 3:
+        located = waiting.pop()
+        waiting.extend(child for child in located.children if child.kind in _CLOSERS)
+        close = located.end - 1
+        stands_alone = text[line_start(text, close) : close + 1].strip(" \t") == _CLOSERS[located.kind]
+        if stands_alone and len(margin_of(text, close)) < len(margin_of(text, located.start)):
+            found.append(located)
+    return found
 
 
 def _closed_by_indentation(bench: Bench, opened: Located) -> Edits:

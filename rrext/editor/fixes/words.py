@@ -151,7 +151,16 @@ def _short(piece: str) -> str:
 
 
 def _with_first_quote(bench: Bench, start: int, end: int) -> list[Candidate]:
-    """The quote that is missing before a word, if there is one behind it, perhaps after more words."""
+    """The quote that is missing before a word, if there is one behind it, perhaps after more words.
+
+    If there is one right before it, that began the word, and the text before lacks its last one.
+    """
+    if bench.text[start - 1 : start] == '"':
+        first = bench.text.rfind('"', 0, start - 1)
+        before = bench.text[first + 1 : start - 1].rstrip(" ,:[{")
+        at = first + 1 + len(before)
+        title = f'Insert the missing quote after "{_short(before)}'
+        return [(title, (Edit(at, at, '"'),))] if first >= 0 and before and at < start - 1 else []
     last = bench.text.find('"', end)
     if last < 0 or not bench.text[start:last].isprintable() or not bench.text[start:end].isidentifier():
         return []
