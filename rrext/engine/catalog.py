@@ -148,7 +148,7 @@ def _imported(name: str, reference: str) -> type[Node]:
         check_definition(found)
     except PluginError as error:
         raise Unavailable(f'The node "{name}" cannot be used: {error.message}') from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # whoever only lists what there is must not end with it
         text = f"{type(error).__name__}: {error}"
         raise Unavailable(f'The node "{name}" cannot be used, {reference} does not import: {text}') from error
     if found.provider != name:
