@@ -136,12 +136,10 @@ class Wire:
     """A server that reads from a pipe; what it writes is kept."""
 
     def __init__(self, editor: Editor) -> None:
-        self.editor = editor
         self.read_fd, self.write_fd = os.pipe()
         loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[str | None] = loop.create_future()
         self.incoming = Incoming(self.read_fd, loop, editor.server, Outbox(self, 1 << 20, loop), DEFAULTS, self._end)  # type: ignore[arg-type]
-        self.incoming.start()
 
     def _end(self, failure: str | None) -> None:
         if not self.ended.done():
@@ -149,6 +147,7 @@ class Wire:
 
     async def feed(self, data: bytes) -> str | None:
         """Send bytes and then the end; with which failure reading ended."""
+        self.incoming.start()
         await asyncio.to_thread(self._write, data)
         failure = await self.ended
         await asyncio.to_thread(self.incoming.join)
@@ -156,7 +155,7 @@ class Wire:
         return failure
 
     def _write(self, data: bytes) -> None:
-        with open(self.write_fd, "wb", buffering=0) as pipe:
+        with open(self.write_fd, "wb") as pipe:
             pipe.write(data)
 
 
@@ -215,6 +214,16 @@ async def test_a_header_may_be_written_in_any_case(head: str, more: str) -> None
     body = b'{"jsonrpc":"2.0","id":7,"method":"test/echo","params":[1]}'
     assert await Wire(editor).feed(f"{more}{head}: {len(body)}\r\n\r\n".encode() + body) is None
     assert (await editor.answer(7))["result"] == [1]
+
+
+async def test_a_descriptor_that_cannot_be_read_is_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    editor = await with_echo()
+    wire = Wire(editor)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, wire.read_fd)
+    os.close(null)
+    assert await wire.feed(b"") is None
+    assert "stdin cannot be read" in caplog.text
 
 
 async def test_a_request_is_answered_from_the_text_as_it_was_when_it_was_asked() -> None:

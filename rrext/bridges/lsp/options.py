@@ -69,7 +69,7 @@ def withdrawn(params: Any, options: Options) -> tuple[Options, list[str]]:
         return options, []
     wanted = cast("dict[str, Any]", sent)
     left = msgspec.structs.replace(options, trusted=options.trusted and wanted.get("trusted") is not False)
-    known = msgspec.to_builtins(left)
+    known = msgspec.json.decode(msgspec.json.encode(left))
     strange = [name for name, value in wanted.items() if name in known and value != known[name]]
     return left, [ONLY_THERE.format(names=", ".join(strange))] if strange else []
 

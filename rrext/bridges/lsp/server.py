@@ -48,6 +48,7 @@ class PipeServer(LanguageServer):
         self.publisher = Publisher(self.protocol, self.manual)
         self.documents = Documents(self.surroundings, self.publisher.publish, self._closed)
         self._complaints: list[str] = []
+        self._told: set[str] = set()
         self._commands: dict[str, CommandHandler] = {}
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self.on_document_closed: list[Callable[[str], object]] = []
@@ -93,7 +94,9 @@ class PipeServer(LanguageServer):
         """Settings change: trust may be taken away. It is never given here, as editors mix in files of the folder."""
         options, complaints = withdrawn(params, self.options)
         for complaint in complaints:
-            self.tell(complaint, types.MessageType.Warning)
+            if complaint not in self._told:  # editors send all settings at each change of one
+                self._told.add(complaint)
+                self.tell(complaint, types.MessageType.Warning)
         if options != self.options:
             self.options = options
             self.around, _ = surroundings_for(options)
