@@ -72,8 +72,8 @@ class PictureEdge(msgspec.Struct, frozen=True):
 class Picture(msgspec.Struct, frozen=True):
     """What is to be drawn. `remarks` are all problems, also those that belong to no node, in the order of the text."""
 
-    nodes: tuple[PictureNode, ...]
-    edges: tuple[PictureEdge, ...]
+    nodes: tuple[PictureNode, ...] = ()
+    edges: tuple[PictureEdge, ...] = ()
     remarks: tuple[Remark, ...] = ()
     name: str = ""
     description: str = ""

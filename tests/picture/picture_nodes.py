@@ -1,0 +1,54 @@
+"""Nodes as agents use them, so that a pipeline with an agent has nothing wrong with it."""
+
+from __future__ import annotations
+
+from rrext import Node, tool_function
+from rrext.engine.catalog import Catalog
+
+__all__ = ["catalog"]
+
+
+class Agent(Node):
+    """Answers questions, with the help of others."""
+
+    provider = "agent_rocketride"
+    lanes = {"questions": ("answers",)}
+    class_types = ("tool", "agent")
+    invoke = {"llm": {"min": 1, "max": 1}, "memory": {"min": 0, "max": 1}, "tool": {"min": 0}}
+
+
+class Model(Node):
+    """A language model."""
+
+    provider = "llm_openai"
+    lanes = {"questions": ("answers",)}
+    class_types = ("llm",)
+
+
+class Database(Node):
+    """A database that asks a model."""
+
+    provider = "db_postgres"
+    invoke = {"llm": {"min": 1}}
+
+    @tool_function
+    def execute(self, sql: str) -> None:
+        """Run a statement."""
+
+
+class Web(Node):
+    """Fetches pages."""
+
+    provider = "tool_http_request"
+
+    @tool_function
+    def fetch(self, url: str) -> None:
+        """Fetch a page."""
+
+
+def catalog() -> Catalog:
+    """The built-in nodes and these."""
+    found = Catalog()
+    for node in (Agent, Model, Database, Web):
+        found.add(node)
+    return found
