@@ -19,12 +19,14 @@ class Former:
     Only sound objects in lists are given: how they are read depends on nothing around them.
     """
 
-    __slots__ = ("_head", "_root", "_shift", "_tail")
+    __slots__ = ("_around", "_head", "_level", "_root", "_shift", "_tail")
 
     def __init__(self, former: SourceMap, text: str) -> None:
         old = former.text
         shorter = min(len(old), len(text))
         self._root = former.root
+        self._around, self._level = former.root, 1
+        """The list where something was found last: most likely the next thing stands there too."""
         self._head = _same_begin(old, text, shorter)
         """Up to here both texts are the same."""
         self._tail = len(text) - _same_end(old, text, shorter - self._head)
@@ -48,7 +50,9 @@ class Former:
 
     def _list_of(self, start: int, depth: int) -> tuple[list[Located], int]:
         """The list in which an object began at an offset of the former text, and its index; it stood as deep, or deeper."""
-        around, level = self._root, 1
+        around, level = self._around, self._level
+        if not around.start <= start < around.end:
+            around, level = self._root, 1
         while isinstance(around.inside, list):
             siblings = around.inside
             index = bisect_right(siblings, start, key=_start) - 1
@@ -56,8 +60,10 @@ class Former:
                 break
             inner = siblings[index]
             if inner.start == start and inner.kind == "object":
-                fits = around.kind == "array" and depth <= level
-                return (siblings, index) if fits else ([], 0)
+                if around.kind != "array" or depth > level:
+                    break
+                self._around, self._level = around, level
+                return siblings, index
             around, level = inner, level + 1
         return [], 0
 

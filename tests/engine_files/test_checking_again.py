@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from keystrokes import edited, edits, flat, map_of
+from keystrokes import Edit, edited, edits, flat, map_of
 from sample_nodes import ALL, catalog, component, echo, pipeline
 
 from rrext.engine import loading
@@ -25,6 +25,7 @@ from rrext.engine.source import Source
 from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NODES = catalog()
 VALUES = Environment({"ROCKETRIDE_A": "small", "ROCKETRIDE_B": "text", "ROCKETRIDE_C": "small"})
 IDS = ["w", "a", "b", "node_1", "node_2", "Node-1"]
@@ -59,7 +60,7 @@ components = st.fixed_dictionaries(
         "ui": st.just({"position": {"x": 1}}),
     },
 )
-documents = st.fixed_dictionaries(
+documents: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"components": st.lists(components, max_size=5), "project_id": st.sampled_from(["p", "${ROCKETRIDE_A}"])},
     optional={"source": ids, "version": st.sampled_from([1, 2]), "name": st.just("${X}"), "sorce": ids},
 ).flatmap(lambda document: st.sampled_from([document, {"pipeline": document}]))
@@ -132,6 +133,24 @@ def test_names_that_are_near_depend_on_the_whole_text_as_before(
     with monkeypatch.context() as patched:
         patched.setattr(loading, "NearNames", functools.partial(NearNames, budget))
         assert_like_the_first_time(texts)
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.pipe")), ids=lambda path: path.name)
+def test_typing_in_the_examples_finds_what_checking_for_the_first_time_finds(file: Path) -> None:
+    nodes = Catalog(installed=False)
+
+    @settings(max_examples=30)
+    @given(edits)
+    def typed(changes: list[Edit]) -> None:
+        text = file.read_text(encoding="utf-8")
+        before = check(text, nodes=nodes)
+        for edit in changes:
+            for state in (edited(text, edit), text):
+                before = check(state, before, nodes=nodes)
+                assert everything(before) == everything(check(state, nodes=nodes))
+            text = edited(text, edit)
+
+    typed()
 
 
 STEPS = json.dumps(
