@@ -71,6 +71,16 @@ async def test_the_same_requests_start_an_engine_where_there_is_trust(tmp_path: 
     assert processes[0][:5] == [sys.executable, "-P", "-m", "rrext", "serve"]
 
 
+async def test_no_engine_is_started_before_something_runs(tmp_path: Path, processes: list[Any]) -> None:
+    async with desk(tmp_path, TEXT, nodes=[]) as bench:
+        lenses = await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
+        assert "▶ Run read_file" in [lens["command"]["title"] for lens in lenses]
+        assert (await bench.ask("rrext.showGraph"))["ok"]
+        bench.replace("{")
+        assert not (await bench.run("read_file"))["ok"]
+    assert processes == []
+
+
 async def test_code_of_nodes_is_not_imported(tmp_path: Path, processes: list[Any]) -> None:
     trap = tmp_path / "trap_nodes.py"
     trap.write_text(f"open({str(tmp_path / 'sprung')!r}, 'w').close()\n")

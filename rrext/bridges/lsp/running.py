@@ -11,7 +11,9 @@ from pygls.exceptions import JsonRpcInvalidParams
 from rrext.bridges.lsp.runs.commands import Commands
 from rrext.bridges.lsp.runs.custom import CustomMethods
 from rrext.bridges.lsp.runs.deployments import Deployments
+from rrext.bridges.lsp.runs.display import Display
 from rrext.bridges.lsp.runs.engine import EngineProcess
+from rrext.bridges.lsp.runs.graph import Graphs
 from rrext.bridges.lsp.runs.offers import Offers
 from rrext.bridges.lsp.runs.output import EngineOutput
 from rrext.bridges.lsp.runs.runner import Runner
@@ -39,7 +41,9 @@ def register(server: PipeServer) -> None:
     output = EngineOutput(log)
     engine = EngineProcess(lambda: server.options, on_output=output, on_event=server.protocol.tell)
     deployments = Deployments(server, engine)
-    Commands(server, engine, Runner(server, deployments, output))
+    display = Display(server)
+    Commands(server, engine, Runner(server, deployments, output, display))
+    Graphs(server, display)
     CustomMethods(server, engine, output)
     Offers(server)
 

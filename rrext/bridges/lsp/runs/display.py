@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from rrext.bridges.lsp.runs.results import ResultFiles, Shown, shown
+from rrext.bridges.lsp.runs.results import ResultFiles, Shown
 from rrext.limits import KIB
 
 if TYPE_CHECKING:
@@ -37,9 +37,8 @@ class Display:
         self._opening: set[asyncio.Task[None]] = set()
         server.when_closing(self._files.aclose)
 
-    async def show(self, uri: str, name: str, value: Any) -> tuple[str | None, int]:
-        """Show a value that a document gave; the URI of its file, None if it cannot be written, and its size in bytes."""
-        result = shown(value)
+    async def show(self, uri: str, name: str, result: Shown) -> tuple[str | None, int]:
+        """Show what a document gave; the URI of its file, None if it cannot be written, and its size in bytes."""
         try:
             path = await self._files.write(uri, name, result)
         except OSError as error:
@@ -59,7 +58,8 @@ class Display:
     async def _is_opened(self, place: str, result: Shown) -> bool:
         if not get_capability(self._server.client_capabilities, "window.show_document.support", False):
             return False
-        asked = types.ShowDocumentParams(place, external=result.text is None, take_focus=False)
+        is_external = result.text is None or result.is_picture
+        asked = types.ShowDocumentParams(place, external=is_external, take_focus=False)
         try:
             return (await self._server.window_show_document_async(asked)).success
         except JsonRpcException as error:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.bridges.lsp.options import Options
 from rrext.bridges.lsp.runs.trouble import NotTrusted
-from rrext.errors import RrextError
+from rrext.errors import NotConnected, RrextError
 
 if TYPE_CHECKING:
     from rrext.client.client import Client
@@ -117,9 +117,15 @@ class _Life:
                 async for event in client.events():
                     on_event(event.name, event.body)
         except RrextError as error:
-            if not self._client.done():
-                self._client.set_exception(error)
             log.info("the engine ended: %s", error.message)
+            self._refuse(error)
+        finally:
+            self._refuse(NotConnected("The engine did not start"))
+
+    def _refuse(self, error: RrextError) -> None:
+        """Let nobody wait for a connection that does not come."""
+        if not self._client.done():
+            self._client.set_exception(error)
 
     async def end(self) -> None:
         """End it, by force if need be."""

@@ -33,11 +33,12 @@ KINDS: Final = (
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A result as a person reads it. `text` is None for one that is bytes."""
+    """A result as a person reads it. `text` is None for one that is bytes; a picture is for a viewer, not for an editor."""
 
     content: bytes
     extension: str
     text: str | None
+    is_picture: bool = False
 
 
 def shown(value: Any) -> Shown:

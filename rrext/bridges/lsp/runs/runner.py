@@ -14,6 +14,7 @@ from rrext.bridges.lsp.runs.display import Display
 from rrext.bridges.lsp.runs.marks import Marks, Work
 from rrext.bridges.lsp.runs.output import EngineOutput
 from rrext.bridges.lsp.runs.progress import WorkProgress
+from rrext.bridges.lsp.runs.results import shown
 from rrext.bridges.lsp.runs.trouble import InputNeeded, as_trouble
 from rrext.errors import Cancelled, InvalidPipeline, RrextError
 from rrext.limits import MIB
@@ -61,11 +62,11 @@ Doing: TypeAlias = Callable[[Run, Ready], Awaitable[Any]]
 class Runner:
     """Runs things for commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same."""
 
-    def __init__(self, server: PipeServer, deployments: Deployments, output: EngineOutput) -> None:
+    def __init__(self, server: PipeServer, deployments: Deployments, output: EngineOutput, display: Display) -> None:
         self._server = server
         self._deployments = deployments
         self._output = output
-        self._display = Display(server)
+        self._display = display
         self._marks = Marks(server)
 
     async def run(self, job: Job, doing: Doing, *, quiet: bool = False) -> dict[str, Any]:
@@ -116,19 +117,19 @@ class Runner:
             told["hint"] = parts.hint
         if parts.data:
             told["data"] = parts.data
-        shown: dict[str, Any] = {}
+        saved: dict[str, Any] = {}
         if not quiet:
             if run.ready is not None and not isinstance(error, InvalidPipeline):
                 self._marks.add(job.uri, run.ready.analysis, run.work, error)
             hint = f"\n{parts.hint}" if parts.hint is not None and parts.hint not in parts.message else ""
             self._server.tell(f"{parts.message}{hint}", types.MessageType.Error)
             if error.result is not None:
-                shown = await self._shown(job, run, error.result)
-        return {"error": told, **shown}
+                saved = await self._shown(job, run, error.result)
+        return {"error": told, **saved}
 
     async def _shown(self, job: Job, run: Run, value: Any) -> dict[str, Any]:
         name = f"{name_of(job.uri)}.{run.work.tool or run.work.kind}"
-        place, size = await self._display.show(job.uri, name, value)
+        place, size = await self._display.show(job.uri, name, shown(value))
         answer: dict[str, Any] = {"uri": place, "size": size} if place is not None else {}
         if not isinstance(value, bytes) and (size <= INLINE or place is None):
             answer["result"] = value
