@@ -9,6 +9,7 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.completions.about import page_about
+from rrext.editor.completions.calls import call_offers
 from rrext.editor.completions.configs import config_keys, config_values, takes_texts
 from rrext.editor.completions.edges import edge_keys, edge_values, whole_edges
 from rrext.editor.completions.files import whole_pipelines
@@ -66,11 +67,13 @@ class Completer:
         gap = gap_at(analysis.map, offset)
         if gap.place == "nowhere" or not _is_wanted(gap, analysis.text, offset, trigger):
             return Completion()
-        scene = Scene(analysis, gap, self._file_of(analysis), self._shelf_of(analysis.around.catalog))
+        file, shelf, style = self._file_of(analysis), self._shelf_of(analysis.around.catalog), _style(analysis)
+        if gap.place == "comment":
+            return Completion(tuple(call_offers(analysis, gap, file, shelf, offset, style)))
+        scene = Scene(analysis, gap, file, shelf)
         offers = variables_begun(scene, offset) if _takes_variables(scene) else []
         offers = ranked(offers or _offers(scene))
         kept = offers if len(offers) <= MOST else [offer for offer in offers if _resembles(offer, gap)][:MOST]
-        style = _style(analysis)
         items = tuple(taken(offer, gap, analysis.text, style) for offer in kept)
         return Completion(items, Indent(margin_of(analysis.text, gap.start), style.indent), len(kept) < len(offers))
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, TypedDict
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.completion import Completer, Completion
 from rrext.editor.completions.offer import Offer, Taken
-from rrext.editor.completions.template import Indent
 from rrext.editor.edits import applied
 from rrext.engine.catalog import Catalog
 from rrext.engine.environment import Environment
@@ -177,4 +176,34 @@ def value_at(text: str, pointer: str) -> Any:
     return located.value
 
 
-INDENT = Indent()
+BIG = """// A pipeline with a bit of everything
+{
+    "components": [
+        {"id": "chat_1", "provider": "chat", "config": {}},
+        {
+            "id": "a", "provider": "agent", // the agent
+            "config": {"allowed_tools": ["read", "write"], "instructions": ["x"]},
+            "input": [{"lane": "questions", "from": "chat_1"}],
+        },
+        {"id": "m", "provider": "llm_profiled", "config": {"profile": "large", "large": {"apikey": "${ROCKETRIDE_TOKEN}",
+         "fast": true}}, "control": [{"classType": "llm", "from": "a"}]},
+        {"id": "f", "provider": "files", "config": {"tool_description": "hm"}, "control": [{"from": "a", "classType": "tool"},],},
+        {"id": "r", "provider": "router", "config": {"rules": [{"match": "a", "weight": 1}, {"match": "b", "weight": 2}],
+         "place": {"host": "h", "port": 1}}, "input": [{"lane": "questions", "from": "chat_1"}]},
+        {"id": "out", "provider": "response", "config": {"lanes": [{"laneId": "answers", "laneName": "x"}]},
+         "input": [{"lane": "answers", "from": "a"}]}
+    ],
+    "source": "chat_1", /* here */ "version": 1
+}
+"""
+TIGHT = (
+    '{"pipeline":{"components":[{"id":"w","provider":"webhook","config":{}},{"id":"t","provider":"response_text",'
+    '"config":{},"input":[{"lane":"text","from":"w"}]}],"source":"w"}}'
+)
+DOCUMENTS = [
+    *(path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.pipe"))),
+    BIG,
+    TIGHT,
+    (EXAMPLES / "echo.pipe").read_text(encoding="utf-8").replace("\n", "\r\n"),
+]
+"""Pipelines in which nothing is broken."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from rrext.editor.completions.form import fields_of, schemas_at
 from rrext.editor.completions.offer import About
-from rrext.editor.completions.shelf import Shelf, Ware
+from rrext.editor.completions.shelf import Shelf, Ware, input_schema
 from rrext.editor.json_text import json_text
 from rrext.editor.node_page import add_lanes, listed
 from rrext.editor.page import Code, Page, inlines_of
-from rrext.editor.schemas import bounds_text, type_text
+from rrext.editor.schemas import Schema, bounds_text, signature_of, type_text
 from rrext.editor.secrets import masked
 from rrext.editor.setting_page import profile_page
 from rrext.editor.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
 from rrext.engine.services import definition_of
-from rrext.errors import RrextError
 
 __all__ = ["page_about"]
 
@@ -43,6 +42,8 @@ def page_about(shelf: Shelf, about: About) -> Page | None:
             return profile_page(shelf.node(provider), name)
         case ("tool", provider, name):
             return _tool_page(shelf, provider, name)
+        case ("argument", provider, name, *parts):
+            return _argument_page(shelf, provider, name, tuple(parts))
         case ("setting", provider, profile, *parts):
             return _setting_page(shelf, provider, profile, tuple(parts))
         case ("variable", name):
@@ -72,23 +73,35 @@ def _node_page(shelf: Shelf, ware: Ware) -> Page:
 def _tool_page(shelf: Shelf, provider: str, name: str) -> Page | None:
     node = shelf.node(provider)
     spec = None if node is None else node.tools.get(name)
-    if spec is None or not spec.static:
+    schema = None if spec is None else input_schema(spec)
+    if spec is None or schema is None:
         return None
-    try:
-        return Page().prose(str(spec.describe(None).get("description", "")))
-    except RrextError as error:
-        return Page().text(error.message)
+    page = Page().text(Code(signature_of(name, schema)))
+    return page.prose(str(spec.describe(None).get("description", "")))
+
+
+def _argument_page(shelf: Shelf, provider: str, name: str, parts: tuple[str, ...]) -> Page | None:
+    node = shelf.node(provider)
+    spec = None if node is None else node.tools.get(name)
+    schema = None if spec is None else input_schema(spec)
+    return None if schema is None else _field_page(schema, parts, "", {})
 
 
 def _setting_page(shelf: Shelf, provider: str, profile: str, parts: tuple[str, ...]) -> Page | None:
     node = shelf.node(provider)
     root = None if node is None else shelf.schema(node)
+    if node is None or root is None:
+        return None
+    chosen = profile or node.default_profile or ""
+    return _field_page(root, parts, chosen, node.profiles.get(chosen, {}) if len(parts) == 1 else {})
+
+
+def _field_page(root: Schema, parts: tuple[str, ...], profile: str, given: Mapping[str, Any]) -> Page | None:
+    """A key of an object; `given` is what a profile sets there."""
     while parts and parts[-1].isdecimal():  # the elements of a list are what its own text says
         parts = parts[:-1]
-    if node is None or root is None or not parts:
-        return None
-    around = schemas_at(root, parts[:-1])
-    field = next((field for field in fields_of(root, around) if field.name == parts[-1]), None)
+    fields = fields_of(root, schemas_at(root, parts[:-1])) if parts else []
+    field = next((field for field in fields if field.name == parts[-1]), None)
     if field is None:
         return None
     said = [text for text in (type_text(field.schema, root), bounds_text(field.schema)) if text]
@@ -96,10 +109,9 @@ def _setting_page(shelf: Shelf, provider: str, profile: str, parts: tuple[str, .
     text = field.schema.get("description")
     if text:
         page.prose(str(text))
-    chosen = profile or node.default_profile or ""
-    given = node.profiles.get(chosen, {}).get(field.name) if len(parts) == 1 else None
-    if given is not None:
-        page.text("The profile ", Code(chosen), " sets ", Code(json_text(masked(given, field.name))), ".")
+    if given.get(field.name) is not None:
+        value = json_text(masked(given[field.name], field.name))
+        page.text("The profile ", Code(profile), " sets ", Code(value), ".")
     elif field.default is not None:
         page.text("If it is left out: ", Code(json_text(masked(field.default, field.name))), ".")
     return page

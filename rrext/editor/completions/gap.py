@@ -15,7 +15,7 @@ from rrext.engine.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING,
 
 __all__ = ["Gap", "Place", "gap_at"]
 
-Place: TypeAlias = Literal["key", "value", "element", "root", "nowhere"]
+Place: TypeAlias = Literal["key", "value", "element", "root", "comment", "nowhere"]
 
 _LINE_END: Final = re.compile(r"[\r\n]")
 _LAST_QUOTE: Final = re.compile(r"\"[ \t]*+(?:[:,}\]\r\n]|\Z)")
@@ -67,11 +67,16 @@ _PLACES: Final[dict[int, Place]] = {
 
 
 def gap_at(where: SourceMap, cursor: int) -> Gap:
-    """The gap at an offset. `place` is `nowhere` in a comment, behind the end, and where a value stands already."""
+    """The gap at an offset. `place` is `nowhere` behind the end, and where a value stands already.
+
+    In a comment nothing is known but what was typed of it.
+    """
     text = where.text
     if not 0 <= cursor <= len(text):
         return NOWHERE
     walk = Walk(where, cursor)
+    if walk.comment >= 0:
+        return Gap("comment", start=walk.comment, end=cursor, typed=text[walk.comment : cursor])
     place = _place(walk)
     start, end = (cursor, cursor) if walk.touched is None else _span(text, walk.touched, cursor)
     if place == "value" and walk.touched is None:

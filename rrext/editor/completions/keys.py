@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.editor.completions.configs import required_settings
 from rrext.editor.completions.edges import NAME_KEYS, edge_template
 from rrext.editor.completions.fitting import End, best
 from rrext.editor.completions.here import Here, Scene
 from rrext.editor.completions.nodes import free_id
 from rrext.editor.completions.offer import Offer
+from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
 from rrext.editor.spot import EdgeKind
 from rrext.engine.edges import accepted_lanes, served_types

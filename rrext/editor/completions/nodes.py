@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rrext.editor.completions.configs import required_settings
 from rrext.editor.completions.edges import NAME_KEYS, edge_template
 from rrext.editor.completions.fitting import End, Fit, best, nearest_of_each
 from rrext.editor.completions.here import Here, Scene
 from rrext.editor.completions.offer import Offer
+from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.shelf import Ware
 from rrext.editor.completions.template import Frame, Stop, Template, block, inside_quotes, literal
 from rrext.engine.edges import served_types

@@ -10,8 +10,9 @@ import msgspec
 from rrext.engine.catalog import Catalog
 from rrext.engine.node import Node
 from rrext.errors import RrextError
+from rrext.tools.spec import ToolSpec
 
-__all__ = ["Shelf", "Ware"]
+__all__ = ["Shelf", "Ware", "input_schema"]
 
 
 class Ware(msgspec.Struct, frozen=True):
@@ -87,3 +88,13 @@ class Shelf:
 
     def __repr__(self) -> str:
         return f"<Shelf of {self.catalog!r}>"
+
+
+def input_schema(spec: ToolSpec) -> Mapping[str, Any] | None:
+    """The schema of a tool's input; None if only a running node could tell, or if it is broken."""
+    if not spec.static:
+        return None
+    try:
+        return spec.describe(None)["inputSchema"]
+    except (Exception, SystemExit):  # descriptions are code of others
+        return None

@@ -25,7 +25,6 @@ COLON: Final = 7
 MOST: Final = 20_000
 """So many tokens are read at most; only a text in which the parser gave up needs more."""
 
-_COMMENT: Final = re.compile(r"//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
 _CLOSED: Final = {
     '"': re.compile(r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"'),
     "'": re.compile(r"'(?:[^'\\\r\n]++|\\[^\r\n])*+'"),
@@ -64,10 +63,12 @@ class Token(msgspec.Struct, frozen=True):
 class Walk:
     """Afterwards `frames` are the brackets that are open at the cursor, outermost first, `expect` says what may come,
     `last` is the end of what came last, and `touched` the token that the cursor is in or behind, which is not counted.
-    `stray` is the end of a word that is neither JSON nor a key, if that came last; else -1.
+
+    `comment` is where the comment begins in which the cursor is, and `stray` the end of a word that is neither JSON nor a
+    key, if that came last; else they are -1.
     """
 
-    __slots__ = ("_at", "_text", "expect", "frames", "last", "stray", "touched")
+    __slots__ = ("_at", "_text", "comment", "expect", "frames", "last", "stray", "touched")
 
     def __init__(self, where: SourceMap, cursor: int) -> None:
         self._text = where.text
@@ -77,6 +78,7 @@ class Walk:
         self.touched: Token | None = None
         self._begin(where.root, cursor)
         self.last = self._at
+        self.comment = -1
         self.stray = -1
         self._run(cursor)
 
@@ -126,10 +128,12 @@ class Walk:
             kind = found.lastindex or tokens.END
             start, end = found.span(kind)
             if kind == tokens.END or start >= cursor:
-                if self._in_comment(start, cursor):
+                self.comment = self._comment_at(start, cursor)
+                if self.comment >= 0:
                     break
                 return
             if kind == tokens.COMMENT:
+                self.comment = start
                 break
             token = Token(kind, start, self._end(kind, start, end, cursor), end)
             if cursor <= token.end and kind not in (tokens.PUNCTUATION, tokens.OTHER):
@@ -142,12 +146,12 @@ class Walk:
             self._take(token)
         self.expect = NOTHING
 
-    def _in_comment(self, end: int, cursor: int) -> bool:
-        for comment in _COMMENT.finditer(self._text, self._at, end):
+    def _comment_at(self, end: int, cursor: int) -> int:
+        for comment in tokens.COMMENTS.finditer(self._text, self._at, end):
             inside = cursor <= comment.end() if comment[0].startswith("//") else cursor < comment.end()
             if comment.start() < cursor and inside:
-                return True
-        return False
+                return comment.start()
+        return -1
 
     def _end(self, kind: int, start: int, end: int, cursor: int) -> int:
         """Where a token ends: a key before its colon, a text without last quote where the parser has it end."""

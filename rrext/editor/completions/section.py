@@ -1,0 +1,95 @@
+"""The object in a config that has a node's settings: the config itself, or the section of a profile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rrext.editor.completions.form import Field, fields_of, schemas_at, template_of
+from rrext.editor.completions.here import Here, Scene
+from rrext.editor.completions.template import Stop, Template, joined, literal
+from rrext.editor.schemas import Schema
+from rrext.engine.node import Node
+
+__all__ = ["Section", "profile_names", "required_settings", "section_of"]
+
+ANYTHING: Final[Schema] = {"type": "object"}
+
+
+class Section:
+    """The settings as seen from a place in a config.
+
+    `inner` is the way from their object to the place; None if the place is outside of it, beside the section of a profile.
+    `given` are the defaults of the profile that holds.
+    """
+
+    __slots__ = ("given", "inner", "profile", "root")
+
+    def __init__(self, root: Schema, profile: str, given: Mapping[str, Any], inner: tuple[str, ...] | None) -> None:
+        self.root = root
+        self.profile = profile
+        self.given = given
+        self.inner = inner
+
+    def has(self, name: str) -> bool:
+        """Whether the node has a setting of this name itself."""
+        return name in self.root.get("properties", {})
+
+    def fields(self) -> list[Field]:
+        """The keys that the object at the place may have; those first that must be there and have no default."""
+        found = fields_of(self.root, self.schemas())
+        return found if self.inner else sorted(found, key=lambda field: not self._is_needed(field))
+
+    def schemas(self) -> tuple[Schema, ...]:
+        """What is said of the value at the place; nothing outside."""
+        return () if self.inner is None else schemas_at(self.root, self.inner)
+
+    def begun(self) -> Template:
+        """The whole object, with what a node must be told."""
+        needed = [field for field in fields_of(self.root, schemas_at(self.root, ())) if self._is_needed(field)]
+        if not needed:
+            return ("{", Stop(), "}")
+        members: list[Template] = [(f"{literal(field.name)}: ", *template_of(self.root, field.schemas)) for field in needed]
+        return ("{ ", *joined(members, ", "), " }")
+
+    def _is_needed(self, field: Field) -> bool:
+        return field.required and field.name not in self.given
+
+    def __repr__(self) -> str:
+        return f"<Section {self.profile or 'without profile'}, {self.inner}>"
+
+
+def section_of(scene: Scene, here: Here, parts: tuple[str, ...]) -> Section:
+    """The settings around a place in a config; `parts` is the way to it from there."""
+    node = here.node
+    if node is None:
+        return Section(ANYTHING, "", {}, parts)
+    section = _plain(scene, node, parts)
+    chosen = here.get("config", "profile")
+    if isinstance(chosen, str) and chosen in node.profiles and not section.has("profile"):
+        inner = parts[1:] if parts[:1] == (chosen,) else None
+        return Section(section.root, chosen, node.profiles[chosen], inner)
+    if parts and parts[0] in node.profiles and not section.has(parts[0]):
+        return Section(section.root, parts[0], node.profiles[parts[0]], parts[1:])
+    return section
+
+
+def required_settings(scene: Scene, node: type[Node] | None) -> Template:
+    """A config to begin with: what a node must be told, or the choice of a profile if it has no default one."""
+    if node is None:
+        return ("{", Stop(), "}")
+    section = _plain(scene, node, ())
+    if node.profiles and node.default_profile is None and not section.has("profile"):
+        return ('{ "profile": ', profile_names(node), " }")
+    return section.begun()
+
+
+def profile_names(node: type[Node]) -> Stop:
+    """A choice of profiles."""
+    return Stop(choices=tuple(literal(name) for name in node.profiles))
+
+
+def _plain(scene: Scene, node: type[Node], inner: tuple[str, ...]) -> Section:
+    """The settings of a config that names no profile."""
+    root = scene.shelf.schema(node) or ANYTHING
+    return Section(root, "", node.profiles.get(node.default_profile or "", {}), inner)
