@@ -24,7 +24,6 @@ _MEANT_AS_COLON: Final = re.compile(r"[ \t]*+(=>|=|;)")
 _REST_OF_LINE: Final = re.compile(r"[ \t]*+(?=[\r\n]|//)")
 _LINE: Final = re.compile(r"(?:\r\n|\r|\n)(?:([ \t]*+)[^ \t\r\n][^\r\n]*+|[ \t]*+(?=[\r\n]|\Z))")
 """A line with what stands before; the group is its indentation, if anything stands on it."""
-_MEANT_AS_COMMA: Final = re.compile(r"[ \t]*+;")
 _FIRST_VALUES: Final = {
     "config": "{}",
     **dict.fromkeys(("components", "input", "control"), "[]"),
@@ -34,14 +33,9 @@ _FIRST_VALUES: Final = {
 
 
 def expected_comma(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
-    """A comma, perhaps in place of a semicolon."""
+    """A comma."""
     at = bench.span(problem)[0]
-    other = _MEANT_AS_COMMA.match(bench.text, at)
-    inserted: Candidate = ("Insert a comma", (Edit(at, at, ","),))
-    if other is None:
-        yield from certain(problem, [inserted])
-    else:
-        yield from tried(bench, problem, [("Replace the semicolon with a comma", (Edit(at, other.end(), ","),)), inserted])
+    yield from certain(problem, [("Insert a comma", (Edit(at, at, ","),))])
 
 
 def extra_comma(bench: Bench, problem: Problem) -> Iterator[Fix | None]:

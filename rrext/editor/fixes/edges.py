@@ -53,7 +53,7 @@ def wrong_lane(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
             yield fix(problem, title, bench.replace(problem.path, name), preferred=len(names) == 1 and not problem.near)
     if ends is not None and not common:
         yield _other_response(bench, problem, ends[0], draft, edge)
-    yield _without(bench, problem, edge)
+    yield _without(bench, problem, edge, preferred=bool(common) and not names)
 
 
 def _other_response(bench: Bench, problem: Problem, producer: Draft, draft: Draft, edge: Edge) -> Fix | None:

@@ -70,9 +70,7 @@ def unquoted_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if stands_alone and words == word and not word.endswith(";"):
         yield from certain(problem, quoting)
     else:
-        yield from tried(
-            bench, problem, [*_with_first_quote(bench, start, end), *_without_semicolon(bench, start, end), *quoting]
-        )
+        yield from tried(bench, problem, [*_with_first_quote(bench, start, end), *_without_semicolon(bench, end), *quoting])
 
 
 def invalid_escape(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
@@ -115,7 +113,7 @@ def invalid_number(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if number and number != word:
         candidates.append((f"Replace {word} with {number}", (Edit(start, end, number),)))
     candidates.append((f"Put quotes around {_short(word)}", (Edit(start, end, quoted(word)),)))
-    semicolon = _without_semicolon(bench, start, end)
+    semicolon = _without_semicolon(bench, end)
     yield from tried(bench, problem, [*semicolon, *candidates]) if semicolon else certain(problem, candidates)
 
 
@@ -167,9 +165,9 @@ def _with_first_quote(bench: Bench, start: int, end: int) -> list[Candidate]:
     return [("Insert the missing quote", (Edit(start, start, '"'),))]
 
 
-def _without_semicolon(bench: Bench, start: int, end: int) -> list[Candidate]:
-    """A comma for the semicolon at the end of a word."""
-    if bench.text[end - 1 : end] != ";" or end - start < 2:
+def _without_semicolon(bench: Bench, end: int) -> list[Candidate]:
+    """A comma for the semicolon at the end of a word, which may be all of it."""
+    if bench.text[end - 1 : end] != ";":
         return []
     return [("Replace the semicolon with a comma", (Edit(end - 1, end, ","),))]
 

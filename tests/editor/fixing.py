@@ -1,0 +1,97 @@
+"""Documents with mistakes, and what every fix promises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from engine_files import sample_nodes
+
+from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.edits import applied
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.table import fixes_for
+from rrext.engine.catalog import Catalog
+from rrext.engine.environment import Environment
+from rrext.engine.problems import Problem
+
+ENVIRONMENT = Environment({"ROCKETRIDE_KEY": "hunter2"})
+SAMPLE = Surroundings(sample_nodes.catalog(), ENVIRONMENT, trusted=True)
+"""A few nodes, made for tests."""
+REAL = Surroundings(Catalog(installed=False), ENVIRONMENT, trusted=True)
+"""The nodes that come with rrext."""
+
+
+def look(text: str, around: Surroundings = SAMPLE) -> Analysis:
+    return analyse(text, around)
+
+
+def mistakes(analysis: Analysis) -> int:
+    """How many mistakes a text has, as text."""
+    return sum(problem.span is not None for problem in analysis.loaded.problems)
+
+
+def codes(analysis: Analysis) -> list[str]:
+    return [problem.code for problem in analysis.problems]
+
+
+def fixes(text: str, code: str, around: Surroundings = SAMPLE) -> list[Fix]:
+    """The fixes of the first problem of a code."""
+    analysis = look(text, around)
+    problem = next((problem for problem in analysis.problems if problem.code == code), None)
+    assert problem is not None, codes(analysis)
+    return fixes_for(Bench(analysis), problem)
+
+
+def titles(text: str, code: str, around: Surroundings = SAMPLE) -> list[str]:
+    return [fix.title for fix in fixes(text, code, around)]
+
+
+def mended_by(text: str, title: str, code: str, around: Surroundings = SAMPLE) -> str:
+    """The text after the fix of a title."""
+    found = next(fix for fix in fixes(text, code, around) if fix.title == title)
+    return applied(text, found.edits)
+
+
+def preferred(analysis: Analysis) -> Fix | None:
+    """The preferred fix of the first problem that has one."""
+    bench = Bench(analysis)
+    for problem in analysis.problems:
+        for fix in fixes_for(bench, problem):
+            if fix.preferred:
+                return fix
+    return None
+
+
+def said(analysis: Analysis) -> Counter[tuple[str, str]]:
+    return Counter((problem.code, problem.message) for problem in analysis.problems)
+
+
+def breach(analysis: Analysis, problem: Problem, fix: Fix) -> str:
+    """Which promise a fix does not keep; empty if it keeps them all."""
+    text = analysis.text
+    if not fix.title or not fix.edits or fix.problem is not problem:
+        return "it says and does something"
+    for one, other in zip(fix.edits, fix.edits[1:], strict=False):
+        if one.end > other.start:
+            return "its edits do not overlap"
+    if any(not 0 <= edit.start <= edit.end <= len(text) for edit in fix.edits):
+        return "its edits are in the text"
+    after = look(applied(text, fix.edits), analysis.around)
+    if mistakes(after) > mistakes(analysis):
+        return f"the text is no more broken: {codes(after)}"
+    entry = (problem.code, problem.message)
+    if said(after)[entry] >= said(analysis)[entry]:
+        return f"the problem is gone: {codes(after)}"
+    return ""
+
+
+def untouched(analysis: Analysis, fix: Fix) -> list[Any]:
+    """The values of the components that no edit touches."""
+    listed = analysis.map.find(f"{analysis.base}/components")
+    return [
+        child.value
+        for child in (listed.children if listed is not None else ())
+        if all(edit.end <= child.start or edit.start >= child.end for edit in fix.edits)
+    ]
