@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +15,7 @@ from rrext.engine.pointer import below
 from rrext.engine.problems import Problem
 from rrext.engine.shape import Draft
 from rrext.engine.source import SourceMap
+from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 
 if TYPE_CHECKING:
@@ -90,11 +92,17 @@ class Analysis:
         return f"<Analysis of {len(self.text)} characters, {len(self.drafts)} components, {len(self.loaded.problems)} problems>"
 
 
-def analyse(text: str, around: Surroundings) -> Analysis:
+def analyse(
+    text: str, around: Surroundings, *, before: Analysis | None = None, stop: Callable[[], bool] | None = None
+) -> Analysis:
     """Look at a text. Nothing of it runs, and nothing is raised for what it holds.
 
     In a document that is not trusted an unknown provider is information: code that is not loaded may define it.
+    `before` is what is known of an earlier state of the document; what has not changed since is not looked at again.
+    Raises `Cancelled` soon after `stop` says so.
     """
+    if stop is not None and stop():
+        raise Cancelled
     loaded = check_pipeline(
         text,
         around.catalog,
@@ -102,6 +110,8 @@ def analyse(text: str, around: Surroundings) -> Analysis:
         unknown_provider="error" if around.trusted else "information",
         positions=True,
         limits=around.limits,
+        before=None if before is None else before.loaded,
+        stop=stop,
     )
     analysis = Analysis(loaded, around)
     _ = analysis.calls  # now, as whoever publishes them must not wait for it

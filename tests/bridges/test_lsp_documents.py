@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from rrext.editor import analysis as analysis_module
+from rrext.editor.analysis import Surroundings, analyse
 from rrext.editor.text import Unit
 from rrext.engine.catalog import Catalog
 from rrext.engine.environment import Environment
-from rrext.engine.loading import check_pipeline
 
 URIS = [URI, "file:///project/%C3%A9.pipe", "untitled:1"]
 UNITS: tuple[Unit, ...] = ("utf-8", "utf-16", "utf-32")
@@ -109,16 +109,12 @@ class Client:
 
 
 def expected(view: NaiveText) -> list[tuple[Any, ...]]:
-    """Code, message and range of each problem of a text: what a check of it finds, in the client's units."""
+    """Code, message and range of each problem of a text, looked at for the first time, in the client's units."""
     text = view.text
-    loaded = check_pipeline(
-        text, Catalog(installed=False), Environment.of_process(()), unknown_provider="information", positions=True
-    )
-    where = loaded.source_map
-    assert where is not None
+    fresh = analyse(text, Surroundings(Catalog(installed=False), Environment.of_process(())))
     found = []
-    for problem in loaded.problems:
-        offsets = [offset - (text[offset - 1 : offset + 1] == "\r\n") for offset in where.span_of(problem)]
+    for problem in fresh.problems:
+        offsets = [offset - (text[offset - 1 : offset + 1] == "\r\n") for offset in fresh.map.span_of(problem)]
         found.append(
             (problem.code, problem.message, *(view.place(len(units_of(text[:offset], view.unit))) for offset in offsets))
         )

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 from pygls.exceptions import JsonRpcInvalidParams
@@ -13,6 +14,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from rrext.bridges.lsp.sync import Change
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.text import Text, Unit
+from rrext.errors import Cancelled
 
 __all__ = ["Document", "Documents", "State"]
 
@@ -35,7 +37,7 @@ class State:
 
 
 class Document:
-    """A document of the client's. `state` is what the client sees; `last` is the newest analysis that was finished."""
+    """A document of the client's. `state` is what the client sees; `last` is the analysis that was finished last."""
 
     __slots__ = ("changed", "follower", "last", "state", "uri")
 
@@ -53,7 +55,8 @@ class Document:
 class Documents:
     """All open documents. `on_analysis` is told of the newest state's analysis of each, never of one that is out of date.
 
-    One thread analyses, so that the loop answers meanwhile. `room` is waited for before each analysis: a client that does
+    One thread analyses, so that the loop answers meanwhile; an analysis that is out of date and that no request waits for is
+    given up. `room` is waited for before each analysis: a client that does
     not read for a while is told of the newest state only.
     """
 
@@ -142,9 +145,12 @@ class Documents:
         return state.task
 
     async def _analyse(self, document: Document, state: State) -> Analysis:
-        loop = asyncio.get_running_loop()
-        analysis = await loop.run_in_executor(self._thread, analyse, state.text.content, self._around())
-        if document.state is state:
+        def is_stale() -> bool:  # asked on the other thread
+            return state.waiters == 0 and (document.state is not state or self._open.get(document.uri) is not document)
+
+        work = partial(analyse, state.text.content, self._around(), before=document.last, stop=is_stale)
+        analysis = await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        if analysis.around is self._around():
             document.last = analysis
         return analysis
 
@@ -159,6 +165,8 @@ class Documents:
                 analysis = await asyncio.shield(self._task(document, state))
                 if document.state is state:
                     self._on_analysis(document, state, analysis)
+            except Cancelled:
+                pass  # it was out of date
             except Exception:
                 log.exception("a bug of rrext: %s could not be analysed", document.uri)
 
