@@ -35,7 +35,7 @@ def hover_at(analysis: Analysis, offset: int) -> Hover | None:
         return Hover(variable.span, variable_page(analysis, variable))
     is_container = spot.located.kind in ("object", "array") and not spot.role.endswith("_key")
     span = _bracket(analysis, spot, offset) if is_container else spot.span
-    if span is None or not span[0] <= offset <= span[1]:
+    if span is None or span[0] == span[1] or not span[0] <= offset <= span[1]:  # a value may be missing
         return None
     page = _page(analysis, Written(analysis), spot)
     return None if page is None else Hover(span, page)

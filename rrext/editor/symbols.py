@@ -145,7 +145,7 @@ class _Outline:
             "" if located.kind in ("object", "array", "hole") else json.dumps(masked(located.value, secret), ensure_ascii=False)
         )
         return Symbol(
-            readable(key, 100) or '""',
+            readable(key if key.strip() else f'"{key}"', 100),
             "settings" if depth == 0 else _KINDS.get(located.kind, "null"),
             (key_span[0], max(key_span[1], located.end)),
             key_span,

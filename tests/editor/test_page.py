@@ -69,7 +69,7 @@ def without_code(markdown: str) -> str:
         close = re.search(rf"(?<!`){run[0]}(?!`)", markdown[at + len(run[0]) :])
         assert close is not None, f"a code span that does not end: {markdown!r}"
         at += 2 * len(run[0]) + close.start()
-        kept.append("c")
+        kept.append("§")
     return "".join(kept)
 
 
