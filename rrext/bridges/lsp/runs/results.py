@@ -18,8 +18,8 @@ __all__ = ["ResultFiles", "Shown", "shown"]
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 _MARKDOWN: Final = re.compile(r"\s*#{1,6} \S|(?:.*\n)*```")
-NAME: Final = 80
-"""Characters of a name that a file gets."""
+NAME: Final = 120
+"""Bytes of a name that a file gets; file systems have 255, with the extension."""
 KINDS: Final = (
     (b"\x89PNG\r\n\x1a\n", ".png"),
     (b"\xff\xd8\xff", ".jpg"),
@@ -68,7 +68,8 @@ class ResultFiles:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="rrext-"))
         folder = self._folders.setdefault(uri, self._folder / str(len(self._folders) + 1))
-        path = folder / (_UNSAFE.sub("_", name)[:NAME] + result.extension)
+        stem = _UNSAFE.sub("_", name).encode()[:NAME].decode("utf-8", "ignore")
+        path = folder / (stem + result.extension)
         await asyncio.get_running_loop().run_in_executor(None, _replace, path, result.content)
         return path
 
