@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.call_page import call_page_at
 from rrext.editor.component_page import add_short, component_page
 from rrext.editor.edge_page import class_type_page, lane_page
 from rrext.editor.page import Code, Page
@@ -29,6 +30,9 @@ class Hover(msgspec.Struct, frozen=True):
 
 def hover_at(analysis: Analysis, offset: int) -> Hover | None:
     """What there is to say of an offset. No variable's value and no secret of the file is ever in it."""
+    call = call_page_at(analysis, offset)
+    if call is not None:
+        return Hover(*call)
     spot = spot_at(analysis, offset)
     variable = variable_at(analysis, spot, offset)
     if variable is not None:

@@ -32,8 +32,8 @@ class NotRenamed(Exception):
 class Name(msgspec.Struct, frozen=True):
     """One place where an id stands. `span` is the text between the quotes, `outer` what stands there with them.
 
-    `component` is the index of the one that holds it; None for the pipeline's `source`, and for a call line in a comment. `sound` says
-    that it is a text in double quotes, as JSON has it; call lines have their own rule.
+    `component` is the index of the one that holds it; None for the pipeline's `source`, and for a call line in a comment.
+    `sound` says that it is a text in double quotes, as JSON has it; call lines have their own rule.
     """
 
     value: str

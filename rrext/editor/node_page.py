@@ -9,7 +9,7 @@ from rrext.editor.json_text import json_text
 from rrext.editor.page import Code, Inline, Item, Page, inlines_of
 from rrext.editor.schemas import Parameter, parameters_of, signature_of
 
-__all__ = ["add_lanes", "add_tools", "listed", "slot_text"]
+__all__ = ["add_lanes", "add_tool", "add_tools", "listed", "slot_text"]
 
 FEW_TOOLS: Final = 8
 """Of more tools, only the first sentence is shown, and no parameters."""
@@ -66,9 +66,17 @@ def add_tools(page: Page, tools: Sequence[Mapping[str, Any]], before: str = "") 
     page.text("Tools:" if len(tools) > 1 else "Its tool:")
     if before:
         page.prose(before)
-    page.items(item for tool in tools for item in _tool_items(tool, in_full=len(tools) <= FEW_TOOLS))
-    if len(tools) == 1 and "inputSchema" in tools[0]:
-        page.block(json_text(tools[0]["inputSchema"]), "json")
+    if len(tools) == 1:
+        add_tool(page, tools[0])
+    else:
+        page.items(item for tool in tools for item in _tool_items(tool, in_full=len(tools) <= FEW_TOOLS))
+
+
+def add_tool(page: Page, tool: Mapping[str, Any]) -> None:
+    """One tool with its whole schema."""
+    page.items(_tool_items(tool, in_full=True))
+    if "inputSchema" in tool:
+        page.block(json_text(tool["inputSchema"]), "json")
 
 
 def _tool_items(tool: Mapping[str, Any], *, in_full: bool) -> list[Item]:

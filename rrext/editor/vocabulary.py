@@ -1,4 +1,4 @@
-"""What the words of pipeline files mean: keys, lanes, and who may be asked for what."""
+"""What the words of pipeline files mean: their keys, and what travels on their lanes."""
 
 from __future__ import annotations
 
