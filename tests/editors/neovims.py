@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,14 @@ class Neovim:
         """Put the cursor there; both count from 1."""
         self.command(f"call cursor({line}, {column})")
 
+    def choose(self, title: str, question: str) -> None:
+        """Choose from a list that asks something, as a person does: by the number beside the title."""
+        screen = self.terminal.until(question, title, "Type number and <Enter>")
+        found = re.search(rf"^(\d+)[:.] {re.escape(title)}", screen[screen.index(question) :], re.MULTILINE)
+        assert found is not None, screen
+        self.terminal.type(found[1])
+        self.terminal.keys("Enter")
+
     def ask(self, expression: str) -> Any:
         """The value of a Lua expression in this Neovim."""
         inside = f"vim.fn.json_encode({expression})".replace('"', '\\"')
@@ -69,11 +78,6 @@ class Neovim:
             text = lines[one["lnum"]].encode()[one["col"] : one["end_col"]].decode()
             marked.append((one["user_data"]["lsp"]["code"], text))
         return marked
-
-    def is_served(self) -> bool:
-        """Whether a language server answers for the buffer in the window."""
-        clients = "vim.tbl_keys(vim.lsp.buf_get_clients(0))" if self.block == OLD else "vim.lsp.get_clients({ bufnr = 0 })"
-        return self.ask(f"#{clients}") == 1
 
     def lines(self) -> list[str]:
         """The text of the buffer in the window."""

@@ -51,7 +51,7 @@ def test_problems_are_shown_where_they_are(neovim: Neovim) -> None:
 
 def test_a_node_is_explained(neovim: Neovim) -> None:
     neovim.edit("library.pipe", GOOD)
-    neovim.terminal.when(lambda _: neovim.is_served(), "language server")
+    neovim.terminal.until("▶ Send file…")
     neovim.go(7, 22)
     neovim.terminal.keys("K")
     neovim.terminal.until("File system", "No path leads out of it")
@@ -59,7 +59,7 @@ def test_a_node_is_explained(neovim: Neovim) -> None:
 
 def test_a_node_is_found_and_renamed_wherever_it_is_named(neovim: Neovim) -> None:
     neovim.edit("library.pipe", GOOD)
-    neovim.terminal.when(lambda _: neovim.is_served(), "language server")
+    neovim.terminal.until("▶ Send file…")
     neovim.go(9, 51)
     neovim.terminal.keys("C-]" if neovim.block == NEW else "gd")
     neovim.terminal.when(lambda _: neovim.ask("vim.api.nvim_win_get_cursor(0)") == [4, 13], "cursor on the id")
@@ -70,3 +70,71 @@ def test_a_node_is_found_and_renamed_wherever_it_is_named(neovim: Neovim) -> Non
     neovim.terminal.keys("Enter")
     neovim.terminal.until('"source": "entry"', gone=("webhook_1",))
     assert "\n".join(neovim.lines()) + "\n" == GOOD.replace("webhook_1", "entry")
+
+
+def test_providers_are_completed_between_quotes(neovim: Neovim) -> None:
+    neovim.edit("library.pipe", GOOD.replace('"response_text"', '""'))
+    neovim.terminal.until("▶ Send file…")
+    neovim.command('call search(\'"provider": ""\', "e")')
+    neovim.terminal.keys("i")
+    neovim.terminal.type("response_t")
+    neovim.terminal.keys("C-x", "C-o")
+    neovim.terminal.until("response_text ", "response_table ")
+    neovim.terminal.type("ex")
+    neovim.terminal.keys("C-n", "C-y", "Escape")
+    neovim.terminal.when(lambda _: "\n".join(neovim.lines()) + "\n" == GOOD, "completed text")
+
+
+# what runs
+
+CALLS = """\
+// rrext tool read_file {"path": "welcome.txt"}
+// rrext tool read_file {"path": "nowhere.txt"}
+// rrext send library/welcome.txt
+"""
+
+
+def test_a_tool_runs_from_its_lens_and_its_result_is_shown_and_shown_anew(neovim: Neovim) -> None:
+    neovim.edit("library.pipe", GOOD + CALLS)
+    neovim.terminal.until('welcome.txt"} ▶ Run read_file')
+    neovim.go(21)
+    neovim.terminal.keys("grx")
+    neovim.terminal.until("library.read_file.json", "Welcome to the library.", "▶ Run read_file")
+    neovim.command("21s/welcome.txt/catalog.csv/")
+    neovim.terminal.until('catalog.csv"} ▶ Run read_file')
+    neovim.terminal.keys("grx")
+    neovim.terminal.until('"path": "catalog.csv",', gone=("Welcome to the library.",))
+
+
+def test_a_tool_that_fails_is_a_problem_at_its_call(neovim: Neovim) -> None:
+    neovim.edit("library.pipe", GOOD + CALLS)
+    neovim.terminal.until('nowhere.txt"} ▶ Run read_file')
+    neovim.go(22)
+    neovim.terminal.keys("grx")
+    neovim.terminal.until('■ "nowhere.txt" does not exist')
+
+
+def test_a_file_is_sent_from_its_lens(neovim: Neovim) -> None:
+    neovim.edit("library.pipe", GOOD + CALLS)
+    neovim.terminal.until("▶ Send library/welcome.txt (1 file)")
+    neovim.go(23)
+    neovim.terminal.keys("grx")
+    neovim.terminal.until("library.send.json", '"result_types"', "Welcome to the library.")
+
+
+def test_the_pipeline_is_shown_as_a_picture(neovim: Neovim) -> None:
+    neovim.edit("library.pipe", GOOD)
+    neovim.terminal.until("◇ Show graph")
+    neovim.go(1)
+    neovim.terminal.keys("grx")
+    neovim.terminal.until("library.graph.txt", "┃ webhook_1", "│ tool_filesystem")
+
+
+def test_a_tool_that_is_chosen_from_the_lens_of_its_node_gets_a_line_to_fill_in(neovim: Neovim) -> None:
+    neovim.edit("library.pipe", GOOD)
+    neovim.terminal.until("▶ Run tool…")
+    neovim.go(6)
+    neovim.terminal.keys("grx")
+    neovim.choose("read_file", 'Which tool of "files_1" is to run?')
+    neovim.choose("Write a call line", "read_file needs input: path.")
+    neovim.terminal.until('// rrext tool read_file {"path": ""}')
