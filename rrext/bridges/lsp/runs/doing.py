@@ -52,8 +52,9 @@ class _Chunks:
         self._size = 0
         self.values: list[Any] = []
 
-    def add(self, chunk: Any) -> None:
+    async def add(self, chunk: Any) -> None:
         """Take one. Raises `ResultTooLarge`, which ends the generator."""
+        await asyncio.sleep(0)  # a heap of them must not keep the editor waiting
         encoded = encode_own(chunk)
         self._size += len(encoded)
         if self._size > DEFAULTS.max_result:
