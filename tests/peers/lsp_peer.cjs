@@ -7,7 +7,7 @@ const { once } = require('node:events');
 const { spawn } = require('node:child_process');
 const { readFileSync } = require('node:fs');
 const { join } = require('node:path');
-const { pathToFileURL } = require('node:url');
+const { fileURLToPath, pathToFileURL } = require('node:url');
 const lsp = require('vscode-languageserver-protocol/node');
 const { TextDocument } = require('vscode-languageserver-textdocument');
 
@@ -41,12 +41,13 @@ class Editor {
     this.uri = pathToFileURL(join(folder, 'test.pipe')).href;
     this.published = [];
     this.waiting = [];
-    this.progress = [];
     this.shown = [];
-    connection.onNotification(lsp.PublishDiagnosticsNotification.type, params => {
-      this.published.push(params);
-      this.waiting.splice(0).forEach(wake => wake());
+    connection.onNotification(lsp.PublishDiagnosticsNotification.type, params => this.keep(this.published, params));
+    connection.onRequest(lsp.ShowDocumentRequest.type, params => {
+      this.keep(this.shown, params);
+      return { success: true };
     });
+    connection.onRequest(lsp.WorkDoneProgressCreateRequest.type, () => null);
   }
 
   async start(options = { trusted: true }) {
@@ -76,12 +77,35 @@ class Editor {
     await this.connection.sendNotification(lsp.DidChangeTextDocumentNotification.type, { textDocument, contentChanges });
   }
 
-  async diagnostics() {
+  keep(list, item) {
+    list.push(item);
+    this.waiting.splice(0).forEach(wake => wake());
+  }
+
+  // Wait for something that messages of the server bring about; what it gives.
+  async until(found) {
     for (;;) {
-      const found = this.published.find(params => params.uri === this.uri && params.version === this.document.version);
-      if (found) return found.diagnostics;
-      await new Promise(wake => this.waiting.push(wake));
+      const value = found();
+      if (value) return value;
+      await Promise.race([new Promise(wake => this.waiting.push(wake)), new Promise(wake => setTimeout(wake, 50))]);
     }
+  }
+
+  // The diagnostics of the document as it is now; with a condition, the newest ones once it holds.
+  async diagnostics() {
+    return this.marked(() => true, list => list.find(params => this.isNow(params)));
+  }
+
+  async marked(fits, choose = list => list.findLast(params => this.isNow(params))) {
+    const params = await this.until(() => {
+      const found = choose(this.published);
+      return found && fits(found.diagnostics) && found;
+    });
+    return params.diagnostics;
+  }
+
+  isNow(params) {
+    return params.uri === this.uri && params.version === this.document.version;
   }
 
   request(type, params) {
@@ -111,6 +135,8 @@ class Editor {
 
 const BROKEN = '{"components": [{"id": "in", "provider": "webhok", "config": {}}]}';
 
+const WORDS = { trusted: true, nodes: [join(__dirname, 'peer_nodes.py')] };
+const GREETER = readFileSync(join(__dirname, 'peer.pipe'), 'utf8');
 const LIBRARY = `{
   // 😀 The library.
   "components": [
@@ -239,6 +265,98 @@ const scenarios = {
     assert.ok(grown.includes('{ "root": "library" }'));
     assert.equal(grown.at(-1).trim(), LIBRARY.trim());
     grown.reduce((inner, outer) => { assert.ok(outer.includes(inner) && outer !== inner); return outer; });
+  },
+
+  async completion(editor) {
+    await editor.start();
+    await editor.open(LIBRARY.replace('"lane": "text"', '"lane": ""'));
+    const items = async needle => {
+      const context = { triggerKind: lsp.CompletionTriggerKind.Invoked };
+      const list = await editor.request(lsp.CompletionRequest.type, { position: editor.at(needle, needle.length), context });
+      return list.items ?? list;
+    };
+    const lanes = await items('"lane": "');
+    assert.equal(lanes[0].label, 'text');
+    assert.equal(editor.edited({ changes: { [editor.uri]: [lanes[0].textEdit] } }), LIBRARY);
+    await editor.replace(LIBRARY);
+    const keys = await items('"config": { ');
+    const write = keys.find(item => item.label === 'allow_write');
+    assert.equal(write.insertTextFormat, lsp.InsertTextFormat.Snippet);
+    const { documentation } = await editor.connection.sendRequest(lsp.CompletionResolveRequest.type, write);
+    assert.equal(documentation.kind, 'markdown');
+    assert.match(documentation.value, /write_file/);
+  },
+
+  async lenses(editor) {
+    await editor.start(WORDS);
+    assert.deepEqual(await editor.open(`// rrext tool greet {"name": "Ada"}\n${GREETER}`), []);
+    const lenses = await editor.request(lsp.CodeLensRequest.type, {});
+    const lens = lenses.find(one => one.range.start.line === 0);
+    assert.match(lens.command.title, /Run greet/);
+    const answer = await editor.connection.sendRequest(lsp.ExecuteCommandRequest.type, lens.command);
+    assert.equal(answer.ok, true);
+    assert.deepEqual(answer.result, { text: 'Hello Ada' });
+    await editor.until(() => editor.shown.length === 1);
+    assert.deepEqual(JSON.parse(readFileSync(fileURLToPath(editor.shown[0].uri), 'utf8')), { text: 'Hello Ada' });
+  },
+
+  async commands(editor) {
+    const { capabilities } = await editor.start(WORDS);
+    await editor.open(GREETER);
+    const run = (tool, input = {}, more = {}, token = undefined) => {
+      assert.ok(capabilities.executeCommandProvider.commands.includes('rrext.runTool'));
+      const params = { command: 'rrext.runTool', arguments: [{ uri: editor.uri, node: 'greeter_1', tool, input }], ...more };
+      return editor.connection.sendRequest(lsp.ExecuteCommandRequest.type, params, token);
+    };
+    const values = [];
+    const token = 'mine';
+    editor.connection.onProgress(lsp.WorkDoneProgress.type, token, value => values.push(value));
+    const counted = await run('count', { to: 500 }, { workDoneToken: token });
+    assert.deepEqual(counted.result, { counted: 500 });
+    await editor.until(() => values.at(-1)?.kind === 'end');
+    assert.equal(values[0].kind, 'begin');
+    assert.equal(values.filter(value => value.kind === 'end').length, 1);
+
+    const source = new lsp.CancellationTokenSource();
+    const parked = run('park', {}, { workDoneToken: 'parked' }, source.token);
+    await new Promise(begun => editor.connection.onProgress(lsp.WorkDoneProgress.type, 'parked', begun));
+    source.cancel();
+    await assert.rejects(parked, error => error.code === lsp.LSPErrorCodes.RequestCancelled);
+
+    const refused = await run('refuse');
+    assert.equal(refused.ok, false);
+    assert.equal(refused.error.code, 'greetings_spent');
+    assert.equal(refused.error.hint, 'come back tomorrow');
+    const marked = await editor.marked(found => found.some(one => one.message.includes('no more greetings today')));
+    assert.equal(editor.cut(marked.find(one => one.code === 'greetings_spent').range), '"greeter_1"');
+    await assert.rejects(run('refuse', 'no object'), error => error.code === lsp.ErrorCodes.InvalidParams);
+    assert.equal((await run('greet', { name: 'Ada' })).ok, true);
+  },
+
+  async custom(editor) {
+    await editor.start(WORDS);
+    const ask = (method, params) => editor.connection.sendRequest(method, params);
+    const { token } = await ask('execute', { pipeline: JSON.parse(GREETER) });
+    const reports = [];
+    editor.connection.onNotification('rrext_progress', report => reports.push(report.progress));
+    const { result } = await ask('rrext_process', { subcommand: 'tool', tool: 'count', input: { to: 20 }, progress: true, token });
+    assert.deepEqual(result, { counted: 20 });
+    assert.equal(reports.at(-1), 20);
+    await assert.rejects(ask('rrext_process', { subcommand: 'tool', tool: 'great', token }), error => {
+      assert.deepEqual(error.data.near, ['greet']);
+      return error.code === -32010;
+    });
+  },
+
+  async trust(editor) {
+    await editor.start({ nodes: WORDS.nodes });
+    const [unknown] = await editor.open(GREETER);
+    assert.equal(unknown.code, 'unknown_provider');
+    assert.equal(unknown.severity, lsp.DiagnosticSeverity.Information);
+    const lenses = await editor.request(lsp.CodeLensRequest.type, {});
+    assert.ok(lenses.filter(lens => !lens.command.title.includes('graph')).every(lens => lens.command.title.includes('not trusted')));
+    const command = { command: 'rrext.runTool', arguments: [{ uri: editor.uri, tool: 'greet', input: { name: 'Ada' } }] };
+    await assert.rejects(editor.connection.sendRequest(lsp.ExecuteCommandRequest.type, command), error => error.data.code === 'not_trusted');
   },
 };
 

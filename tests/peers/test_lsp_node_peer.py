@@ -27,7 +27,11 @@ def modules() -> str:
     return folder
 
 
-@pytest.mark.parametrize("scenario", ["initialize", "diagnostics", "sync", "hover", "navigation", "rename", "symbols"])
+SCENARIOS = ["initialize", "diagnostics", "sync", "hover", "navigation", "rename", "symbols"]
+SCENARIOS += ["completion", "lenses", "commands", "custom", "trust"]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_vscodes_own_library_drives_the_language_server(scenario: str, modules: str, tmp_path: Path) -> None:
     command = ["node", str(HERE / "lsp_peer.cjs"), scenario, str(tmp_path), sys.executable, "-m", "rrext", "lsp"]
     env = {**os.environ, "NODE_PATH": modules, "PYTHONPATH": str(HERE.parents[1])}
