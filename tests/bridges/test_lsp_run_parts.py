@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -74,6 +75,7 @@ class Listener:
         self.cancelled = 0
         self.protocol = SimpleNamespace(tell=self._tell, progress=SimpleNamespace(tokens={}))
         window = types.WindowClientCapabilities(work_done_progress=supported)
+        self.window_work_done_progress_create_async: Any = None
         self.client_capabilities = types.ClientCapabilities(window=window)
 
     def _tell(self, method: str, params: dict[str, Any]) -> None:
@@ -127,6 +129,25 @@ async def test_the_persons_cancel_is_heard() -> None:
     assert listener.cancelled == 1
     progress.end("cancelled")
     assert listener.cancelled == 1
+
+
+async def test_a_client_that_takes_a_token_late_is_told_all_the_same() -> None:
+    listener = Listener()
+    taken = asyncio.Event()
+
+    async def take(_: types.WorkDoneProgressCreateParams) -> None:
+        await taken.wait()
+
+    listener.window_work_done_progress_create_async = take
+    progress = listener.progress(None)
+    progress.start()
+    progress._tick()  # as the clock would
+    assert listener.told == []
+    taken.set()
+    while not listener.told:
+        await asyncio.sleep(0)
+    assert listener.told == [{"kind": "begin", "title": "work", "cancellable": True}]
+    progress.end("done")
 
 
 async def test_a_client_that_shows_none_is_told_none() -> None:

@@ -101,7 +101,7 @@ class Commands:
             node, tool, input = given.node or "", given.tool or "", given.input
             if not tool or input is None:
                 node, tool, input = await self._completed(given, ready)
-            run.begin(Work(kind="tool", node=node, tool=tool, arguments={"node": node, "tool": tool, "input": input}), tool)
+            run.begin(Work(kind="tool", node=node, tool=tool, arguments={"node": node, "tool": tool, "input": input}))
             return await call_tool(ready, node, tool, input, run.progress)
 
         work = Work(kind="tool", node=given.node or "", tool=given.tool or "")
@@ -132,7 +132,7 @@ class Commands:
                 raise await self._asking.file(given.uri)
             what = {"path": paths} if paths else {"text": given.text}
             mime = {} if given.mime_type is None else {"mimeType": given.mime_type}
-            run.begin(Work(kind="send", arguments={**what, **mime}), "send")
+            run.begin(Work(kind="send", arguments={**what, **mime}))
             if given.text is not None:
                 return await send_text(ready, given.text, given.mime_type)
             return await send_files(ready, paths or [], given.mime_type, run.progress)
@@ -145,7 +145,7 @@ class Commands:
         async def doing(run: Run, ready: Ready) -> Any:
             if not given.question:
                 raise await self._asking.question(given.uri)
-            run.begin(Work(kind="chat", arguments={"question": given.question}), "chat")
+            run.begin(Work(kind="chat", arguments={"question": given.question}))
             return await ask_question(ready, given.question)
 
         return await self._runner.run(Job(uri=given.uri, work=Work(kind="chat"), token=token), doing)

@@ -107,7 +107,7 @@ class WorkProgress:
             log.info("the client takes no progress: %s", error)
         else:
             self._is_usable = True
-            if self._stale:
+            if self._stale or self._timer is None:  # there was something to tell, or the while is over
                 self._tick()
 
     def _tick(self) -> None:

@@ -30,7 +30,7 @@ INLINE: Final = MIB
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to run. `work` may be replaced while that is found out; it says where a failure is marked."""
+    """What is to run of a document, as far as it is known before it runs."""
 
     uri: str
     work: Work
@@ -48,11 +48,10 @@ class Run:
         self.progress = progress
         self.ready: Ready | None = None
 
-    def begin(self, work: Work, title: str) -> None:
+    def begin(self, work: Work) -> None:
         """It is known what runs, and it runs now."""
         self.work = work
-        self.progress.title = title
-        self.progress.start()
+        self.progress.title = work.tool or work.kind
 
 
 Doing: TypeAlias = Callable[[Run, Ready], Awaitable[Any]]
@@ -77,10 +76,12 @@ class Runner:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         self._output.refill()
-        progress = WorkProgress(self._server, job.token, name_of(job.uri), lambda: task.cancel())
+        progress = WorkProgress(self._server, job.token, job.work.tool or name_of(job.uri), lambda: task.cancel())
         run = Run(job.work, progress)
         task = loop.create_task(self._do(job, run, doing), name=f"run {job.work.kind} of {job.uri}")
         ending = "failed"
+        if not quiet:
+            progress.start()  # loading the pipeline is part of it, and may take its time
         try:
             value = await task
             ending = "done"
