@@ -10,10 +10,11 @@ import re
 from typing import Final
 
 from rrext.engine import tokens
+from rrext.engine.builder import Tree
 from rrext.engine.former import Former
 from rrext.engine.pieces import Pieces
 from rrext.engine.problems import Problems, shown
-from rrext.engine.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located, Tree
+from rrext.engine.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
 
 __all__ = ["Scanner"]
 

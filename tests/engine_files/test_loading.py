@@ -138,7 +138,7 @@ text = '''{"components": [
   {"id": "t", "provider": "step", "config": {}, "input": [{"lane": "text", "from": "s"}]}]}'''
 load_pipeline(text, Catalog([Begin, Step]), Environment.of_process()).require()
 heavy = {"cattrs", "attr", "attrs", "jsonschema_rs", "dataclasses", "anyio", "importlib.metadata", "json"}
-heavy |= {"rrext.engine.jsonc", "rrext.engine.tokens", "rrext.engine.former", "rrext.engine.pieces"}
+heavy |= {"rrext.engine.jsonc", "rrext.engine.tokens", "rrext.engine.builder", "rrext.engine.former", "rrext.engine.pieces"}
 heavy |= {"rrext.engine.settings", "rrext.engine.services", "rrext.tools.grammar"}
 print(*(heavy & set(sys.modules)))
 """
