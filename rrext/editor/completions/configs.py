@@ -83,11 +83,15 @@ def config_values(scene: Scene, here: Here) -> Iterator[Offer]:
         yield Offer("{ }", "value", value, "the settings", ("key", "component", "config"), finds="{")
         return
     section = section_of(scene, here, parts)
-    of_source = parts in (("mode",), ("type",)) and here.node is not None and here.node.is_source()
-    if of_source or (len(parts) == 1 and not section.has(parts[0])):
+    if _is_sources_own(here, parts) or (len(parts) == 1 and not section.has(parts[0])):
         yield from _common_values(here, parts[0], section)
     else:
         yield from _setting_values(scene, here, section, parts)
+
+
+def _is_sources_own(here: Here, parts: tuple[str, ...]) -> bool:
+    """Whether a setting says that the component is a source, and which one: there is but one right value."""
+    return parts in (("mode",), ("type",)) and here.node is not None and here.node.is_source()
 
 
 def _common_values(here: Here, key: str, section: Section) -> Iterator[Offer]:
@@ -128,7 +132,9 @@ def _setting_values(scene: Scene, here: Here, section: Section, parts: tuple[str
 def takes_texts(scene: Scene, here: Here) -> bool:
     """Whether a text of one's own can stand at the place, which may be a variable."""
     parts = here.parts[1:]
-    schemas = section_of(scene, here, parts).schemas() if parts else ()
+    if not parts or parts[-1] == "laneId" or _is_sources_own(here, parts):
+        return False
+    schemas = section_of(scene, here, parts).schemas()
     return "string" in kinds_of([schema for schema in schemas if "enum" not in schema and "const" not in schema])
 
 

@@ -39,7 +39,7 @@ def _pipelines(source: Ware, wares: tuple[Ware, ...]) -> Iterator[list[Step]]:
     offered = offered_lanes(source.node)
     first = Step("", source)
     if "chat" in source.node.accepts and "questions" in offered:
-        answering = next((ware for ware in wares if ware.node is not None and _answers(ware)), None)
+        answering = next((ware for ware in wares if _answers(ware)), None)
         response = _response("answers", wares)
         if answering is not None and response is not None:
             yield [first, Step("questions", answering), Step("answers", response)]
@@ -55,7 +55,11 @@ def _pipelines(source: Ware, wares: tuple[Ware, ...]) -> Iterator[list[Step]]:
 
 
 def _answers(ware: Ware) -> bool:
-    return ware.node is not None and "answers" in ware.node.lanes.get("questions", ())
+    """Whether a node answers questions, and needs no other node for that."""
+    node = ware.node
+    if node is None or "answers" not in node.lanes.get("questions", ()):
+        return False
+    return not any(slot.get("min") for slot in node.invoke.values())
 
 
 def _response(lane: str, wares: tuple[Ware, ...]) -> Ware | None:

@@ -114,8 +114,8 @@ class Scene:
         parts = self.parts
         if parts is None or len(parts) < 2 or parts[0] != "components" or len(self.gap.brackets) < depth + 3:
             return None
-        if not (parts[1].isascii() and parts[1].isdecimal()):
-            return None  # they stand in an object
+        if not self.analysis.text.startswith("[", self.gap.brackets[depth + 1]):
+            return None
         start = self.gap.brackets[depth + 2]
         before, after = self._around(start)
         mended = f"{before}{self._filled()}{after}"
