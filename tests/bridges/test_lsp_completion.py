@@ -246,3 +246,21 @@ async def test_a_document_that_is_not_open_is_an_error() -> None:
     await editor.start()
     params = {"textDocument": {"uri": "file:///nowhere.pipe"}, "position": {"line": 0, "character": 0}}
     assert (await editor.failure("textDocument/completion", params))["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    "params", [None, {}, {"textDocument": {"uri": URI}}, {"textDocument": {"uri": URI}, "position": {"line": "x"}}]
+)
+async def test_parameters_that_cannot_be_read_are_an_error(params: Any) -> None:
+    editor = Editor()
+    await editor.start()
+    editor.open("{}")
+    assert (await editor.failure("textDocument/completion", params))["code"] == -32602
+
+
+async def test_a_place_that_the_document_does_not_have_is_its_nearest_end() -> None:
+    editor = Editor()
+    await editor.start()
+    editor.open("")
+    params = {"textDocument": {"uri": URI}, "position": {"line": 7, "character": 7}}
+    assert "webhook → response_text" in labels(await editor.request("textDocument/completion", params))

@@ -12,7 +12,8 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from rrext.bridges.lsp.hover import as_markup
-from rrext.bridges.lsp.places import as_position, offset_of
+from rrext.bridges.lsp.places import as_position
+from rrext.bridges.lsp.sync import Identifier, Place, read
 from rrext.columns import cut, one_line
 from rrext.editor.completion import TRIGGERS, Completer, Completion
 from rrext.editor.completions.offer import Kind, Taken
@@ -26,6 +27,7 @@ __all__ = ["register"]
 
 T = TypeVar("T")
 
+BY_SIGN: Final = types.CompletionTriggerKind.TriggerCharacter.value
 LONGEST: Final = 200
 """Columns of what stands in a line of a list."""
 
@@ -42,6 +44,21 @@ _KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
     "snippet": types.CompletionItemKind.Snippet,
     "name": types.CompletionItemKind.Value,
 }
+
+
+class Context(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a client asks."""
+
+    trigger_kind: int
+    trigger_character: str | None = None
+
+
+class Asked(msgspec.Struct, frozen=True, rename="camel"):
+    """`textDocument/completion`"""
+
+    text_document: Identifier
+    position: Place
+    context: Context | None = None
 
 
 class Manner(msgspec.Struct, frozen=True):
@@ -69,16 +86,17 @@ def register(server: PipeServer) -> None:
     async def run(work: Callable[..., T], *args: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
 
-    async def complete(params: types.CompletionParams) -> dict[str, Any]:
-        _, text, analysis = await server.look(params.text_document.uri)
-        asked = params.context
-        trigger = asked.trigger_character if asked is not None else None
-        if asked is not None and asked.trigger_kind != types.CompletionTriggerKind.TriggerCharacter:
-            trigger = None
+    async def complete(params: Any) -> dict[str, Any]:
+        asked = read(params, Asked)
+        _, text, analysis = await server.look(asked.text_document.uri)
         manner = Manner.of(server.client_capabilities)
+        trigger = (
+            asked.context.trigger_character if asked.context is not None and asked.context.trigger_kind == BY_SIGN else None
+        )
+        offset = text.offset(asked.position.line, asked.position.character)
 
         def answer() -> dict[str, Any]:
-            return _listing(completer.complete(analysis, offset_of(text, params.position), trigger), text, manner)
+            return _listing(completer.complete(analysis, offset, trigger), text, manner)
 
         return await run(answer)
 
@@ -95,7 +113,8 @@ def register(server: PipeServer) -> None:
         thread.shutdown(wait=False, cancel_futures=True)
 
     options = types.CompletionOptions(trigger_characters=list(TRIGGERS), resolve_provider=True)
-    server.answer(types.TEXT_DOCUMENT_COMPLETION, complete, options)
+    server.answer(types.TEXT_DOCUMENT_COMPLETION, complete, options)  # so that the capabilities name it
+    server.protocol.raw[types.TEXT_DOCUMENT_COMPLETION] = complete
     server.answer(types.COMPLETION_ITEM_RESOLVE, resolve)
     server.when_closing(close)
 

@@ -58,9 +58,9 @@ class Indent(msgspec.Struct, frozen=True):
         return f"\n{self.margin}{self.unit * len(match[1])}"
 
 
-_SPECIAL: Final = re.compile(r"[\\$]")
-_SPECIAL_INSIDE: Final = re.compile(r"[\\$}]")
-_SPECIAL_CHOICE: Final = re.compile(r"[\\$},|]")
+_SPECIAL: Final = "\\$"  # the backslash first, as the others get one
+_SPECIAL_IN_STOP: Final = "\\$}"
+_SPECIAL_IN_CHOICE: Final = "\\$},|"
 
 
 def as_plain(template: Template, indent: Indent) -> str:
@@ -74,16 +74,22 @@ def as_snippet(template: Template, indent: Indent) -> str:
     number = 0
     for piece in template:
         if isinstance(piece, str):
-            pieces.append(_SPECIAL.sub(r"\\\g<0>", indent.laid(piece)))
+            pieces.append(_escaped(indent.laid(piece), _SPECIAL))
             continue
         number += 1
         if len(piece.choices) > 1:
-            choices = ",".join(_SPECIAL_CHOICE.sub(r"\\\g<0>", choice) for choice in piece.choices)
+            choices = ",".join(_escaped(choice, _SPECIAL_IN_CHOICE) for choice in piece.choices)
             pieces.append(f"${{{number}|{choices}|}}")
         else:
-            text = _SPECIAL_INSIDE.sub(r"\\\g<0>", indent.laid(piece.first))
+            text = _escaped(indent.laid(piece.first), _SPECIAL_IN_STOP)
             pieces.append(f"${{{number}:{text}}}" if text else f"${{{number}}}")
     return "".join(pieces)
+
+
+def _escaped(text: str, signs: str) -> str:
+    for sign in signs:
+        text = text.replace(sign, f"\\{sign}")
+    return text
 
 
 def has_stops(template: Template) -> bool:
