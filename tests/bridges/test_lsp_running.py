@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -314,6 +315,52 @@ async def test_an_engine_that_cannot_start_says_why(tmp_path: Path) -> None:
         assert "not here" in answer["error"]["message"]
         late.write_text(NODES.read_text())
         assert (await bench.run("add", {"a": 1}))["ok"]
+
+
+class Slow:
+    """Nodes whose module keeps the engine, and nobody else, until it is let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.here, self.word = folder / "here", folder / "word"
+        os.mkfifo(self.here)
+        os.mkfifo(self.word)
+        self.module = folder / "slow_nodes.py"
+        wait = f"open({str(self.here)!r}, 'w').close(); open({str(self.word)!r}).close()"
+        rest = NODES.read_text().replace("from __future__ import annotations", "")
+        self.module.write_text(f"import sys\nif 'serve' in sys.argv:\n    {wait}\n{rest}")
+
+    async def is_met(self) -> None:
+        """Wait until the engine is there."""
+        await asyncio.to_thread(lambda: self.here.open().close())
+
+    async def let_go(self) -> None:
+        """Let the engine go on."""
+        await asyncio.to_thread(lambda: self.word.open("w").close())
+
+
+async def test_a_run_can_be_cancelled_while_the_engine_starts(tmp_path: Path) -> None:
+    slow = Slow(tmp_path)
+    async with desk(tmp_path, nodes=[str(slow.module)]) as bench:
+        request = bench.command("rrext.runTool", {"tool": "add", "input": {"a": 1}})
+        await slow.is_met()
+        (created,) = bench.messages("window/workDoneProgress/create")
+        bench.editor.notify("window/workDoneProgress/cancel", {"token": created["token"]})
+        assert (await bench.editor.answer(request))["error"]["code"] == -32800
+        await slow.let_go()
+        assert (await bench.run("add", {"a": 1}))["ok"]
+
+
+async def test_a_document_that_is_closed_while_it_is_loaded_is_not_left_behind(tmp_path: Path) -> None:
+    slow = Slow(tmp_path)
+    async with desk(tmp_path, nodes=[str(slow.module)]) as bench:
+        request = bench.command("rrext.runTool", {"tool": "wait", "input": {}})
+        await slow.is_met()
+        bench.editor.notify("textDocument/didClose", {"textDocument": {"uri": bench.uri}})
+        await slow.let_go()
+        assert (await bench.editor.answer(request))["error"]["code"] == -32602
+        while (await bench.editor.request("rrext_get_tasks"))["tasks"]:
+            pass
+        assert bench.journal() == []
 
 
 async def test_the_engine_can_be_restarted(bench: Desk) -> None:
