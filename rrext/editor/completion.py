@@ -37,8 +37,8 @@ TRIGGERS: Final = ('"', ":", "{")
 MOST: Final = 200
 """So many offers are listed; of more, those that fit what was typed."""
 
-
 FEW: Final = 10
+"""So many components show how a document is written."""
 
 
 class Completion(msgspec.Struct, frozen=True):
