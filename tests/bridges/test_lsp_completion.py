@@ -210,8 +210,7 @@ async def test_a_client_that_shows_no_markdown_gets_plain_text() -> None:
     await editor.start()
     listing = await ask(editor, '{"components": [{"id": "p", "provider": "tool_python", "config": {¦}}]}')
     found = await resolved(editor, listing, "timeout")
-    assert found["documentation"]["kind"] == "plaintext"
-    assert found["documentation"]["value"].startswith("timeout: number.")
+    assert found["documentation"].startswith("timeout: number.")
 
 
 @pytest.mark.parametrize("data", [None, 3, [], ["provider"], ["no", "such", "thing"], ["setting", "webhook"], [[]], {"a": 1}])

@@ -68,3 +68,12 @@ def test_a_node_is_renamed_wherever_it_is_named(emacs: Terminal) -> None:
     emacs.type("entry")
     emacs.keys("Enter")
     emacs.until('"source": "entry"', '"id": "entry"', gone=("webhook_1",))
+
+
+def test_a_provider_is_completed(emacs: Terminal) -> None:
+    emacs.keys("C-s")
+    emacs.type('"provider": "webh')
+    emacs.keys("Enter", "M-d")
+    emacs.until('"provider": "webh",')
+    emacs.keys("C-M-i")
+    emacs.until('"provider": "webhook",', "Flymake[0 0]")

@@ -99,3 +99,31 @@ async def test_the_outline_names_the_nodes(editor: LanguageClient, tmp_path: Pat
     symbols = await editor.text_document_document_symbol_async(types.DocumentSymbolParams(document))
     assert {"in", "out"} <= {symbol.name for symbol in symbols or ()}
     assert await editor.text_document_folding_range_async(types.FoldingRangeParams(document))
+
+
+async def test_what_is_completed_has_the_form_that_the_editor_takes(editor: LanguageClient, tmp_path: Path) -> None:
+    text = GOOD.replace('"config": {}}', '"config": {}, }')
+    document = types.TextDocumentIdentifier(await opened(editor, text, tmp_path))
+    before = text[: text.index(", }") + 2]
+    where = types.Position(before.count("\n"), len(before) - before.rfind("\n") - 1)
+    found = await editor.text_document_completion_async(types.CompletionParams(document, where))
+    assert isinstance(found, types.CompletionList)
+    item = next(item for item in found.items if item.label == "control")
+    resolved = await editor.completion_item_resolve_async(item)
+    assert resolved.documentation is not None
+
+
+async def test_the_lens_of_a_call_runs_it_and_shows_the_result(editor: LanguageClient, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello", encoding="utf-8")
+    document = types.TextDocumentIdentifier(await opened(editor, f"// rrext send notes.txt\n{GOOD}", tmp_path))
+    lenses = await editor.text_document_code_lens_async(types.CodeLensParams(document)) or ()
+    command = next(lens.command for lens in lenses if lens.command is not None and "notes.txt" in lens.command.title)
+    answer = await editor.workspace_execute_command_async(types.ExecuteCommandParams(command.command, command.arguments))
+    assert "hello" in str(answer)
+    capabilities = editor.capabilities
+    assert capabilities is not None
+    window = capabilities.window
+    if window is not None and window.show_document is not None and window.show_document.support:
+        assert [shown.uri for shown in editor.shown_documents] == [answer["uri"]]
+    else:
+        assert any("hello" in message.message for message in editor.messages)

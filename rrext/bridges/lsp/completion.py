@@ -106,7 +106,9 @@ def register(server: PipeServer) -> None:
             page = await run(completer.explain, tuple(about), server.surroundings().catalog)
             kinds = "text_document.completion.completion_item.documentation_format"
             if page is not None:
-                item.documentation = as_markup(page, get_capability(server.client_capabilities, kinds, None))
+                formats = get_capability(server.client_capabilities, kinds, None)
+                found = as_markup(page, formats)
+                item.documentation = found if formats else found.value  # who names no format expects bare text
         return item
 
     async def close() -> None:
