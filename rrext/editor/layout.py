@@ -145,7 +145,19 @@ class Layout:
 
     def remove(self, holder: Located, places: Collection[int]) -> Edits:
         """Without some of its children. A comment after one, on its last line, goes with it; all others stay."""
-        return self._without(holder, places, with_notes=True)
+        children = holder.children
+        kept = [place for place in range(len(children)) if place not in places]
+        if not self._is_closed(holder) or not self._are_sound(holder, places):
+            return None
+        if not kept and self.is_bare(holder):
+            return (Edit(holder.start + 1, holder.end - 1, ""),)
+        last, ends_at = len(children) - 1, max(kept, default=-1)
+        edits = [edit for place in sorted(places) for edit in self._cut(holder, place, is_tail=place > ends_at)]
+        if 0 <= ends_at < last and self._comma_after(holder, last) == -1:
+            comma = self._comma_after(holder, ends_at)
+            assert comma is not None  # it is next to one that is taken out
+            edits.append(Edit(comma, comma + 1, ""))
+        return tuple(sorted(edits))
 
     def take(self, holder: Located, place: int) -> Taken | None:
         """Take a child out, to be put elsewhere. None if its own text is broken too."""
@@ -153,28 +165,12 @@ class Layout:
         text = self._text[begin_of(child) : child.end]
         if parse("{" + text + "}" if child.key is not None else text).problems:
             return None
-        edits = self._without(holder, [place], with_notes=True)
+        edits = self.remove(holder, [place])
         if edits is None:
             return None
         end = self._end_of(holder, place)
         note = self._text[end : self._after_notes(end)].strip() if self._has_own_lines(begin_of(child), end) else ""
         return Taken(text, margin_of(self._text, begin_of(child)), note, edits)
-
-    def _without(self, holder: Located, places: Collection[int], *, with_notes: bool) -> Edits:
-        children = holder.children
-        kept = [place for place in range(len(children)) if place not in places]
-        if not self._is_closed(holder) or not self._are_sound(holder, places):
-            return None
-        if not kept and self._is_bare(holder):
-            return (Edit(holder.start + 1, holder.end - 1, ""),)
-        ends_at = max(kept, default=-1)
-        edits = [edit for place in sorted(places) for edit in self._cut(holder, place, is_tail=place > ends_at)]
-        last = len(children) - 1
-        if 0 <= ends_at < last and self._comma_after(holder, last) == -1:
-            comma = self._comma_after(holder, ends_at)
-            assert comma is not None  # it is next to one that is taken out
-            edits.append(Edit(comma, comma + 1, ""))
-        return tuple(sorted(edits))
 
     def _cut(self, holder: Located, place: int, *, is_tail: bool) -> list[Edit]:
         """Without one child and its comma. `is_tail`: nothing stays behind it."""
@@ -194,6 +190,15 @@ class Layout:
         return [Edit(start, end, "")]
 
     # what stands there
+
+    def is_bare(self, holder: Located) -> bool:
+        """Whether there are no comments between the children."""
+        at = holder.start + 1
+        for child in holder.children:
+            if self._text[at : begin_of(child)].strip(BLANKS + ","):
+                return False
+            at = child.end
+        return not self._text[at : holder.end - 1].strip(BLANKS + ",")
 
     def moved(self, taken: Taken, margin: str) -> str:
         """The text of what was taken out, for a line with another indentation."""
@@ -216,7 +221,9 @@ class Layout:
             return False
         if located.kind == "string":
             return self._has_its_quotes(located.start, located.end)
-        return located.kind not in _BRACKETS or self._is_closed(located)
+        if located.kind not in _BRACKETS:
+            return True
+        return self._is_closed(located) and (not located.children or self._is_whole(located.children[-1]))
 
     def _has_its_quotes(self, start: int, end: int) -> bool:
         return self._text[start : start + 1] not in ('"', "'") or _QUOTED.fullmatch(self._text, start, end) is not None
@@ -271,15 +278,6 @@ class Layout:
     def _is_wide(self, holder: Located) -> bool:
         before = self._text[holder.start : begin_of(holder.children[0])]
         return "\n" in before or "\r" in before
-
-    def _is_bare(self, holder: Located) -> bool:
-        """Whether there are no comments between the children."""
-        at = holder.start + 1
-        for child in holder.children:
-            if self._text[at : begin_of(child)].strip(BLANKS + ","):
-                return False
-            at = child.end
-        return not self._text[at : holder.end - 1].strip(BLANKS + ",")
 
 
 def joined(*changes: Edits) -> Edits:

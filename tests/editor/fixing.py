@@ -81,10 +81,17 @@ def breach(analysis: Analysis, problem: Problem, fix: Fix) -> str:
     after = look(applied(text, fix.edits), analysis.around)
     if mistakes(after) > mistakes(analysis):
         return f"the text is no more broken: {codes(after)}"
-    entry = (problem.code, problem.message)
-    if said(after)[entry] >= said(analysis)[entry]:
-        return f"the problem is gone: {codes(after)}"
-    return ""
+    if problem.span is not None:
+        start = problem.span[0] + sum(
+            len(edit.text) - (edit.end - edit.start) for edit in fix.edits if edit.end <= problem.span[0]
+        )
+        still = any(
+            other.code == problem.code and other.span is not None and other.span[0] == start for other in after.problems
+        )
+    else:
+        entry = (problem.code, problem.message)
+        still = said(after)[entry] >= said(analysis)[entry]
+    return f"the problem is gone: {codes(after)}" if still else ""
 
 
 def untouched(analysis: Analysis, fix: Fix) -> list[Any]:

@@ -6,15 +6,16 @@ from typing import Any
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.completions.shelf import Shelf
-from rrext.editor.edits import Edit
+from rrext.editor.edits import Edit, applied
 from rrext.editor.layout import Edits, Layout
 from rrext.editor.style import begin_of, quoted
 from rrext.editor.written import Part, Written
+from rrext.engine import tokens
 from rrext.engine.node import Node
 from rrext.engine.pointer import below, parts_of, pointer
 from rrext.engine.problems import Problem, Span
 from rrext.engine.shape import Draft
-from rrext.engine.source import SourceMap
+from rrext.engine.source import SourceMap, parse
 from rrext.engine.tree import Located
 
 __all__ = ["Bench"]
@@ -23,12 +24,15 @@ __all__ = ["Bench"]
 class Bench:
     """One state of a document, for whoever mends it. To be used by one thread at a time, as its shelf is."""
 
-    __slots__ = ("_layout", "_written", "analysis", "map", "shelf")
+    __slots__ = ("_after", "_layout", "_written", "analysis", "map", "mistakes", "shelf")
 
     def __init__(self, analysis: Analysis, shelf: Shelf | None = None) -> None:
         self.analysis = analysis
         self.map: SourceMap = analysis.map
         self.shelf = Shelf(analysis.around.catalog) if shelf is None else shelf
+        self.mistakes = sum(problem.span is not None for problem in analysis.loaded.problems)
+        """How many mistakes the text has as text, whatever it means."""
+        self._after: dict[tuple[Edit, ...], tuple[Problem, ...]] = {}
         self._layout: Layout | None = None
         self._written: Written | None = None
 
@@ -92,6 +96,22 @@ class Bench:
     def span(self, problem: Problem) -> Span:
         """What a problem marks."""
         return self.map.span_of(problem)
+
+    def token(self, offset: int) -> tuple[int, str, int]:
+        """The next token: its kind, as `tokens` counts them, its text, and where it begins. The end is empty."""
+        found = tokens.TOKEN.match(self.text, offset)
+        assert found is not None  # one alternative fits everywhere
+        kind = found.lastindex or tokens.END
+        return kind, found[kind], found.start(kind)
+
+    def left_after(self, edits: tuple[Edit, ...]) -> tuple[Problem, ...]:
+        """The mistakes that the text would have after some edits."""
+        found = self._after.get(edits)
+        if found is None:
+            limits = self.analysis.around.limits
+            found = parse(applied(self.text, edits), limits=limits, former=self.map).problems
+            self._after[edits] = found
+        return found
 
     # changes
 

@@ -1,4 +1,4 @@
-"""Fixes of what stands between values: commas, colons, brackets, and text that is too much."""
+"""Fixes of brackets, and of text that is too much."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Final
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.trial import Candidate, certain, tried
+from rrext.editor.fixes.trial import Candidate, tried
 from rrext.editor.layout import Edits
 from rrext.editor.style import BLANKS, line_start, margin_of
-from rrext.engine import tokens
 from rrext.engine.pointer import below, parts_of
 from rrext.engine.problems import Problem, shown
 from rrext.engine.tree import Located
@@ -20,82 +19,17 @@ from rrext.engine.tree import Located
 __all__ = ["BRACKET_MAKERS"]
 
 _CLOSERS: Final = {"object": "}", "array": "]"}
-_MEANT_AS_COLON: Final = re.compile(r"[ \t]*+(=>|=|;)")
+_NO_CAUSES: Final = frozenset(
+    {
+        *("unclosed", "unexpected_closer", "trailing_text", "unterminated_comment"),
+        *("single_quotes", "invalid_escape", "control_character", "invalid_number", "not_finite"),
+        *("expected_comma", "duplicate_key", "not_utf8", "empty_file"),
+    }
+)
+"""Mistakes that leave no bracket open, and those that only say that one is."""
 _REST_OF_LINE: Final = re.compile(r"[ \t]*+(?=[\r\n]|//)")
 _LINE: Final = re.compile(r"(?:\r\n|\r|\n)(?:([ \t]*+)[^ \t\r\n][^\r\n]*+|[ \t]*+(?=[\r\n]|\Z))")
 """A line with what stands before; the group is its indentation, if anything stands on it."""
-_FIRST_VALUES: Final = {
-    "config": "{}",
-    **dict.fromkeys(("components", "input", "control"), "[]"),
-    **dict.fromkeys(("id", "provider", "source", "from", "lane", "classType", "name", "description"), '""'),
-}
-"""With what the values of some keys begin; all others with null."""
-
-
-def expected_comma(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
-    """A comma."""
-    at = bench.span(problem)[0]
-    yield from certain(problem, [("Insert a comma", (Edit(at, at, ","),))])
-
-
-def extra_comma(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
-    """One comma less."""
-    start, end = bench.span(problem)
-    yield from certain(problem, [("Remove the extra comma", (Edit(start, end, ""),))])
-
-
-def expected_colon(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
-    """A colon, perhaps in place of an equals sign; with a value if there is none either."""
-    start, end = bench.span(problem)
-    key = bench.text[start:end]
-    other = _MEANT_AS_COLON.match(bench.text, end)
-    candidates: list[Candidate] = []
-    if other is not None:
-        candidates.append((f"Replace {other[1]} with a colon", (Edit(end, other.end(), ":"),)))
-    value = _FIRST_VALUES.get(key.strip("\"'"), "null")
-    candidates.append((f"Insert a colon after {key}", (Edit(end, end, ":"),)))
-    candidates.append((f"Give {key} the value {value}", (Edit(end, end, f"{bench.layout.style.colon}{value}"),)))
-    yield from tried(bench, problem, candidates)
-
-
-def expected_value(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
-    """The value with which such a key usually begins, or no key."""
-    at = bench.span(problem)[0]
-    holder = bench.find(problem.path)
-    hole = next((child for child in _children(holder) if child.kind == "hole" and child.start == at), None)
-    if holder is None or hole is None or hole.key is None:
-        return
-    value = _FIRST_VALUES.get(hole.key, "null")
-    candidates: list[Candidate] = []
-    following = tokens.TOKEN.match(bench.text, at)
-    if following is not None and following.lastindex == tokens.KEY:
-        begin = following.start(tokens.KEY)
-        candidates.append(("Insert the missing {", (Edit(begin, begin, "{"),)))
-    colon = bench.layout.style.colon.partition(":")[2]
-    blank = "" if bench.text[at - 1 : at].isspace() else colon
-    end = len(bench.text) - len(bench.text[at:].lstrip(" \t"))
-    end = end if bench.text[end : end + 1] in (",", "}") else at
-    place = next(index for index, child in enumerate(holder.children) if child is hole)
-    candidates.append((f"Give {shown(hole.key)} the value {value}", (Edit(at, end, blank + value),)))
-    candidates.append((f"Remove {shown(hole.key)}", bench.layout.remove(holder, [place])))
-    yield from tried(bench, problem, candidates)
-
-
-def expected_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
-    """The key that is missing most likely before such a bracket, if the place says which."""
-    at = bench.span(problem)[0]
-    holder = bench.find(problem.path)
-    parts = bench.parts(problem.path)
-    if holder is None or not (problem.path == bench.analysis.base or (len(parts) == 2 and parts[0] == "components")):
-        return
-    names = ["components"] if not parts else ["input", "control"]
-    if bench.text[at : at + 1] == "{":
-        names = [] if not parts else ["config"]
-    for name in names:
-        if all(child.key != name for child in holder.children):
-            text = f'"{name}"{bench.layout.style.colon}'
-            yield from tried(bench, problem, [(f'Insert the key "{name}"', (Edit(at, at, text),))])
-            return
 
 
 def missing_brace(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
@@ -112,8 +46,17 @@ def missing_brace(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
         [
             ("Insert braces around these members", (Edit(start, start, "{"), Edit(implied.end, implied.end, "}"))),
             ("Insert the missing {", (Edit(start, start, "{"),)),
+            *_ended_before(holder, start),
         ],
     )
+
+
+def _ended_before(holder: Located | None, offset: int) -> list[Candidate]:
+    """The closing bracket of a list before what does not belong into it."""
+    last = next((child for child in reversed(_children(holder)) if child.end < offset), None)
+    if holder is None or holder.kind != "array" or last is None:
+        return []
+    return [("Insert the missing ]", (Edit(last.end, last.end, "]"),))]
 
 
 def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
@@ -123,22 +66,21 @@ def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if opened is None:
         return
     closer = _CLOSERS[opened.kind]
-    candidates = _opened_elsewhere(bench)
+    candidates: list[Candidate] = []
     for other in (*_closed_further_out(bench, opened), opened):
         edits = _closed_by_indentation(bench, other)
         line = 0 if edits is None else bench.map.position(edits[0].start)[0]
         candidates.append((f"Insert the missing {_CLOSERS[other.kind]} below line {line}", edits))
-    following = tokens.TOKEN.match(bench.text, opened.end)
-    if following is not None and following[0][-1:] in ("}", "]"):
-        at = following.end() - 1
-        if bench.text[at] == "]" and opened.children:
+    _, following, at = bench.token(opened.end)
+    if following in ("}", "]"):
+        if following == "]" and opened.children:
             begin = opened.children[-1].start
             candidates.append(("Insert the missing [", (Edit(begin, begin, "["),)))
-        candidates.append((f"Remove the {bench.text[at]} that does not belong here", (Edit(at, at + 1, ""),)))
-        candidates.append((f"Replace {bench.text[at]} with {closer}", (Edit(at, at + 1, closer),)))
+        candidates.append((f"Remove the {following} that does not belong here", (Edit(at, at + 1, ""),)))
+        candidates.append((f"Replace {following} with {closer}", (Edit(at, at + 1, closer),)))
     candidates.append((f"Insert the missing {closer}", (Edit(opened.end, opened.end, closer),)))
     candidates.append(("Insert the missing closing brackets at the end", _closed_at_end(bench, problem)))
-    yield from tried(bench, problem, candidates)
+    yield from _unless_a_consequence(bench, tried(bench, problem, candidates))
 
 
 def unexpected_closer(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
@@ -146,11 +88,9 @@ def unexpected_closer(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     start, end = bench.span(problem)
     sign = bench.text[start:end]
     other = "]" if sign == "}" else "}"
-    yield from tried(
-        bench,
-        problem,
-        [(f"Replace {sign} with {other}", (Edit(start, end, other),)), (f"Remove the extra {sign}", (Edit(start, end, ""),))],
-    )
+    replaced: Candidate = (f"Replace {sign} with {other}", (Edit(start, end, other),))
+    removed: Candidate = (f"Remove the extra {sign}", (Edit(start, end, ""),))
+    yield from _unless_a_consequence(bench, tried(bench, problem, [replaced, removed]))
 
 
 def trailing_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
@@ -164,7 +104,7 @@ def trailing_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     rest = bench.text[start:end]
     what = shown(rest) if len(rest) <= 20 and "\n" not in rest else "the text after the end of the value"
     candidates.append((f"Remove {what}", (Edit(start, end, ""),)))
-    for found in tried(bench, problem, candidates):
+    for found in _unless_a_consequence(bench, tried(bench, problem, candidates)):
         harmless = not rest.strip(BLANKS + ",}]")
         yield Fix(found.title, found.edits, problem, found.preferred and (harmless or found.title != f"Remove {what}"))
 
@@ -184,6 +124,14 @@ def unterminated_comment(bench: Bench, problem: Problem) -> Iterator[Fix | None]
     )
 
 
+def _unless_a_consequence(bench: Bench, fixes: Iterator[Fix]) -> Iterator[Fix]:
+    """The fixes; none is preferred where another mistake may be what left a bracket open or closed it too early."""
+    codes = {other.code for other in bench.analysis.loaded.problems if other.span is not None}
+    is_consequence = not codes <= _NO_CAUSES
+    for fix in fixes:
+        yield Fix(fix.title, fix.edits, fix.problem, fix.preferred and not is_consequence)
+
+
 def _children(located: Located | None) -> list[Located]:
     return [] if located is None else located.children
 
@@ -197,13 +145,6 @@ def _opened_at(root: Located, offset: int) -> Located | None:
             return None
         located = inner
     return located
-
-
-def _opened_elsewhere(bench: Bench) -> list[Candidate]:
-    """The braces that are missing before keys: then what closes them closed what is open around them."""
-    missing = [other for other in bench.analysis.loaded.problems if other.code == "missing_brace"]
-    starts = [bench.span(other)[0] for other in missing[:3]]
-    return [("Insert the missing { before a key", (Edit(start, start, "{"),)) for start in starts]
 
 
 def _closed_further_out(bench: Bench, opened: Located) -> list[Located]:
@@ -232,8 +173,7 @@ def _closed_by_indentation(bench: Bench, opened: Located) -> Edits:
             last = line.end()
     else:
         return None
-    found = tokens.TOKEN.match(text, last)
-    comma = "" if found is None or found[0][-1:] in ("}", "]", "") else ","
+    comma = "" if bench.token(last)[1] in ("}", "]", "") else ","
     return (Edit(last, last, bench.layout.style.newline + margin + _CLOSERS[opened.kind] + comma),)
 
 
@@ -262,11 +202,6 @@ def _closed_at_end(bench: Bench, problem: Problem) -> Edits:
 
 
 BRACKET_MAKERS: Final = {
-    "expected_comma": expected_comma,
-    "extra_comma": extra_comma,
-    "expected_colon": expected_colon,
-    "expected_value": expected_value,
-    "expected_key": expected_key,
     "missing_brace": missing_brace,
     "unclosed": unclosed,
     "unexpected_closer": unexpected_closer,

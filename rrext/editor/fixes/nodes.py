@@ -119,7 +119,7 @@ def add_edges(bench: Bench, draft: Draft, kind: EdgeKind, edges: Sequence[dict[s
 
 
 def remove_edge(bench: Bench, path: str) -> Edits:
-    """One edge less; with the list that had nothing else."""
+    """One edge less; with the list that had nothing else, not even a comment."""
     return _without_edges(bench, path.rpartition("/")[0], [int(path.rpartition("/")[2])])
 
 
@@ -127,7 +127,7 @@ def _without_edges(bench: Bench, path: str, places: Sequence[int]) -> Edits:
     listed = bench.find(path)
     if listed is None or listed.kind != "array":
         return None
-    if len(places) == len(listed.children):
+    if len(places) == len(listed.children) and bench.layout.is_bare(listed):
         return bench.remove(path)
     return bench.layout.remove(listed, places)
 

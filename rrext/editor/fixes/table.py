@@ -14,6 +14,7 @@ from rrext.editor.fixes.edges import EDGE_MAKERS
 from rrext.editor.fixes.fix import Fix, Maker, fix
 from rrext.editor.fixes.responses import RESPONSE_MAKERS
 from rrext.editor.fixes.shape import SHAPE_MAKERS
+from rrext.editor.fixes.signs import SIGN_MAKERS
 from rrext.editor.fixes.sources import SOURCE_MAKERS
 from rrext.editor.fixes.variables import VARIABLE_MAKERS
 from rrext.editor.fixes.words import WORD_MAKERS
@@ -32,6 +33,7 @@ def wrong_call(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
 
 MAKERS: Final[Mapping[str, Maker]] = {
     **BRACKET_MAKERS,
+    **SIGN_MAKERS,
     **WORD_MAKERS,
     **SHAPE_MAKERS,
     **VARIABLE_MAKERS,
@@ -57,12 +59,17 @@ NO_FIX: Final[Mapping[str, str]] = {
 """Code → why nothing is offered for it."""
 
 
-def fixes_for(bench: Bench, problem: Problem) -> list[Fix]:
-    """The ways to mend a problem, the best first; at most one of them is preferred."""
+def fixes_for(bench: Bench, problem: Problem, *, tried: bool = True) -> list[Fix]:
+    """The ways to mend a problem, the best first; at most one of them is preferred.
+
+    Where the text is broken, each is `tried`: how what it writes is read depends on what stands before it in its line.
+    """
     maker = MAKERS.get(problem.code)
     found: list[Fix] = []
     for made in maker(bench, problem) if maker is not None else ():
         if made is None or any(made.edits == other.edits for other in found):
+            continue
+        if tried and bench.mistakes and len(bench.left_after(made.edits)) > bench.mistakes:
             continue
         taken = any(other.preferred for other in found)
         found.append(Fix(made.title, made.edits, made.problem, made.preferred and not taken))

@@ -13,6 +13,7 @@ from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.brackets import BRACKET_MAKERS
 from rrext.editor.fixes.changes import Changes
 from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.signs import SIGN_MAKERS
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.fixes.words import WORD_MAKERS
 from rrext.engine.problems import Problem
@@ -22,6 +23,9 @@ __all__ = ["is_safe", "mended"]
 ROUNDS: Final = 50
 """What hides behind more mistakes than that is left for the next time."""
 
+_WITHOUT_LOSS: Final = frozenset(
+    {*BRACKET_MAKERS, *SIGN_MAKERS, *WORD_MAKERS, "duplicate_key", "duplicate_edge", "invalid_version"}
+)
 _NAMES: Final = frozenset(
     {
         "unknown_key",
@@ -46,7 +50,7 @@ def is_safe(problem: Problem) -> bool:
     code = problem.code
     if code in ("trailing_text", "unexpected_text") and not problem.near:
         return False
-    if code in BRACKET_MAKERS or code in WORD_MAKERS or code in ("duplicate_key", "duplicate_edge", "invalid_version"):
+    if code in _WITHOUT_LOSS:
         return True
     return code in _NAMES and len(problem.near) == 1
 
@@ -86,7 +90,7 @@ def _round(analysis: Analysis, wanted: Callable[[Problem], bool], shelf: Shelf, 
 
 
 def _preferred(bench: Bench, problem: Problem) -> Fix | None:
-    found = fixes_for(bench, problem)
+    found = fixes_for(bench, problem, tried=False)
     return found[0] if found and found[0].preferred else None
 
 

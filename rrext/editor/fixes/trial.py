@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from rrext.editor.edits import Edit, applied
+from rrext.editor.edits import Edit
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.layout import Edits
 from rrext.engine.problems import Problem
-from rrext.engine.source import parse
 
 __all__ = ["Candidate", "certain", "tried"]
 
@@ -30,11 +29,10 @@ def tried(bench: Bench, problem: Problem, candidates: Iterable[Candidate]) -> It
 
     Of two that leave as many the one that was given first comes first.
     """
-    before = sum(other.span is not None for other in bench.analysis.loaded.problems)
     found: list[tuple[int, str, tuple[Edit, ...]]] = []
     for title, edits in candidates:
         left = _left(bench, problem, edits) if edits else None
-        if edits and left is not None and left <= before and all(edits != other for *_, other in found):
+        if edits and left is not None and left <= bench.mistakes and all(edits != other for *_, other in found):
             found.append((left, title, edits))
     found.sort(key=lambda each: each[0])
     for place, (_, title, edits) in enumerate(found):
@@ -43,8 +41,7 @@ def tried(bench: Bench, problem: Problem, candidates: Iterable[Candidate]) -> It
 
 def _left(bench: Bench, problem: Problem, edits: tuple[Edit, ...]) -> int | None:
     """How many mistakes the text has after some edits; None if the problem is still among them."""
-    limits = bench.analysis.around.limits
-    left = parse(applied(bench.text, edits), limits=limits, former=bench.map).problems
+    left = bench.left_after(edits)
     start = bench.span(problem)[0]
     start += sum(len(edit.text) - (edit.end - edit.start) for edit in edits if edit.end <= start)
     still = any(other.code == problem.code and other.span is not None and other.span[0] == start for other in left)

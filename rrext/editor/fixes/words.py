@@ -18,6 +18,7 @@ __all__ = ["WORD_MAKERS"]
 
 _RUN: Final = re.compile(r"[^,\]}\[{:\"'\r\n]++")
 _SINGLE_QUOTED: Final = re.compile(r"'(?:[^'\\\r\n]++|\\.)*+'")
+_NOTE: Final = re.compile(r"[ \t](?://|/\*)")
 _HEX: Final = re.compile(r"[+-]?0[xX][0-9a-fA-F]{1,16}")
 _BYTE: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
 _LONG: Final = 100
@@ -29,7 +30,12 @@ def unterminated_string(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     """The closing quote: at the end, or before the first colon if a key was meant."""
     start, end = bench.span(problem)
     inside = bench.text[start + 1 : end]
-    candidates: list[Candidate] = [("Insert the missing quote", (Edit(end, end, '"'),))]
+    candidates: list[Candidate] = []
+    note = _NOTE.search(inside)
+    if note is not None:
+        at = start + 1 + len(inside[: note.start()].rstrip(" \t,]}"))
+        candidates.append(("Insert the missing quote before the comment", (Edit(at, at, '"'),)))
+    candidates.append(("Insert the missing quote", (Edit(end, end, '"'),)))
     if inside.endswith("\\"):
         candidates.append(("Insert the missing quote", (Edit(end - 1, end, '\\\\"'),)))
     for sign in (":", ","):
@@ -160,7 +166,7 @@ def _with_first_quote(bench: Bench, start: int, end: int) -> list[Candidate]:
         title = f'Insert the missing quote after "{_short(before)}'
         return [(title, (Edit(at, at, '"'),))] if first >= 0 and before and at < start - 1 else []
     last = bench.text.find('"', end)
-    if last < 0 or not bench.text[start:last].isprintable() or not bench.text[start:end].isidentifier():
+    if last < 0 or not bench.text[start:last].isprintable():
         return []
     return [("Insert the missing quote", (Edit(start, start, '"'),))]
 
