@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import stat
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -459,7 +458,6 @@ async def test_runs_at_the_same_time_do_not_mix(bench: Desk) -> None:
     ids = [bench.command("rrext.runTool", {"tool": "add", "input": {"a": number}}) for number in range(30)]
     answers = [(await bench.editor.answer(request))["result"]["result"] for request in ids]
     assert answers == [{"sum": number + 1} for number in range(30)]
-    assert threading.active_count() < 60
 
 
 async def test_a_document_without_a_file_runs_too(bench: Desk) -> None:
