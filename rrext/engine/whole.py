@@ -90,7 +90,7 @@ class WholeCheck:
             draft for draft in self._drafts if draft is not self._source and draft.node is not None and draft.node.is_source()
         ]
         for draft in others:
-            if draft.id not in self.chain and draft.id:
+            if draft.id not in self.chain and self._by_id.get(draft.id) is draft:
                 here = f'"source": {shown(draft.id)} would begin here'
                 message = f"Another source: this run begins at {shown(self._source.id)}; {here}."
                 related = [self._source.here("This run begins here.")]
