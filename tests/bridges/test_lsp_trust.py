@@ -96,9 +96,9 @@ async def test_lenses_are_shown_and_explain_themselves(tmp_path: Path, processes
     async with desk(tmp_path, TEXT, trusted=False, nodes=[]) as bench:
         lenses = await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
         titles = {lens["command"]["title"] for lens in lenses}
-        assert "▷ Run tool… (not trusted: set initializationOptions.trusted)" in titles
-        assert "▷ Run read_file (not trusted: set initializationOptions.trusted)" in titles
-        assert "▷ Send file… (not trusted: set initializationOptions.trusted)" in titles
+        assert "▷ Run tool… (not trusted)" in titles
+        assert "▷ Run read_file (not trusted)" in titles
+        assert "▷ Send file… (not trusted)" in titles
         for lens in lenses:
             assert lens["command"]["command"] in ("rrext.explainTrust", "rrext.showGraph")
         (explain,) = [lens["command"] for lens in lenses if "Run tool" in lens["command"]["title"]]

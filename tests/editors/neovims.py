@@ -28,9 +28,15 @@ class Neovim:
         self._project = home / "project"
         self._program = program
         self._socket = str(home / "nvim.sock")
-        folder = home / ".config" / "nvim"
-        folder.mkdir(parents=True)
-        (folder / "init.lua").write_text(settings(block), encoding="utf-8")
+        self._settings = home / ".config" / "nvim" / "init.lua"
+        self._settings.parent.mkdir(parents=True)
+        self._settings.write_text(settings(block), encoding="utf-8")
+
+    def distrust(self) -> None:
+        """Take the trust out of the settings; before anything is opened."""
+        trusting = self._settings.read_text(encoding="utf-8")
+        assert trusting.count("trusted = true") == 1
+        self._settings.write_text(trusting.replace("trusted = true", "trusted = false"), encoding="utf-8")
 
     def edit(self, name: str, text: str) -> None:
         """Put a file into the project and open it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,33 @@ def test_problems_are_shown_where_they_are(neovim: Neovim) -> None:
     screen = neovim.terminal.until('There is no node "webhok"', "txt")
     print(screen)
     assert neovim.diagnostics() == [("unknown_provider", '"webhok"'), ("unknown_lane", '"txt"')]
+
+
+def test_a_pipeline_that_is_typed_has_the_problems_that_a_check_of_its_file_has(neovim: Neovim, home: Path) -> None:
+    neovim.edit("typed.pipe", "")
+    neovim.terminal.keys("i")
+    for line in BROKEN.replace("small", "👩‍👩‍👧 smäll").replace('"root"', '"😀", "rot"').splitlines():
+        neovim.terminal.type(line.strip())
+        neovim.terminal.keys("Enter")
+    neovim.terminal.keys("Escape")
+    neovim.command("w")
+    checked = subprocess.run(
+        [str(home / "bin" / "rrext"), "check", "--json", str(home / "project" / "typed.pipe")],
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+    problems = json.loads(checked.stdout)["problems"]
+    assert len(problems) > 3
+    lines = neovim.lines()
+
+    def places() -> list[tuple[str, int, int]]:
+        found = neovim.ask("vim.diagnostic.get(0)")
+        characters = [len(lines[one["lnum"]].encode()[: one["col"]].decode()) for one in found]
+        return sorted((one["message"], one["lnum"] + 1, at + 1) for one, at in zip(found, characters, strict=True))
+
+    wanted = sorted((problem["message"], problem["line"], problem["column"]) for problem in problems)
+    neovim.terminal.when(lambda _: places() == wanted, f"problems {wanted}")
 
 
 def test_a_node_is_explained(neovim: Neovim) -> None:
@@ -138,3 +167,12 @@ def test_a_tool_that_is_chosen_from_the_lens_of_its_node_gets_a_line_to_fill_in(
     neovim.choose("read_file", 'Which tool of "files_1" is to run?')
     neovim.choose("Write a call line", "read_file needs input: path.")
     neovim.terminal.until('// rrext tool read_file {"path": ""}')
+
+
+def test_without_trust_nothing_runs_and_the_lens_says_why(neovim: Neovim) -> None:
+    neovim.distrust()
+    neovim.edit("library.pipe", GOOD + CALLS)
+    neovim.terminal.until("▷ Run read_file (not trusted)")
+    neovim.go(21)
+    neovim.terminal.keys("grx")
+    neovim.terminal.until('Nothing is run here until "trusted": true is set', gone=("Welcome to the library.",))

@@ -163,6 +163,6 @@ class Commands:
         return {"ok": True, "ended": await self._engine.end()}
 
     async def _explain(self, _: dict[str, Any], __: Token) -> dict[str, Any]:
-        text = "Running a pipeline runs code, and so does loading nodes of your own: rrext does neither in a workspace"
-        self._server.tell(f"{text} that is not trusted. To run it, {TRUST_HINT}.")
+        # one short line: some editors cut others in the middle
+        self._server.tell('Nothing is run here until "trusted": true is set in initializationOptions.')
         return {"trusted": self._server.options.trusted, "hint": TRUST_HINT}

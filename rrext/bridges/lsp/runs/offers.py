@@ -52,7 +52,7 @@ class Offers:
         if not lens.runs:
             return types.Command(f"◇ {lens.title}", COMMANDS[lens.action], arguments=[{"uri": uri, **lens.arguments}])
         if not self._server.options.trusted:
-            return types.Command(f"▷ {lens.title} (not trusted: set initializationOptions.trusted)", "rrext.explainTrust")
+            return types.Command(f"▷ {lens.title} (not trusted)", "rrext.explainTrust")
         title = f"▶ {lens.title}"
         if lens.call is not None and lens.call.kind == "send":
             work = asyncio.get_running_loop().run_in_executor(None, counted, lens.call.paths, folder_of(uri))
