@@ -118,17 +118,14 @@ class Outbox:
 
     async def room(self) -> None:
         """Wait on the loop until the outbox is not full, or broken."""
-        await self._until(lambda: not self.is_full)
-
-    async def lull(self, size: int) -> None:
-        """Wait on the loop until no more than `size` bytes wait, or the outbox is broken."""
-        await self._until(lambda: self.size <= size)
+        await self.until(lambda: not self.is_full)
 
     async def drained(self) -> None:
         """Wait on the loop until everything is written, or nothing can be."""
-        await self._until(lambda: not self._queue)
+        await self.until(lambda: not self._queue)
 
-    async def _until(self, reached: Callable[[], bool]) -> None:
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait on the loop until `reached`, which is asked whenever bytes have left, or until the outbox is broken."""
         while not (reached() or self.is_broken):
             ready: asyncio.Future[None] = self._loop.create_future()
             with self._lock:

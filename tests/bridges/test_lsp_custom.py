@@ -132,7 +132,7 @@ async def test_large_answers_come_whole(bench: Desk) -> None:
 
 async def test_chunks_wait_for_an_editor_that_reads_slowly(bench: Desk) -> None:
     room = asyncio.Event()
-    bench.editor.server.documents.room = room.wait
+    bench.editor.server.documents.taken = room.wait
     request = bench.editor.post("rrext_process", tool("count", {"to": 50}, stream=True))
     assert await bench.editor.request("rrext_ping") == {"pong": True}
     assert not bench.messages("rrext_chunk")

@@ -236,11 +236,12 @@ async def test_a_client_that_does_not_read_is_told_of_the_newest_state_alone() -
     await editor.start()
     reads = asyncio.Event()
 
-    async def room() -> None:
+    async def taken() -> None:
         await reads.wait()
 
-    editor.server.documents.room = room
+    editor.server.documents.taken = taken
     editor.open("0")
+    await editor.diagnostics()
     for number in range(100):
         editor.change({"text": f"[{number}"})
         await asyncio.sleep(0)

@@ -56,8 +56,8 @@ class Documents:
     """All open documents. `on_analysis` is told of the newest state's analysis of each, never of one that is out of date.
 
     One thread analyses, so that the loop answers meanwhile; an analysis that is out of date and that no request waits for is
-    given up. `room` is waited for before each analysis: a client that does
-    not read for a while is told of the newest state only.
+    given up. `taken` waits until the client has taken what it was told: who does not read for a while is told of the newest
+    state only.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Documents:
         on_close: Callable[[Document], None],
     ) -> None:
         self.unit: Unit = "utf-16"
-        self.room: Callable[[], Awaitable[None]] = _at_once
+        self.taken: Callable[[], Awaitable[None]] = _at_once
         self._around = around
         self._on_analysis = on_analysis
         self._on_close = on_close
@@ -158,13 +158,13 @@ class Documents:
         """Have the newest state analysed, again and again; what came meanwhile is skipped."""
         while True:
             await document.changed.wait()
-            await self.room()
             document.changed.clear()
             state = document.state
             try:
                 analysis = await asyncio.shield(self._task(document, state))
                 if document.state is state:
                     self._on_analysis(document, state, analysis)
+                    await self.taken()
             except Cancelled:
                 pass  # it was out of date
             except Exception:
@@ -175,4 +175,4 @@ class Documents:
 
 
 async def _at_once() -> None:
-    """There is room already."""
+    """Before anybody listens."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from rrext.bridges.lsp.incoming import Incoming
 from rrext.bridges.lsp.options import Options
 from rrext.bridges.lsp.server import PipeServer
-from rrext.limits import DEFAULTS, KIB, Limits
+from rrext.limits import DEFAULTS, Limits
 from rrext.server.outbox import Outbox
 from rrext.server.watchman import Watchman
 from rrext.transports.descriptors import DescriptorSink
@@ -27,7 +27,6 @@ __all__ = ["LspServing"]
 
 log: Final = logging.getLogger("rrext.lsp")
 
-LULL: Final = 64 * KIB  # bytes that may wait when diagnostics are made: who does not read gets the newest ones only
 LEAVE: Final = 1.0  # seconds for what runs to end, beyond the grace
 FLUSH: Final = 0.5  # seconds for the client to read the last answers
 OVERDUE: Final = 0.25  # seconds beyond all of that, until the watchman ends the process
@@ -69,11 +68,12 @@ class LspServing:
         self._hurry = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
         lost = partial(self._end_within, 0, "nobody reads stdout")
+        self._sent = 0
         self._outbox = Outbox(DescriptorSink(stdio.write_fd, loop, lost), limits.outbox_bytes, loop)
         self.server = PipeServer(given)
-        self.server.protocol.sink = lambda body: self._outbox.send(frame(body))
+        self.server.protocol.sink = self._send
         self.server.protocol.on_exit = self._on_exit
-        self.server.documents.room = partial(self._outbox.lull, LULL)
+        self.server.documents.taken = self._taken
         self._incoming = Incoming(stdio.read_fd, loop, self.server, self._outbox, limits, self._at_end)
         self._watchman = Watchman(
             loop,
@@ -94,6 +94,16 @@ class LspServing:
         self._watchman.start()
         self._incoming.start()
         return await self._code
+
+    def _send(self, body: bytes) -> None:
+        pieces = frame(body)
+        self._sent += sum(map(len, pieces))
+        self._outbox.send(pieces)
+
+    async def _taken(self) -> None:
+        """Wait until all that was sent up to now has left."""
+        outbox, mark = self._outbox, self._sent
+        await outbox.until(lambda: self._sent - outbox.size >= mark)
 
     # what begins the end
 

@@ -65,7 +65,7 @@ class CustomMethods:
         return _without_tail(body, "result")
 
     async def _relay(self, request_id: int | str, name: str, body: dict[str, Any]) -> None:
-        await self._server.documents.room()
+        await self._server.documents.taken()
         self._server.protocol.tell(name, {**_without_tail(body, "chunk"), "request": request_id})
 
     async def _cancel(self, params: Any) -> dict[str, Any]:
