@@ -27,9 +27,9 @@ LABEL_MARGIN: Final = 4
 
 
 class Joint:
-    """Where a line up and down crosses or ends at a level of its net: at `x`, going on `up` or `down` or both.
+    """Where a line up and down meets a level of its net: at `x`, going on `up` or `down` or both.
 
-    `heights` are those of the level's horizontal lines that meet it.
+    `heights` are those of the level's horizontal lines that meet it: one, or two if it goes on both ways.
     """
 
     __slots__ = ("down", "heights", "up", "x")

@@ -105,9 +105,10 @@ def laid_out(picture: Picture, width: int) -> Layout:
     while True:
         arrangement = _Arrangement(picture, order, 1, width, written, tight=True)
         excess = arrangement.geometry.width - width
-        if excess <= 0 or not arrangement.nets:
+        longest = arrangement.longest(excess) if excess > 0 else set[int]()
+        if not longest:
             return _finished(picture, arrangement)
-        written |= arrangement.longest(excess)
+        written |= longest
 
 
 class _Arrangement:
@@ -131,12 +132,12 @@ class _Arrangement:
         self.geometry = Geometry(board, self.lines, self.nets, self.routes, tight=tight)
 
     def longest(self, count: int) -> set[int]:
-        """The edges of the `count` nets that go furthest up and down."""
+        """The edges that make the `count` longest lines up and down."""
         spans = sorted(
             (-max((trunk.high - trunk.low for trunk in route.trunks), default=0), route.net.index) for route in self.routes
         )
-        chosen = {index for _, index in spans[:count]}
-        return {end.edge for net in self.nets if net.index in chosen for end in net.ends}
+        chosen = [self.routes[index] for _, index in spans[:count]]
+        return {end.edge for route in chosen for end in route.net.ends if not route.is_near(end, self.geometry.board)}
 
 
 def _finished(picture: Picture, arrangement: _Arrangement) -> Layout:

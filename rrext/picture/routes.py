@@ -73,6 +73,10 @@ class Route:
         """Whether the line below the net's own box comes to a level, so that other lines may begin there."""
         return self.drop is not None and board.cells[self.net.node][0] < level <= self.drop
 
+    def is_near(self, end: End, board: Board) -> bool:
+        """Whether an end is reached without a trunk."""
+        return end.side == "top" and self.drops_through(board.cells[end.node][0], board)
+
     def __repr__(self) -> str:
         return f"<Route of {self.net}>"
 

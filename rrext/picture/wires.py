@@ -24,7 +24,7 @@ def segments_of(route: Route, geometry: Geometry) -> Iterator[Segment]:
             x, y = geometry.arrival(end)
             joint = geometry.joints[net.index, geometry.board.cells[end.node][0]][x]
             if not joint.up:  # else the line comes from straight above, and is there already
-                yield x, min(joint.heights), x, y
+                yield x, joint.heights[0], x, y
     for trunk in route.trunks:
         yield from _trunk(net, trunk, geometry)
     for level, run in geometry.runs[net.index]:
@@ -38,13 +38,13 @@ def _departing(route: Route, geometry: Geometry) -> Segment:
     x, y = geometry.corner(node)
     level = geometry.board.cells[node][0] + 1 if route.drop is None else route.drop
     joint = geometry.joints[route.net.index, level][x + ANCHOR]
-    lower = geometry.row_y[level] if joint.down else max(joint.heights)
+    lower = geometry.row_y[level] if joint.down else joint.heights[0]
     return x + ANCHOR, y + geometry.box_height[node] - 1, x + ANCHOR, lower
 
 
 def _trunk(net: Net, trunk: Trunk, geometry: Geometry) -> Iterator[Segment]:
     x = geometry.trunk_x[trunk]
-    top, bottom = (_reach(net, trunk, height, x, geometry) for height in (trunk.low, trunk.high))
+    top, bottom = (_place(net, height, x, geometry) for height in (trunk.low, trunk.high))
     if top < bottom:
         yield x, top, x, bottom
     for height in trunk.lefts:
@@ -55,9 +55,6 @@ def _trunk(net: Net, trunk: Trunk, geometry: Geometry) -> Iterator[Segment]:
         yield x, y, geometry.column_x[trunk.gap], y
 
 
-def _reach(net: Net, trunk: Trunk, height: int, x: int, geometry: Geometry) -> int:
-    """Where one end of a trunk is: at a line of a box, or at the outermost horizontal line that it meets at a level."""
-    if height % LEVEL:
-        return geometry.y_of(height)
-    heights = geometry.joints[net.index, height // LEVEL][x].heights
-    return min(heights) if height == trunk.low else max(heights)
+def _place(net: Net, height: int, x: int, geometry: Geometry) -> int:
+    """Where a trunk ends: at a line of a box, or at a level, where it then meets one horizontal line."""
+    return geometry.y_of(height) if height % LEVEL else geometry.joints[net.index, height // LEVEL][x].heights[0]

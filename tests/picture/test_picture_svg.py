@@ -73,6 +73,7 @@ def test_bent_lines_are_the_straight_ones_and_none_is_drawn_twice(picture: Pictu
         assert set(bent) == straight
         ends = [point for line in lines for point in (line[0], line[-1])]
         assert all(ends.count(point) > 2 for point in branches)
+        assert len(set(ends)) == len(lines) + 1, "a net is a tree: there is one way to each end"
 
 
 def steps(one: tuple[int, int], other: tuple[int, int]) -> set[frozenset[tuple[int, int]]]:
