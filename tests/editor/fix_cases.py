@@ -137,7 +137,7 @@ TEXT = [
         "Insert the missing } below line 3",
         "1,\n",
         "1,\n  },\n",
-        more=("Insert the missing } below line 4", "Insert the missing }", "Insert the missing closing brackets at the end"),
+        more=("Insert the missing closing brackets at the end", "Insert the missing } below line 4", "Insert the missing }"),
     ),
     case(
         "unclosed",

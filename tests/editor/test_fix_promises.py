@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from copy import deepcopy
 from typing import Any
 
 from editor.fix_cases import CASES
@@ -87,13 +88,13 @@ def spoil(document: Any, data: st.DataObject) -> None:
         case 0:
             del holder[key]
         case 1 if isinstance(holder, list):
-            holder.append(holder[key])
+            holder.append(deepcopy(holder[key]))
         case 1 | 2:
             holder[key] = data.draw(st.sampled_from(WORDS))
         case 3 if isinstance(holder, dict):
             holder[data.draw(st.sampled_from(WORDS))] = holder.pop(key)
         case _:
-            holder[key] = data.draw(st.sampled_from(VALUES))
+            holder[key] = deepcopy(data.draw(st.sampled_from(VALUES)))
 
 
 def check(text: str, data: st.DataObject) -> None:

@@ -66,11 +66,11 @@ def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if opened is None:
         return
     closer = _CLOSERS[opened.kind]
-    candidates: list[Candidate] = []
-    for other in (*_closed_further_out(bench, opened), opened):
-        edits = _closed_by_indentation(bench, other)
-        line = 0 if edits is None else bench.map.position(edits[0].start)[0]
-        candidates.append((f"Insert the missing {_CLOSERS[other.kind]} below line {line}", edits))
+    candidates = [_below(bench, other) for other in _closed_further_out(bench, opened)]
+    at_end: Candidate = ("Insert the missing closing brackets at the end", _closed_at_end(bench, problem))
+    if not bench.text[opened.end :].strip(BLANKS):
+        candidates.append(at_end)
+    candidates.append(_below(bench, opened))
     _, following, at = bench.token(opened.end)
     if following in ("}", "]"):
         if following == "]" and opened.children:
@@ -79,7 +79,7 @@ def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
         candidates.append((f"Remove the {following} that does not belong here", (Edit(at, at + 1, ""),)))
         candidates.append((f"Replace {following} with {closer}", (Edit(at, at + 1, closer),)))
     candidates.append((f"Insert the missing {closer}", (Edit(opened.end, opened.end, closer),)))
-    candidates.append(("Insert the missing closing brackets at the end", _closed_at_end(bench, problem)))
+    candidates.append(at_end)
     yield from _unless_a_consequence(bench, tried(bench, problem, candidates))
 
 
@@ -158,6 +158,12 @@ def _closed_further_out(bench: Bench, opened: Located) -> list[Located]:
         if stands_alone and len(margin_of(text, close)) < len(margin_of(text, located.start)):
             found.append(located)
     return found
+
+
+def _below(bench: Bench, opened: Located) -> Candidate:
+    edits = _closed_by_indentation(bench, opened)
+    line = 0 if edits is None else bench.map.position(edits[0].start)[0]
+    return f"Insert the missing {_CLOSERS[opened.kind]} below line {line}", edits
 
 
 def _closed_by_indentation(bench: Bench, opened: Located) -> Edits:

@@ -10,7 +10,7 @@ from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.values import placeholder
 from rrext.editor.layout import Edits, joined
 from rrext.editor.spot import EdgeKind
-from rrext.editor.written import member
+from rrext.editor.written import member, text_of
 from rrext.engine.edges import accepted_lanes
 from rrext.engine.node import Node
 from rrext.engine.pointer import below
@@ -31,8 +31,7 @@ __all__ = [
 def fresh_id(bench: Bench, provider: str, taken: Sequence[str] = ()) -> str:
     """An id that nothing in the document uses, as people call components: `webhook_1`."""
     written = bench.written
-    source = written.source.value if written.source is not None else None
-    used = {*written.by_id, *bench.analysis.by_id, *written.edges_from, source, *taken}
+    used = {*written.by_id, *bench.analysis.by_id, *written.edges_from, text_of(written.source), *taken}
     number = 1
     while f"{provider}_{number}" in used:
         number += 1

@@ -44,5 +44,7 @@ def _left(bench: Bench, problem: Problem, edits: tuple[Edit, ...]) -> int | None
     left = bench.left_after(edits)
     start = bench.span(problem)[0]
     start += sum(len(edit.text) - (edit.end - edit.start) for edit in edits if edit.end <= start)
-    still = any(other.code == problem.code and other.span is not None and other.span[0] == start for other in left)
+    same = [other for other in left if other.code == problem.code and other.span is not None]
+    before = sum(other.code == problem.code for other in bench.analysis.loaded.problems)
+    still = len(same) >= before and any(other.span is not None and other.span[0] == start for other in same)
     return None if still else len(left)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -194,7 +195,8 @@ def _number_in(word: str) -> str:
     if point and whole.isdecimal() | (not whole) and rest[:1] in ("", "e", "E"):
         rest = "0" + rest
     number = sign + (whole.lstrip("0") or "0") + (f".{rest}" if point else "")
-    return number if tokens.NUMBER.fullmatch(number) and any(letter in "0123456789" for letter in word) else ""
+    is_one = tokens.NUMBER.fullmatch(number) is not None and any(letter in "0123456789" for letter in word)
+    return number if is_one and math.isfinite(float(number)) else ""
 
 
 WORD_MAKERS: Final = {
