@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rrext.bridges.lsp import completion, hover, navigation, ranges, running, symbols
+from rrext.bridges.lsp import actions, completion, hover, navigation, ranges, running, symbols
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer
@@ -14,5 +14,5 @@ __all__ = ["register_features"]
 
 def register_features(server: PipeServer) -> None:
     """Let a server answer everything that there is."""
-    for feature in (completion, hover, navigation, symbols, ranges, running):
+    for feature in (completion, hover, navigation, symbols, ranges, running, actions):
         feature.register(server)
