@@ -61,21 +61,23 @@ class Text:
 
     def position(self, offset: int) -> Position:
         """The place of an offset; inside a line's end it is the place before that."""
-        offset = min(max(offset, 0), len(self.content))
+        content = self.content
+        offset = min(max(offset, 0), len(content))
         line = bisect_right(self._starts, offset) - 1
-        start, end = self._bounds(line)
-        offset = min(offset, end)
-        if self.unit == "utf-32" or self.content.isascii():
+        start = self._starts[line]
+        if offset > start and content[offset - 1] == "\r":  # before an LF, or the next line would have begun
+            offset -= 1
+        if self.unit == "utf-32" or content.isascii():
             return line, offset - start
         if offset - start <= STEP:
-            return line, _units(self.content[start:offset], self.unit)
+            return line, _units(content[start:offset], self.unit)
         rest = (offset - start) % STEP
-        return line, self._marks_of(line)[(offset - start) // STEP] + _units(self.content[offset - rest : offset], self.unit)
+        return line, self._marks_of(line)[(offset - start) // STEP] + _units(content[offset - rest : offset], self.unit)
 
     def line(self, line: int) -> str:
         """The content of a line, without its end."""
         start, end = self._bounds(line)
-        return self.content[start:end]
+        return content[start:end]
 
     def edited(self, start: Position, end: Position, new: str) -> Text:
         """The text with `new` in place of what stands between two places, as the editor that says so has it from now on.

@@ -42,11 +42,21 @@ def default_cache() -> Path:
 
 
 def rrext_command(given: str | None) -> list[str]:
-    """The server on the benchmark's pipeline, as users start it: the script beside this Python."""
+    """The server on the benchmark's pipeline."""
+    return [*_installed(given), "serve", "--nodes", str(HERE / "bench_nodes.py"), str(HERE / "bench.pipe")]
+
+
+def editor_command(given: str | None) -> list[str]:
+    """The language server."""
+    return [*_installed(given), "lsp"]
+
+
+def _installed(given: str | None) -> list[str]:
+    """rrext as users start it: the script beside this Python."""
     start = shlex.split(given) if given else [str(Path(sys.executable).with_name("rrext"))]
     if shutil.which(start[0]) is None:
         raise Missing(f"{start[0]} is not there: install rrext for this Python first (pip install .)")
-    return [*start, "serve", "--nodes", str(HERE / "bench_nodes.py"), str(HERE / "bench.pipe")]
+    return start
 
 
 def floor(cache: Path) -> list[str]:

@@ -12,7 +12,7 @@ from rrext.editor.text import STEP, Position, Text, Unit
 UNITS: tuple[Unit, ...] = ("utf-8", "utf-16", "utf-32")
 
 ALPHABET = [
-    *"ab \t{}\",:",
+    *'ab \t{}",:',
     "\n",
     "\r",
     "\r\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,29 +25,35 @@ log: Final = logging.getLogger("rrext.lsp")
 class State:
     """A document between two edits. `waiters` counts the requests that want its analysis, however old it is."""
 
-    __slots__ = ("task", "text", "version", "waiters")
+    __slots__ = ("analysis", "awaited", "is_begun", "text", "version", "waiters")
 
     def __init__(self, text: Text, version: int | None) -> None:
         self.text = text
         self.version = version
         self.waiters = 0
-        self.task: asyncio.Task[Analysis] | None = None
+        self.is_begun = False
+        self.analysis: Analysis | None = None
+        self.awaited: asyncio.Future[Analysis] | None = None
 
     def __repr__(self) -> str:
         return f"<State {self.version}, {self.text!r}>"
 
 
 class Document:
-    """A document of the client's. `state` is what the client sees; `last` is the analysis that was finished last."""
+    """A document of the client's. `state` is what the client sees; `last` is the analysis that was finished last.
 
-    __slots__ = ("changed", "follower", "last", "state", "uri")
+    `is_queued` says that its newest state will be looked at; `told` waits until the client has taken what it was told.
+    """
+
+    __slots__ = ("is_closed", "is_queued", "last", "state", "told", "uri")
 
     def __init__(self, uri: str, state: State) -> None:
         self.uri = uri
         self.state = state
         self.last: Analysis | None = None
-        self.changed = asyncio.Event()
-        self.follower: asyncio.Task[None] | None = None
+        self.is_closed = False
+        self.is_queued = False
+        self.told: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Document {self.uri} {self.state!r}>"
@@ -72,6 +79,7 @@ class Documents:
         self._on_analysis = on_analysis
         self._on_close = on_close
         self._open: dict[str, Document] = {}
+        self._turns: deque[asyncio.Future[None]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-analysis")
 
     def get(self, uri: str) -> Document:
@@ -96,7 +104,6 @@ class Documents:
         document = self._open.get(uri)
         if document is None:
             document = self._open[uri] = Document(uri, state)
-            document.follower = asyncio.get_running_loop().create_task(self._follow(document), name=f"follow {uri}")
         self._put(document, state)
 
     def change(self, uri: str, version: int | None, changes: Iterable[Change]) -> None:
@@ -115,63 +122,132 @@ class Documents:
         """A document was closed, or is not known any more. One that is not open stays so."""
         document = self._open.pop(uri, None)
         if document is not None:
-            if document.follower is not None:
-                document.follower.cancel()
+            document.is_closed = True
+            if document.told is not None:
+                document.told.cancel()
             self._on_close(document)
 
     def refresh(self) -> None:
         """Look at every document anew: what they are judged by has changed."""
         for document in self:
-            document.last = None
             self._put(document, State(document.state.text, document.state.version))
 
     def _put(self, document: Document, state: State) -> None:
         document.state = state
-        document.changed.set()
+        self._pursue(document)
 
     # analyses
 
     async def analysis(self, document: Document, state: State) -> Analysis:
-        """The analysis of one state, for a request that asked about it."""
+        """The analysis of one state, for a request that asked about it.
+
+        Requests go on one after another, as there may be many of them: edits that came after them are taken in at once, and
+        diagnostics are told between them.
+        """
+        found = state.analysis
+        if found is None:
+            found = await self._awaited(document, state)
+        await self._turn()
+        return found
+
+    async def _awaited(self, document: Document, state: State) -> Analysis:
         state.waiters += 1
         try:
-            return await asyncio.shield(self._task(document, state))
+            if state.awaited is None:
+                state.awaited = asyncio.get_running_loop().create_future()
+                self._submit(document, lambda: state)
+            return await asyncio.shield(state.awaited)
         finally:
             state.waiters -= 1
 
-    def _task(self, document: Document, state: State) -> asyncio.Task[Analysis]:
-        if state.task is None or state.task.cancelled():
-            state.task = asyncio.get_running_loop().create_task(self._analyse(document, state))
-        return state.task
+    async def _turn(self) -> None:
+        """Let one of those that wait go on in each round of the loop."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._turns.append(turn)
+        if len(self._turns) == 1:
+            loop.call_soon(self._next_turn, loop)
+        await turn
 
-    async def _analyse(self, document: Document, state: State) -> Analysis:
-        def is_stale() -> bool:  # asked on the other thread
-            return state.waiters == 0 and (document.state is not state or self._open.get(document.uri) is not document)
+    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        turn = self._turns.popleft()
+        if self._turns:
+            loop.call_soon(self._next_turn, loop)
+        if not turn.done():
+            turn.set_result(None)
 
-        work = partial(analyse, state.text.content, self._around(), before=document.last, stop=is_stale)
-        analysis = await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        if analysis.around is self._around():
-            document.last = analysis
-        return analysis
+    def _pursue(self, document: Document) -> None:
+        """Have the newest state looked at; what comes meanwhile is skipped."""
+        if not document.is_queued and (document.told is None or document.told.done()):
+            document.is_queued = True
+            self._submit(document, partial(_newest, document))
 
-    async def _follow(self, document: Document) -> None:
-        """Have the newest state analysed, again and again; what came meanwhile is skipped."""
-        while True:
-            await document.changed.wait()
-            document.changed.clear()
-            state = document.state
-            try:
-                analysis = await asyncio.shield(self._task(document, state))
-                if document.state is state:
-                    self._on_analysis(document, state, analysis)
-                    await self.taken()
-            except Cancelled:
-                pass  # it was out of date
-            except Exception:
-                log.exception("a bug of rrext: %s could not be analysed", document.uri)
+    def _submit(self, document: Document, choose: Callable[[], State]) -> None:
+        loop = asyncio.get_running_loop()
+        self._thread.submit(self._analyse, loop, document, choose)
+
+    def _analyse(self, loop: asyncio.AbstractEventLoop, document: Document, choose: Callable[[], State]) -> None:
+        """On the thread: look at a state, unless that was done already, and tell the loop."""
+        state = choose()
+        if state.is_begun:
+            return
+        state.is_begun = True
+
+        def is_stale() -> bool:
+            return state.waiters == 0 and (document.state is not state or document.is_closed)
+
+        outcome: Analysis | Exception
+        try:
+            outcome = analyse(state.text.content, self._around(), before=document.last, stop=is_stale)
+            document.last = outcome
+        except Exception as error:
+            outcome = error
+        try:
+            loop.call_soon_threadsafe(self._analysed, document, state, outcome)
+        except RuntimeError:
+            log.debug("the loop is closed already")
+
+    def _analysed(self, document: Document, state: State, outcome: Analysis | Exception) -> None:
+        """On the loop: tell who waits, and the client."""
+        awaited, state.awaited = state.awaited, None
+        if isinstance(outcome, Analysis):
+            state.analysis = outcome
+            if awaited is not None:
+                awaited.set_result(outcome)
+            if document.state is state and not document.is_closed:
+                self._tell(document, state, outcome)
+            return
+        state.is_begun = False
+        if isinstance(outcome, Cancelled):
+            if state.waiters:  # somebody asked just when it was given up
+                state.awaited = awaited
+                self._submit(document, lambda: state)
+            return
+        log.error("a bug of rrext: %s could not be analysed", document.uri, exc_info=outcome)
+        if awaited is not None and state.waiters:
+            awaited.set_exception(outcome)
+
+    def _tell(self, document: Document, state: State, analysis: Analysis) -> None:
+        try:
+            self._on_analysis(document, state, analysis)
+        except Exception:
+            log.exception("a bug of rrext: the diagnostics of %s could not be told", document.uri)
+        document.told = asyncio.get_running_loop().create_task(self._until_taken(document), name=f"told {document.uri}")
+
+    async def _until_taken(self, document: Document) -> None:
+        await self.taken()
+        document.told = None
+        if document.state.analysis is None:
+            self._pursue(document)
 
     def __repr__(self) -> str:
         return f"<Documents {', '.join(self._open) or 'none'}>"
+
+
+def _newest(document: Document) -> State:
+    """On the thread: what comes from now on is to be queued again."""
+    document.is_queued = False
+    return document.state
 
 
 async def _at_once() -> None:

@@ -56,11 +56,11 @@ class Publisher:
 
     def publish_again(self, document: Document) -> None:
         """Tell of a document that has not changed, though what is known of it has."""
-        task = document.state.task
+        state = document.state
         if self.form.pulled:
             self._protocol.send_request(REFRESH)
-        elif task is not None and task.done() and not task.cancelled() and task.exception() is None:
-            self.publish(document, document.state, task.result())
+        elif state.analysis is not None:
+            self.publish(document, state, state.analysis)
 
     def retract(self, document: Document) -> None:
         """The document is closed: nothing is said of it any more."""
