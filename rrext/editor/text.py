@@ -77,7 +77,7 @@ class Text:
     def line(self, line: int) -> str:
         """The content of a line, without its end."""
         start, end = self._bounds(line)
-        return content[start:end]
+        return self.content[start:end]
 
     def edited(self, start: Position, end: Position, new: str) -> Text:
         """The text with `new` in place of what stands between two places, as the editor that says so has it from now on.
