@@ -18,6 +18,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXAMPLES = ROOT / "tests" / "examples"
 
+LINK = "from rrext.bridges.lsp.manual import Manual; print(Manual().link('unknown_provider'))"
+
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 
@@ -71,7 +73,7 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 
 def test_the_wheel_has_types_licence_and_nothing_but_the_package(built: tuple[Path, Path]) -> None:
     names = zipfile.ZipFile(built[0]).namelist()
-    assert "rrext/py.typed" in names
+    assert {"rrext/py.typed", "rrext/protocol.md"} <= set(names)
     assert any(re.fullmatch(r"rrext-[\d.]+\.dist-info/licenses/LICENSE", name) for name in names)
     assert {re.split(r"[/-]", name)[0] for name in names} == {"rrext"}
 
@@ -111,6 +113,13 @@ def test_a_tool_is_called_from_an_empty_folder(installed: Path, tmp_path: Path) 
         cwd=tmp_path,
     )
     assert "Hello Ada" in said
+
+
+def test_problem_codes_in_an_editor_link_to_the_page_in_the_package(installed: Path, tmp_path: Path) -> None:
+    said = run(installed / "python", "-c", LINK, cwd=tmp_path).strip()
+    path, _, line = said.removeprefix("file://").partition("#L")
+    assert Path(path).is_relative_to(installed.parent)
+    assert Path(path).read_text(encoding="utf-8").splitlines()[int(line) - 1].startswith("| `unknown_provider` |")
 
 
 def test_a_typed_program_checks_against_the_installed_package(installed: Path, tmp_path: Path) -> None:

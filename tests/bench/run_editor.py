@@ -1,6 +1,6 @@
 """How soon does a person see what is wrong with what he types? From a keystroke to its diagnostics, over stdio.
 
-    python tests/bench/editor.py [--quick]
+    python tests/bench/run_editor.py [--quick]
 
 Beside `rrext lsp` stands the floor: a server on pygls that keeps the text and publishes that nothing is wrong. Exit code 1:
 a required figure was missed.
