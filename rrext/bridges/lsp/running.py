@@ -42,7 +42,7 @@ def register(server: PipeServer) -> None:
     engine = EngineProcess(lambda: server.options, on_output=output, on_event=server.protocol.tell)
     deployments = Deployments(server, engine)
     display = Display(server)
-    Commands(server, engine, Runner(server, deployments, output, display))
+    Commands(server, engine, Runner(server, engine, deployments, output, display))
     Graphs(server, display)
     CustomMethods(server, engine, output)
     Offers(server)

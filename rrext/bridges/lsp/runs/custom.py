@@ -16,6 +16,7 @@ from rrext.server.commands import COMMANDS, Cancel
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer
+    from rrext.client.client import Client
 
 __all__ = ["CustomMethods"]
 
@@ -49,6 +50,7 @@ class CustomMethods:
         assert task is not None
         self._running[request_id] = task
         self._output.refill()
+        client: Client | None = None
         try:
             client = await self._engine.client()
             body = await client.request(command, arguments, on_event=partial(self._relay, request_id))
@@ -59,7 +61,7 @@ class CustomMethods:
                 raise as_trouble(error) from None
             raise InvalidArguments.at("", error.message) from None
         except RrextError as error:
-            raise as_trouble(error) from None
+            raise as_trouble(error, has_ended=client is not None and self._engine.has_ended(client)) from None
         finally:
             self._running.pop(request_id, None)
         return _without_tail(body, "result")

@@ -65,6 +65,10 @@ class EngineProcess:
             self._life = _Life(options, self._on_output, self._on_event)
         return await self._life.client()
 
+    def has_ended(self, client: Client) -> bool:
+        """Whether the engine of a connection has ended, or was told to."""
+        return self._life is None or not self._life.is_of(client)
+
     async def end(self) -> bool:
         """End the process: what runs in it is cancelled, and soon killed. False if there was none."""
         life, self._life = self._life, None
@@ -104,6 +108,11 @@ class _Life:
     def is_over(self) -> bool:
         """Whether it is of no more use."""
         return self._task.done() or self.process.returncode is not None
+
+    def is_of(self, client: Client) -> bool:
+        """Whether it is the life of the engine at the other end of a connection."""
+        ready = self._client
+        return not self.is_over and ready.done() and ready.exception() is None and ready.result() is client
 
     async def client(self) -> Client:
         return await asyncio.shield(self._client)

@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from rrext.bridges.lsp.runs.deployments import Deployments, Ready, name_of
 from rrext.bridges.lsp.runs.display import Display
+from rrext.bridges.lsp.runs.engine import EngineProcess
 from rrext.bridges.lsp.runs.marks import Marks, Work
 from rrext.bridges.lsp.runs.output import EngineOutput
 from rrext.bridges.lsp.runs.progress import WorkProgress
@@ -61,8 +62,11 @@ Doing: TypeAlias = Callable[[Run, Ready], Awaitable[Any]]
 class Runner:
     """Runs things for commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same."""
 
-    def __init__(self, server: PipeServer, deployments: Deployments, output: EngineOutput, display: Display) -> None:
+    def __init__(
+        self, server: PipeServer, engine: EngineProcess, deployments: Deployments, output: EngineOutput, display: Display
+    ) -> None:
         self._server = server
+        self._engine = engine
         self._deployments = deployments
         self._output = output
         self._display = display
@@ -88,11 +92,14 @@ class Runner:
         except asyncio.CancelledError:
             ending = "cancelled"
             raise Cancelled from None
-        except (InputNeeded, Cancelled):
+        except InputNeeded:
             ending = "not run"
             raise
-        except RrextError as error:
-            answer = {"ok": False, **await self._failed(job, run, as_trouble(error), quiet)}
+        except RrextError as failure:
+            error = as_trouble(failure, has_ended=run.ready is not None and self._engine.has_ended(run.ready.client))
+            if isinstance(error, Cancelled):  # with the document, which was closed
+                raise error from None
+            answer = {"ok": False, **await self._failed(job, run, error, quiet)}
         else:
             answer = {"ok": True, **await self._succeeded(job, run, value, quiet)}
         finally:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rrext.errors import InvalidArguments, NotConnected, RrextError, ServerExited, UsageError
+from rrext.errors import (
+    Cancelled,
+    InvalidArguments,
+    NotConnected,
+    RrextError,
+    ServerExited,
+    ShuttingDown,
+    UsageError,
+)
 
 __all__ = ["TRUST_HINT", "EngineEnded", "FilesFailed", "InputNeeded", "NotTrusted", "as_trouble"]
 
@@ -42,9 +50,14 @@ class FilesFailed(RrextError):
     number = -32016
 
 
-def as_trouble(error: RrextError) -> RrextError:
-    """The error as an editor is told of it: it knows an engine, and no server behind the one that it talks to."""
+def as_trouble(error: RrextError, *, has_ended: bool = False) -> RrextError:
+    """The error as an editor is told of it: it knows an engine, and no server behind the one that it talks to.
+
+    An engine that `has_ended` may have said last words, which are not the reason.
+    """
     data: dict[str, Any] = error.data
+    if isinstance(error, ShuttingDown) or (has_ended and isinstance(error, Cancelled)):
+        error = NotConnected(error.message)
     if isinstance(error, ServerExited):
         return EngineEnded(error.message.replace("The server", "The engine", 1), hint="the next run starts it again", data=data)
     if isinstance(error, NotConnected):
