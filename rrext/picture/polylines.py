@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from rrext.picture.wires import Segment
@@ -16,13 +16,13 @@ Point = tuple[int, int]
 def polylines(segments: Sequence[Segment]) -> tuple[list[list[Point]], list[Point]]:
     """The lines from end or branch to branch or end, each piece in one of them only; and the branches.
 
-    What is drawn once has even dashes.
+    The segments make a tree. What is drawn once has even dashes.
     """
     ways = _ways(segments)
     knots = [point for point, others in ways.items() if len(others) != 2]
     lines: list[list[Point]] = []
     gone: set[tuple[Point, Point]] = set()
-    for knot in (*knots, *ways):  # a ring has no knot: it is walked from anywhere
+    for knot in knots:
         for other in ways[knot]:
             if (knot, other) not in gone:
                 lines.append(_walk(knot, other, ways, gone))
@@ -55,15 +55,12 @@ def _connect(places: Sequence[Point], ways: defaultdict[Point, list[Point]]) -> 
 
 
 def _walk(start: Point, onward: Point, ways: dict[Point, list[Point]], gone: set[tuple[Point, Point]]) -> list[Point]:
-    """From a place on until a line ends or branches, or comes back."""
+    """From a place on until a line ends or branches."""
     line = [start]
-    here = start
     while True:
+        here = line[-1]
         gone.update(((here, onward), (onward, here)))
         line.append(onward)
-        others: Iterable[Point] = ways[onward] if len(ways[onward]) == 2 else ()
-        here, last = onward, here
-        following = next((other for other in others if other != last and (here, other) not in gone), None)
-        if following is None:
+        if len(ways[onward]) != 2:
             return line
-        onward = following
+        onward = next(other for other in ways[onward] if other != here)

@@ -130,15 +130,19 @@ def test_edges_have_their_kinds_names_and_tooltips() -> None:
     assert kinds == ["data", "control", "data", "control"], "two lines, and two in the legend"
 
 
-def test_each_arrow_ends_at_the_border_of_a_box() -> None:
+def test_each_arrow_ends_at_the_border_of_a_box_and_its_line_at_the_arrow() -> None:
     picture = drawn_from(5, 30, 50, 4)
     root = read(as_svg(picture))
     boxes = [box(group) for group in groups(root)]
-    heads = [path.attrib["d"] for path in root.iter(f"{SPACE}path") if path.attrib["class"] == "head"]
+    paths = [(path.attrib["class"], path.attrib["d"]) for path in root.iter(f"{SPACE}path")]
+    legend = 2 * len({edge.kind for edge in picture.edges})
+    heads = [(line, head) for (_, line), (style, head) in pairwise(paths[:-legend]) if style == "head"]
     assert heads
-    for head in heads[: -len({edge.kind for edge in picture.edges})]:  # the legend's come last
+    for line, head in heads:
         x, y = map(int, re.findall(r"(\d+) (\d+)Z", head)[0])
         assert any((x == left and top < y < bottom) or (y == top and left < x < right) for left, top, right, bottom in boxes)
+        end_x, end_y = map(int, re.findall(r"L(\d+) (\d+)$", line)[0])
+        assert (x - end_x, y - end_y) in ((7, 0), (0, 7))
 
 
 def test_there_are_colours_for_light_and_for_dark_paper_and_all_are_bound_to_the_picture() -> None:

@@ -159,6 +159,73 @@ def test_a_line_goes_around_what_stands_in_its_way() -> None:
     )
 
 
+def test_branches_to_both_sides_leave_a_line_together() -> None:
+    leading = ((0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (6, 8), (2, 7), (2, 8))
+    edges = tuple(PictureEdge(source, target, "data", ("text",)) for source, target in leading)
+    assert as_text(Picture(nodes("s", "x", "y", "z", "x1", "y1", "z1", "p", "q"), edges), 80) == (
+        "┌───────────────┐\n"
+        "│ s             │\n"
+        "│ p             │\n"
+        "└──┬────────────┘\n"
+        "   ├────────────────────┬───────────────╮\n"
+        "   │ text               │ text          │ text\n"
+        "┌──▼────────────┐    ┌──▼───────┐    ┌──▼────────────┐\n"
+        "│ x             │    │ y        │    │ z             │\n"
+        "│ p             │    │ p        │    │ p             │\n"
+        "└──┬────────────┘    └──┬───────┘    └──┬────────────┘\n"
+        "   │              ╭─────┤               │\n"
+        "   │ text         │     │ text          │ text\n"
+        "┌──▼────────────┐ │  ┌──▼───────┐    ┌──▼────────────┐\n"
+        "│ x1            │ │  │ y1       │    │ z1            │\n"
+        "│ p             │ │  │ p        │    │ p             │\n"
+        "└──┬────────────┘ │  └──────────┘    └──┬────────────┘\n"
+        "   │      ╭───────┴─────────────────────┼──────╮\n"
+        "   │ text │ text                        │ text │ text\n"
+        "┌──▼──────▼─────┐                    ┌──▼──────▼─────┐\n"
+        "│ p             │                    │ q             │\n"
+        "│ p             │                    │ p             │\n"
+        "└───────────────┘                    └───────────────┘\n"
+        "\n"
+        "─▶ data\n"
+    )
+
+
+def test_a_line_that_goes_on_further_down_leaves_the_others_in_one_place() -> None:
+    leading = ((0, 1), (0, 2), (0, 3), (2, 4), (3, 5), (0, 4), (0, 5))
+    edges = tuple(PictureEdge(source, target, "data", ("text",)) for source, target in leading)
+    lines = as_text(Picture(nodes("s", "a", "b", "c", "d", "e"), edges), 80).splitlines()
+    assert lines[3:7] == [
+        "└──┬───────┘",
+        "   ├─────────┬─────┬────────────────────╮",
+        "   │ text    │     │ text               │ text",
+        "┌──▼───────┐ │  ┌──▼────────────┐    ┌──▼────────────┐",
+    ]
+
+
+def test_two_nodes_may_share_what_they_invoke() -> None:
+    data = tuple(PictureEdge(source, source + 1, "data", ("text",)) for source in (0, 1))
+    control = tuple(PictureEdge(source, target, "control", ("tool",)) for source in (1, 2) for target in (3, 4))
+    assert as_text(Picture(nodes("s", "a", "b", "t", "u"), data + control), 80).partition("text\n")[2] == (
+        "┌──▼───────┐            ┌──────────┐\n"
+        "│ a        ├┄┄┄┬┄ tool ┄▷ t        │\n"
+        "│ p        │ ╭┄┼┄ tool ┄▷ p        │\n"
+        "└──┬───────┘ ┆ ┆        └──────────┘\n"
+        "   │ text    ┆ ┆\n"
+        "┌──▼───────┐ ┆ ┆        ┌──────────┐\n"
+        "│ b        ├┄┤ ┆        │ u        │\n"
+        "│ p        │ ┆ ╰┄ tool ┄▷ p        │\n"
+        "└──────────┘ ╰┄┄┄ tool ┄▷          │\n"
+        "                        └──────────┘\n"
+        "\n"
+        "─▶ data   ┄▷ control\n"
+    )
+
+
+def test_names_are_shortened_before_lines_are_left_out() -> None:
+    shown = as_text(Picture(nodes("a", "b" * 16), (PictureEdge(0, 1, "control", ("classificationContext",)),)), 40)
+    assert "╰┄ classific… ┄▷ bbbb" in shown
+
+
 def test_data_from_many_nodes_arrives_on_the_left_where_there_is_room_for_all_names() -> None:
     edges = tuple(PictureEdge(index, 5, "data", ("documents", "table", "text")) for index in range(5))
     shown = as_text(Picture(nodes("a", "b", "c", "d", "e", "all"), edges), 120)
@@ -199,6 +266,10 @@ def test_what_is_wrong_is_marked_at_nodes_and_names_and_in_the_legend() -> None:
     assert "✗ text, table" in shown
     assert "! tool" in shown
     assert shown.endswith("\n─▶ data   ┄▷ control   ✗ error   ! warning\n")
+    coloured = as_text(picture, 80, colour=True)
+    assert "\x1b[1;31m✗ one\x1b[0m" in coloured
+    assert "\x1b[1;33m! two\x1b[0m" in coloured
+    assert "\x1b[1;31m✗ text, table\x1b[0m" in coloured
 
 
 def test_wide_and_combining_characters_and_long_texts_keep_the_borders_straight() -> None:
@@ -231,6 +302,7 @@ def test_colours_are_around_the_same_characters() -> None:
     picture = example(HERE / "agent.pipe")
     coloured = as_text(picture, 100, colour=True)
     assert "\x1b[1magent_1\x1b[0m" in coloured
+    assert coloured.startswith("\x1b[1mresearcher\x1b[0m\n")
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == as_text(picture, 100)
     assert all(line.count("\x1b[0m") * 2 == line.count("\x1b[") for line in coloured.splitlines()), "each ends in its line"
 
