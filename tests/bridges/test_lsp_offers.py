@@ -113,6 +113,18 @@ async def test_nobody_is_offered_runs_who_did_not_ask(bench: Desk) -> None:
     assert actions_at(bench, '"bench"', only=["rrext.running"]) == []
 
 
+async def test_the_client_gets_them_with_the_fixes(tmp_path: Path) -> None:
+    literals = {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}}}
+    async with desk(tmp_path, capabilities={"textDocument": {"codeAction": literals}}) as bench:
+        line = pipeline().splitlines().index('      "id": "bench",')
+        place = {"line": line, "character": 14}
+        params = {"textDocument": {"uri": bench.uri}, "range": {"start": place, "end": place}, "context": {"diagnostics": []}}
+        found = await bench.editor.request("textDocument/codeAction", params)
+        (run,) = [action for action in found if action["title"] == "Run tool steps"]
+        assert run["kind"] == "rrext.run"
+        assert (await bench.editor.request("workspace/executeCommand", run["command"]))["ok"]
+
+
 async def test_without_trust_only_writing_is_offered(tmp_path: Path) -> None:
     text = pipeline().replace('"provider": "bench"', '"provider": "tool_filesystem"')
     async with desk(tmp_path, text, trusted=False, nodes=[]) as bench:
