@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -36,6 +37,61 @@ BROKEN = """\
 """
 
 
+SPOILT = """\
+{
+  // The files of a small library.
+  "components": [
+    { "id": "webhook_1", "provider": "webhok", "config": {}, "control": [{ "classType": "tool", "from": "files_1" }] },
+    {
+      "id": "files_1",
+      "provider": "tool_filesystem"
+      "config": { "rot": "library" }
+    },
+    {
+      "id": "reply_1",
+      "provider": "response_text",
+      "config": {},
+      "input": [{ "lane": "txt", "from": "webhook" }]
+    }
+  ],
+  "source": "webhook_1",
+  "version": 1
+}
+// rrext tool read_fil {"path": "welcome.txt"}
+"""
+REPAIRS = [
+    ("webhok", 'Replace "webhok" with "webhook"'),
+    ('"provider": "tool_filesystem"', "Insert a comma"),
+    ("rot", 'Replace "rot" with "root"'),
+    ('control"', 'Move this edge to "files_1", which is invoked'),
+    ('webhook" }]', 'Replace "webhook" with "webhook_1"'),
+    ('"txt', 'Replace "txt" with "text"'),
+    ("read_fil", 'Replace "read_fil" with "read_file"'),
+]
+"""Where the cursor is put, and which fix is chosen there."""
+REPAIRED = """\
+{
+  // The files of a small library.
+  "components": [
+    { "id": "webhook_1", "provider": "webhook", "config": {} },
+    {
+      "id": "files_1",
+      "provider": "tool_filesystem",
+      "config": { "root": "library" },
+      "control": [{ "classType": "tool", "from": "webhook_1" }]
+    },
+    {
+      "id": "reply_1",
+      "provider": "response_text",
+      "config": {},
+      "input": [{ "lane": "text", "from": "webhook_1" }]
+    }
+  ],
+  "source": "webhook_1",
+  "version": 1
+}
+// rrext tool read_file {"path": "welcome.txt"}
+"""
 GOOD = BROKEN.replace("webhok", "webhook").replace('"txt"', '"text"')
 
 
@@ -112,6 +168,37 @@ def test_providers_are_completed_between_quotes(neovim: Neovim) -> None:
     neovim.terminal.type("ex")
     neovim.terminal.keys("C-n", "C-y", "Escape")
     neovim.terminal.when(lambda _: "\n".join(neovim.lines()) + "\n" == GOOD, "completed text")
+
+
+# the whole way
+
+
+def test_a_stranger_repairs_a_pipeline_by_what_is_offered_and_runs_its_tool(neovim: Neovim) -> None:
+    neovim.edit("spoilt.pipe", SPOILT)
+    neovim.terminal.until('There is no node "webhok"', "A comma is missing here")
+    for place, title in REPAIRS:
+        neovim.command(f"call search('{place}', 'w')")
+        neovim.terminal.keys("gra")
+        before = neovim.terminal.until("Code actions", "Type number and <Enter>")
+        neovim.choose(title, "Code actions")
+        neovim.terminal.until(gone=("Type number and <Enter>", *re.findall(r"Press ENTER", before)))
+    neovim.terminal.when(lambda _: not neovim.ask("vim.diagnostic.get(0)"), "file without problems")
+    assert "\n".join(neovim.lines()) + "\n" == REPAIRED
+    neovim.terminal.until("▶ Run read_file")
+    neovim.go(21)
+    neovim.terminal.keys("grx")
+    neovim.terminal.until("spoilt.read_file.json", "Welcome to the library.")
+
+
+def test_all_that_has_one_obvious_answer_is_repaired_at_once(neovim: Neovim) -> None:
+    neovim.edit("spoilt.pipe", SPOILT)
+    neovim.terminal.until('There is no node "webhok"')
+    neovim.command("call search('webhok')")
+    neovim.terminal.keys("gra")
+    neovim.choose("Fix everything that has one obvious answer", "Code actions")
+    neovim.terminal.until('"provider": "webhook",', '"root": "library"', '"lane": "text", "from": "webhook_1"')
+    left = {"control_on_invoker", "unknown_tool"}
+    neovim.terminal.when(lambda _: {code for code, _ in neovim.diagnostics()} == left, "problems with two answers")
 
 
 # what runs
