@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rrext.cli.check import EXIT_INVALID, print_found, read_file, summary
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, whole_number
-from rrext.cli.terminal import is_terminal, terminal_width
+from rrext.cli.results import Results
+from rrext.cli.terminal import terminal_width
 from rrext.errors import RrextError
 from rrext.limits import PICTURE_DEFAULTS
 
@@ -69,53 +70,53 @@ def run(args: argparse.Namespace) -> int:
     if text is None:
         return EXIT_INVALID
     loaded = check_pipeline(text, catalog, environment, positions=True)
-    drawn = False
     try:
-        drawn = _write(args, _drawn(args, picture_of(loaded)))
+        drawn = _draw(args, picture_of(loaded))
     except RrextError as error:
         print(f"rrext: {args.file}: {error.message}", file=sys.stderr)
-    _print_problems(args, loaded)
+        drawn = False
+    _print_problems(args, loaded, below=drawn and not (args.svg or args.mermaid or args.output))
     return EXIT_INVALID if loaded.spec is None else 0 if drawn else EXIT_FAILED
 
 
-def _drawn(args: argparse.Namespace, picture: Picture) -> str:
-    """The picture in the form that is asked for; empty if there is nothing to draw."""
-    if args.mermaid:
-        from rrext.picture.mermaid import as_mermaid
-
-        return as_mermaid(picture)
-    if args.svg:
-        from rrext.picture.svg import as_svg
-
-        return as_svg(picture, args.width or PICTURE_DEFAULTS.width)
-    from rrext.picture.text import as_text
-
-    colour = args.output is None and is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
-    return as_text(picture, args.width or min(terminal_width(), PICTURE_DEFAULTS.width), colour=colour)
-
-
-def _write(args: argparse.Namespace, drawn: str) -> bool:
+def _draw(args: argparse.Namespace, picture: Picture) -> bool:
     """Write the picture, in UTF-8 whatever the terminal says that it reads; False if that fails."""
-    content = drawn.encode("utf-8", "replace")
-    if args.output is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return True
+    width = args.width or min(terminal_width(), PICTURE_DEFAULTS.width)
     try:
-        with open(args.output, "wb") as file:
-            file.write(content)
+        if args.output is not None:
+            with open(args.output, "wb") as file:
+                file.write(_drawn(args, picture, width, colour=False))
+        else:
+            with Results(keeps_stdin=True) as results:
+                colour = results.is_terminal and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+                results.write(_drawn(args, picture, width, colour=colour))
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        print(f"rrext: {args.output}: {error.strerror}", file=sys.stderr)
+        print(f"rrext: {args.output or 'stdout'}: {error.strerror}", file=sys.stderr)
         return False
     return True
 
 
-def _print_problems(args: argparse.Namespace, loaded: Loaded) -> None:
-    """List what is wrong below a picture for people; beside a picture for programs, on stderr."""
-    below = not (args.svg or args.mermaid or args.output)
+def _drawn(args: argparse.Namespace, picture: Picture, width: int, *, colour: bool) -> bytes:
+    """The picture in the form that is asked for."""
+    if args.mermaid:
+        from rrext.picture.mermaid import as_mermaid
+
+        return as_mermaid(picture).encode()
+    if args.svg:
+        from rrext.picture.svg import as_svg
+
+        return as_svg(picture, args.width or PICTURE_DEFAULTS.width).encode()
+    from rrext.picture.text import as_text
+
+    return as_text(picture, width, colour=colour).encode()
+
+
+def _print_problems(args: argparse.Namespace, loaded: Loaded, *, below: bool) -> None:
+    """List what is wrong: below a picture for people, on stderr beside one for programs."""
     if loaded.problems:
-        if below:
+        if below and loaded.outline.components:
             print()
         print_found(args.file, loaded, sys.stdout if below else sys.stderr)
     print(f"{args.file}: {summary(loaded)}", file=sys.stderr)

@@ -63,6 +63,8 @@ def test_a_file_with_nothing_to_draw_has_its_problems_alone(
         done = here(capfd, "show", str(path), *form)
         assert done.code == 2
         assert "error: " in (done.err if form else done.out.decode())
+        if not form:
+            assert done.out.decode().startswith(f"{path}:1:" if "7" not in text else "┌──")
 
 
 @pytest.mark.parametrize("form", ["--svg", "--mermaid"])
@@ -94,6 +96,25 @@ def test_a_file_that_cannot_be_written_is_a_failure(capfd: pytest.CaptureFixture
     done = here(capfd, "show", "--svg", "-o", target, str(EXAMPLES / "chat.pipe"))
     assert done.code == 1
     assert f"rrext: {target}: No such file or directory\n" in done.err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_told_and_a_closed_stdout_too() -> None:
+    path = str(EXAMPLES / "chat.pipe")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command("show", path), env=environment(), stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.decode() == f"rrext: stdout: No space left on device\n{path}: ok, 3 components\n"
+    closed = ["sh", "-c", 'exec "$@" >&-', "sh", *command("show", path)]
+    done = subprocess.run(closed, env=environment(), stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("rrext: stdout: Bad file descriptor\n")
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    line = f"{' '.join(command('show', str(EXAMPLES / 'chat.pipe')))} | head -c 1"
+    done = subprocess.run(line, shell=True, env=environment(), capture_output=True)
+    assert b"Traceback" not in done.stderr
 
 
 def test_a_file_that_cannot_be_read_is_a_usage_error(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
