@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings
 from rrext.editor.edits import Edit, applied
+from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.changes import Changes
+from rrext.editor.fixes.table import fixes_for
 from rrext.editor.fixes.together import is_safe, mended
 from rrext.engine.source import parse
 
@@ -176,6 +178,15 @@ def test_a_file_in_the_way_of_python_becomes_json() -> None:
     after = applied(text, mended(look(text), is_safe))
     assert parse(after).problems == ()
     assert json.loads(after) == parse(LINES).value
+
+
+def test_more_mistakes_than_are_told_are_mended_too() -> None:
+    text = "{" + ", ".join(f"'k{number}': {number}" for number in range(2500)) + "}"
+    analysis = look(text)
+    assert "too_many_problems" in codes(analysis)
+    assert applied(text, mended(analysis, is_safe)) == text.replace("'", '"')
+    (fix,) = fixes_for(Bench(analysis), next(problem for problem in analysis.problems if problem.code == "single_quotes"))
+    assert fix.preferred
 
 
 def test_nothing_is_changed_where_nothing_is_wrong() -> None:

@@ -109,7 +109,8 @@ class Bench:
         found = self._after.get(edits)
         if found is None:
             limits = self.analysis.around.limits
-            found = parse(applied(self.text, edits), limits=limits, former=self.map).problems
+            left = parse(applied(self.text, edits), limits=limits, former=self.map).problems
+            found = tuple(problem for problem in left if problem.span is not None)
             self._after[edits] = found
         return found
 

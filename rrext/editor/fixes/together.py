@@ -80,7 +80,7 @@ def _round(analysis: Analysis, wanted: Callable[[Problem], bool], shelf: Shelf, 
     if not chosen:
         return None
     before = _mistakes(analysis)
-    fewer = any(fix.problem.span is not None for fix in chosen)
+    fewer = any(fix.problem.span is not None for fix in chosen) and before < analysis.around.limits.max_problems
     for edits, most in ((_apart(chosen), before - fewer), (chosen[0].edits, before)):
         after = analyse(applied(analysis.text, edits), analysis.around)
         if _mistakes(after) <= most:
