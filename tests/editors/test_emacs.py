@@ -77,3 +77,14 @@ def test_a_provider_is_completed(emacs: Terminal) -> None:
     emacs.until('"provider": "webh",')
     emacs.keys("C-M-i")
     emacs.until('"provider": "webhook",', "Flymake[0 0]")
+
+
+def test_a_problem_is_mended_by_what_is_offered(emacs: Terminal) -> None:
+    emacs.keys("C-s")
+    emacs.type("hok")
+    emacs.keys("Enter")
+    command(emacs, "eglot-code-actions")
+    emacs.until("Pick an action")
+    emacs.type('Replace "webhok" with "webhook"')
+    emacs.keys("Enter")
+    emacs.until('"provider": "webhook",', "Flymake[0 0]")

@@ -153,6 +153,12 @@ const LIBRARY = `{
 }
 `;
 
+const SPOILT = LIBRARY.replace('"webhook"', '"webhok"')
+  .replace('"tool_filesystem",', '"tool_filesystem"')
+  .replace('"root"', '"rot"')
+  .replace('"lane": "text"', '"lane": "txt"')
+  .replace('"source": "web_é"', '"source": "web_e"');
+
 // Numbers that look random and are the same in every run.
 function dice(seed) {
   let state = seed;
@@ -265,6 +271,26 @@ const scenarios = {
     assert.ok(grown.includes('{ "root": "library" }'));
     assert.equal(grown.at(-1).trim(), LIBRARY.trim());
     grown.reduce((inner, outer) => { assert.ok(outer.includes(inner) && outer !== inner); return outer; });
+  },
+
+  // Whatever is broken: as long as fixes are offered, the preferred or else the first is made, and in the end nothing is left.
+  async fixes(editor) {
+    await editor.start();
+    let found = await editor.open(SPOILT);
+    assert.ok(found.length >= 5, JSON.stringify(found));
+    for (let step = 0; found.length > 0; step += 1) {
+      assert.ok(step < 12, `still broken: ${editor.document.getText()}`);
+      const context = { diagnostics: [found[0]], only: [lsp.CodeActionKind.QuickFix], triggerKind: lsp.CodeActionTriggerKind.Invoked };
+      const offered = await editor.request(lsp.CodeActionRequest.type, { range: found[0].range, context });
+      const fitting = offered.filter(action => action.diagnostics?.some(one => one.code === found[0].code));
+      const chosen = fitting.find(action => action.isPreferred) ?? fitting[0];
+      assert.ok(chosen, `nothing is offered for ${found[0].message}`);
+      assert.equal(chosen.kind, lsp.CodeActionKind.QuickFix);
+      const whole = chosen.edit ? chosen : await editor.connection.sendRequest(lsp.CodeActionResolveRequest.type, chosen);
+      await editor.replace(editor.edited(whole.edit));
+      found = await editor.diagnostics();
+    }
+    assert.equal(editor.document.getText(), LIBRARY);
   },
 
   async completion(editor) {

@@ -28,7 +28,7 @@ def modules() -> str:
 
 
 SCENARIOS = ["initialize", "diagnostics", "sync", "hover", "navigation", "rename", "symbols"]
-SCENARIOS += ["completion", "lenses", "commands", "custom", "trust"]
+SCENARIOS += ["fixes", "completion", "lenses", "commands", "custom", "trust"]
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

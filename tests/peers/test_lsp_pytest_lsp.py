@@ -127,3 +127,21 @@ async def test_the_lens_of_a_call_runs_it_and_shows_the_result(editor: LanguageC
         assert [shown.uri for shown in editor.shown_documents] == [answer["uri"]]
     else:
         assert any("hello" in message.message for message in editor.messages)
+
+
+async def test_a_fix_comes_in_the_form_that_the_editor_takes(editor: LanguageClient, tmp_path: Path) -> None:
+    uri = await opened(editor, BROKEN, tmp_path)
+    first = editor.diagnostics[uri][0]
+    context = types.CodeActionContext([first], [types.CodeActionKind.QuickFix])
+    params = types.CodeActionParams(types.TextDocumentIdentifier(uri), first.range, context)
+    action = (await editor.text_document_code_action_async(params) or ())[0]
+    assert isinstance(action, types.CodeAction)
+    if action.edit is None:
+        action = await editor.code_action_resolve_async(action)
+    edit = action.edit
+    assert edit is not None
+    edits = list((edit.changes or {}).get(uri, ()))
+    for change in edit.document_changes or ():
+        assert isinstance(change, types.TextDocumentEdit)
+        edits += [part for part in change.edits if isinstance(part, types.TextEdit)]
+    assert [part.new_text for part in edits] == ['"webhook"']
