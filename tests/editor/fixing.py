@@ -15,7 +15,8 @@ from rrext.engine.catalog import Catalog
 from rrext.engine.environment import Environment
 from rrext.engine.problems import Problem
 
-ENVIRONMENT = Environment({"ROCKETRIDE_KEY": "hunter2"})
+SECRET = "hunter2"
+ENVIRONMENT = Environment({"ROCKETRIDE_KEY": SECRET})
 SAMPLE = Surroundings(sample_nodes.catalog(), ENVIRONMENT, trusted=True)
 """A few nodes, made for tests."""
 REAL = Surroundings(Catalog(installed=False), ENVIRONMENT, trusted=True)

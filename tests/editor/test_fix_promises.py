@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from editor.fix_cases import CASES
-from editor.fixing import SAMPLE, breach, look, mistakes, preferred
+from editor.fixing import SAMPLE, SECRET, breach, look, mistakes, preferred
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,7 +66,19 @@ BASES = [LINES, FLAT, WRAPPED, LINES.replace("\n", "\r\n").replace("  ", "\t"), 
 WORDS = [
     *("chat_1", "chat", "agent", "webhook", "webhok", "response_text", "response", "llm_1", "text", "questions", "txt"),
     *("llm", "tool", "input", "inputs", "control", "config", "id", "provider", "profile", "small", "large", "lanes", "lane"),
-    *("from", "classType", "", "${ROCKETRIDE_KY}", "${HOME}", "\u00e9\U0001f600", "days", "unit", "components", "source"),
+    *(
+        "from",
+        "classType",
+        "",
+        "${ROCKETRIDE_KY}",
+        "${ROCKETRIDE_KEY}",
+        "${HOME}",
+        "\u00e9\U0001f600",
+        "days",
+        "unit",
+        "components",
+        "source",
+    ),
 ]
 SIGNS = ["", "", '"', "'", "{", "}", "[", "]", ",", ":", ";", "\n", " ", "\\", "//", "/*", "x", "01", "\t", "None"]
 VALUES: list[Any] = [None, True, 0, 3, 1.5, "3", [], {}, ["a"], {"id": "x"}, [[]], {"lane": "text", "from": "chat_1"}]
@@ -108,6 +120,7 @@ def check(text: str, data: st.DataObject) -> None:
         assert len({fix.edits for fix in found}) == len(found), "no fix is offered twice"
         for fix in found:
             assert breach(analysis, problem, fix) == "", (problem.code, fix.title)
+            assert SECRET not in fix.title + "".join(edit.text for edit in fix.edits), "no variable's value is written"
 
 
 @given(st.data())

@@ -8,10 +8,9 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.completions.shelf import Shelf
 from rrext.editor.edits import Edit, applied
 from rrext.editor.layout import Edits, Layout
-from rrext.editor.style import begin_of, quoted
+from rrext.editor.style import quoted
 from rrext.editor.written import Part, Written
 from rrext.engine import tokens
-from rrext.engine.node import Node
 from rrext.engine.pointer import below, parts_of, pointer
 from rrext.engine.problems import Problem, Span
 from rrext.engine.shape import Draft
@@ -61,6 +60,11 @@ class Bench:
         """The value at a pointer."""
         return self.map.find(path)
 
+    def children(self, path: str) -> list[Located]:
+        """What stands in the object or the list at a pointer."""
+        located = self.find(path)
+        return [] if located is None else located.children
+
     def at(self, *parts: str | int) -> Located | None:
         """A value of the pipeline, by the way from its root."""
         return self.map.find(below(self.analysis.base, *parts))
@@ -83,15 +87,15 @@ class Bench:
         parts = self.written.parts
         return parts[draft.index] if draft.index < len(parts) else None
 
-    def node(self, part: Part) -> type[Node] | None:
-        """The class of a component, if it is known."""
-        drafts = self.analysis.drafts
-        return drafts[part.index].node if part.index < len(drafts) else None
-
     def name(self, draft: Draft) -> str:
         """A component's id as it is written: variables in it stay variables."""
         part = self.part(draft)
         return part.id if part is not None else ""
+
+    def provider(self, draft: Draft) -> str:
+        """A component's provider as it is written; empty if a variable says it, whose value nobody is to see."""
+        part = self.part(draft)
+        return part.provider if part is not None and "${" not in part.provider else ""
 
     def span(self, problem: Problem) -> Span:
         """What a problem marks."""
@@ -144,14 +148,6 @@ class Bench:
         if any(child.key == key for child in holder.children):
             return self.replace(below(path, key), value)
         return self.layout.add_member(holder, key, lambda _: self.layout.style.flat(value), order)
-
-    def around(self, start: int, end: int, before: str, after: str) -> Edits:
-        """Text before and after a piece."""
-        return (Edit(start, start, before), Edit(end, end, after))
-
-    def begin(self, located: Located) -> int:
-        """Where a member or an element begins."""
-        return begin_of(located)
 
     def __repr__(self) -> str:
         return f"<Bench for {self.analysis!r}>"

@@ -36,9 +36,9 @@ def missing_brace(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     """Braces around the members, or the first one alone if the last one is there."""
     start = bench.span(problem)[0]
     holder = bench.find(problem.path)
-    found = [holder, *_children(holder)]
-    implied = next((each for each in found if each is not None and each.kind == "object" and each.start == start), None)
-    if implied is None:
+    found = [] if holder is None else [holder, *holder.children]
+    implied = next((each for each in found if each.kind == "object" and each.start == start), None)
+    if holder is None or implied is None:
         return
     yield from tried(
         bench,
@@ -51,10 +51,10 @@ def missing_brace(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     )
 
 
-def _ended_before(holder: Located | None, offset: int) -> list[Candidate]:
+def _ended_before(holder: Located, offset: int) -> list[Candidate]:
     """The closing bracket of a list before what does not belong into it."""
-    last = next((child for child in reversed(_children(holder)) if child.end < offset), None)
-    if holder is None or holder.kind != "array" or last is None:
+    last = next((child for child in reversed(holder.children) if child.end < offset), None)
+    if holder.kind != "array" or last is None:
         return []
     return [("Insert the missing ]", (Edit(last.end, last.end, "]"),))]
 
@@ -132,10 +132,6 @@ def _unless_a_consequence(bench: Bench, fixes: Iterator[Fix]) -> Iterator[Fix]:
         yield Fix(fix.title, fix.edits, fix.problem, fix.preferred and not is_consequence)
 
 
-def _children(located: Located | None) -> list[Located]:
-    return [] if located is None else located.children
-
-
 def _opened_at(root: Located, offset: int) -> Located | None:
     """The object or list whose bracket stands at an offset."""
     located = root
@@ -198,12 +194,7 @@ def _closed_at_end(bench: Bench, problem: Problem) -> Edits:
     if not style.wide:
         newline = style.newline if "//" in text[line_start(text, end) : end] else ""
         return (Edit(end, end, newline + "".join(_CLOSERS.get(each.kind, "") for each in reversed(around))),)
-    margins = [text[line_start(text, each.start) :] for each in around]
-    margins = [margin[: len(margin) - len(margin.lstrip(" \t"))] for margin in margins]
-    lines = [
-        style.newline + margin + _CLOSERS.get(each.kind, "")
-        for each, margin in zip(reversed(around), reversed(margins), strict=True)
-    ]
+    lines = (style.newline + margin_of(text, each.start) + _CLOSERS.get(each.kind, "") for each in reversed(around))
     return (Edit(end, end, "".join(lines)),)
 
 

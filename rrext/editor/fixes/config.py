@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rrext.editor.completions.form import Field, fields_of, schemas_at
+from rrext.editor.edits import Edit
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.values import allowed_near, placeholder
 from rrext.editor.layout import Edits
+from rrext.editor.style import begin_of
+from rrext.editor.written import text_of
 from rrext.engine.pointer import below, parts_of, pointer
 from rrext.engine.problems import Problem, shown
 from rrext.engine.shape import Draft
@@ -33,29 +36,26 @@ def profile_not_found(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
 
 
 def beside_profile(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
-    """The key in the section of the profile, alone or with all the others; or nowhere."""
+    """The key in the section of the profile; or nowhere."""
     *around, key = parts_of(problem.path)
     config = pointer(*around)
-    profile = bench.find(below(config, "profile"))
-    if profile is None or not isinstance(profile.value, str):
-        return
-    yield fix(
-        problem, f"Move {shown(key)} into {shown(profile.value)}", _moved(bench, config, key, profile.value), preferred=True
-    )
+    profile = text_of(bench.find(below(config, "profile")))
+    if profile and "${" not in profile:  # a section is not called after a variable
+        edits = _moved(bench, config, key, profile)
+        yield fix(problem, f"Move {shown(key)} into {shown(profile)}", edits, preferred=True)
     yield fix(problem, f"Remove {shown(key)}", bench.remove(problem.path))
 
 
 def _moved(bench: Bench, path: str, key: str, profile: str) -> Edits:
     """A key of a config in a section of it, which is made around the key if it is not there."""
     config, section, layout = bench.find(path), bench.find(below(path, profile)), bench.layout
-    place = next((index for index, child in enumerate(_children(config)) if child.key == key), None)
+    place = next((index for index, child in enumerate(bench.children(path)) if child.key == key), None)
     if config is None or place is None:
         return None
     if section is None:
-        child = config.children[place]
-        pad = " " if layout.style.padded else ""
-        before = layout.style.member(profile, "{" + pad)
-        return bench.around(bench.begin(child), child.end, before, pad + "}")
+        child, pad = config.children[place], " " if layout.style.padded else ""
+        start = begin_of(child)
+        return (Edit(start, start, layout.style.member(profile, "{" + pad)), Edit(child.end, child.end, pad + "}"))
     taken = layout.take(config, place)
     if taken is None or any(child.key == key for child in section.children):
         return None
@@ -132,10 +132,6 @@ def _field(root: Mapping[str, Any], parts: list[str]) -> Field | None:
     """What the schema says of a key; None for an element of a list."""
     fields = fields_of(root, schemas_at(root, parts[:-1]))
     return next((field for field in fields if field.name == parts[-1]), None)
-
-
-def _children(located: Any) -> list[Any]:
-    return [] if located is None else located.children
 
 
 CONFIG_MAKERS: Final = {

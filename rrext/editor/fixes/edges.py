@@ -58,7 +58,7 @@ def wrong_lane(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
 
 def _other_response(bench: Bench, problem: Problem, producer: Draft, draft: Draft, edge: Edge) -> Fix | None:
     """A response node for what the producer sends, if this is one that takes something else and reads nothing but this."""
-    if not draft.provider.startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
+    if not bench.provider(draft).startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
         return None
     offered = offered_lanes(producer.node)
     lane = edge.name if edge.name in offered else offered[0] if len(offered) == 1 else ""
@@ -68,7 +68,7 @@ def _other_response(bench: Bench, problem: Problem, producer: Draft, draft: Draf
     changes = [bench.replace(below(draft.path, "provider"), found[0])]
     if lane != edge.name:
         changes.append(bench.replace(problem.path, lane))
-    title = f"Make {shown(draft.id)} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
+    title = f"Make {shown(bench.name(draft))} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
     return fix(problem, title, *changes, preferred=True)
 
 

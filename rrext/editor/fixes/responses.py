@@ -10,9 +10,10 @@ from rrext.editor.fixes.connections import joins_to
 from rrext.editor.fixes.ends import ends_of, is_first, known_nodes, names_for
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, response_for
+from rrext.editor.written import member, text_of
 from rrext.engine.edges import offered_lanes
 from rrext.engine.node import Node
-from rrext.engine.pointer import parts_of, pointer
+from rrext.engine.pointer import below, parts_of, pointer
 from rrext.engine.problems import Problem, shown
 from rrext.engine.shape import Draft
 from rrext.engine.whole import sent_lanes
@@ -114,8 +115,9 @@ def response_key_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if draft is None or located is None:
         return
     lane = str(located.value)
-    named = {entry.get("laneId") for entry in draft.config.get("lanes", ()) if isinstance(entry, dict)}
-    arriving = [other for other in dict.fromkeys(edge.lane for edge in draft.inputs) if other not in named]
+    entries = bench.children(below(draft.path, "config", "lanes"))
+    named = {text_of(member(entry, "laneId")) for entry in entries}
+    arriving = [other for other in _arriving(bench, draft) if other not in named]
     for other in arriving[:MANY]:
         title = f"Replace {shown(lane)} with {shown(other)}"
         yield fix(problem, title, bench.replace(problem.path, other), preferred=len(arriving) == 1)
@@ -124,6 +126,13 @@ def response_key_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
         yield fix(problem, title, add_edges(bench, draft, "input", [edge]))
     entry = pointer(*parts_of(problem.path)[:-1])
     yield fix(problem, f"Remove the key for {shown(lane)}", bench.remove(entry), preferred=not arriving)
+
+
+def _arriving(bench: Bench, draft: Draft) -> list[str]:
+    """The lanes that arrive at a component, as they are written; not those that a variable says."""
+    part = bench.part(draft)
+    edges = () if part is None else part.edges
+    return list(dict.fromkeys(edge.name for edge in edges if edge.kind == "input" and edge.name and "${" not in edge.name))
 
 
 def _also_offering(bench: Bench, draft: Draft, lane: str) -> list[dict[str, Any]]:

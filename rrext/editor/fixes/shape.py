@@ -13,7 +13,7 @@ from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
 from rrext.editor.layout import Edits
 from rrext.editor.spot import EdgeKind
-from rrext.editor.style import quoted
+from rrext.editor.style import begin_of, quoted
 from rrext.editor.written import member
 from rrext.engine.pointer import below, parts_of, pointer
 from rrext.engine.problems import Problem, shown
@@ -46,7 +46,7 @@ def duplicate_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     places = [] if holder is None else [index for index, child in enumerate(holder.children) if child.key == key]
     if holder is None or len(places) < 2:
         return
-    this = next((place for place in places if bench.begin(holder.children[place]) == start), None)
+    this = next((place for place in places if begin_of(holder.children[place]) == start), None)
     yield fix(
         problem, f"Remove the first {shown(key)}, which does not count", bench.layout.remove(holder, places[:1]), preferred=True
     )
@@ -61,7 +61,7 @@ def duplicate_id(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if draft is None or located is None or located.kind != "string":
         return
     old = bench.name(draft)
-    new = fresh_id(bench, draft.provider or old)
+    new = fresh_id(bench, bench.provider(draft) or "node")
     renamed = bench.replace(problem.path, new)
     uses = _uses_of(bench, draft, old)
     stay = f"Rename this {shown(old)} to {shown(new)}"
@@ -113,10 +113,11 @@ def _values_for(bench: Bench, draft: Draft | None, parts: list[str]) -> list[Any
     if key == "config":
         return [{}]
     if key == "id":
-        return [fresh_id(bench, draft.provider or "node")]
+        return [fresh_id(bench, bench.provider(draft) or "node")]
     if key == "provider":
-        guess = draft.id.rstrip("0123456789").rstrip("_-")
-        return [name for name in (draft.id, guess) if bench.shelf.node(name) is not None][:1]
+        name = bench.name(draft)
+        guess = name.rstrip("0123456789").rstrip("_-")
+        return [name for name in (name, guess) if bench.shelf.node(name) is not None][:1]
     return _edge_values(bench, draft, parts) if len(parts) == 5 else []
 
 
@@ -169,7 +170,7 @@ def _wrapped_root(bench: Bench, problem: Problem, located: Located) -> Fix | Non
     return fix(
         problem,
         "Make this list the components of a pipeline",
-        bench.around(located.start, located.end, key, "}"),
+        (Edit(located.start, located.start, key), Edit(located.end, located.end, "}")),
         preferred=True,
     )
 
@@ -203,7 +204,7 @@ def _element(bench: Bench, problem: Problem, located: Located, parts: list[str])
 
 def _listed(bench: Bench, problem: Problem, located: Located, key: str) -> Fix | None:
     if located.kind == "object":
-        edits = bench.around(located.start, located.end, "[", "]")
+        edits = (Edit(located.start, located.start, "["), Edit(located.end, located.end, "]"))
         return fix(problem, "Put brackets around it: a list is expected", edits, preferred=True)
     if located.value in (None, ""):
         return fix(problem, f"Replace {_old(bench, located)} with []", bench.replace(problem.path, []), preferred=True)

@@ -13,7 +13,6 @@ from rrext.editor.fixes.trial import Candidate, certain, tried
 from rrext.editor.style import BLANKS
 from rrext.engine import tokens
 from rrext.engine.problems import Problem, shown
-from rrext.engine.tree import Located
 
 __all__ = ["SIGN_MAKERS"]
 
@@ -59,7 +58,7 @@ def expected_colon(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if key[:1] == '"' and ":" in key and before:
         at = start + 1 + len(before)
         candidates.append((f'Insert the missing quote after "{before}', (Edit(at, at, '"'),)))
-    last = next((child for child in reversed(_children(bench.find(problem.path))) if child.end <= start), None)
+    last = next((child for child in reversed(bench.children(problem.path)) if child.end <= start), None)
     if last is not None and last.kind != "hole":
         candidates.append(("Insert the missing [", (Edit(last.start, last.start, "["),)))
     if other is not None:
@@ -74,7 +73,7 @@ def expected_value(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     """The value with which such a key usually begins, or no key."""
     at = bench.span(problem)[0]
     holder = bench.find(problem.path)
-    hole = next((child for child in _children(holder) if child.kind == "hole" and child.start == at), None)
+    hole = next((child for child in bench.children(problem.path) if child.kind == "hole" and child.start == at), None)
     if holder is None or hole is None or hole.key is None:
         return
     value = _FIRST_VALUES.get(hole.key, "null")
@@ -96,12 +95,12 @@ def expected_value(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
 def expected_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     """The key that is missing most likely before such a bracket; or the bracket of a list around it and what stands before."""
     at = bench.span(problem)[0]
-    holder = bench.find(problem.path)
+    children = bench.children(problem.path)
     candidates: list[Candidate] = []
-    last = next((child for child in reversed(_children(holder)) if child.end <= at and child.key), None)
+    last = next((child for child in reversed(children) if child.end <= at and child.key), None)
     if last is not None and last.kind == "object":
         candidates.append(("Insert the missing [", (Edit(last.start, last.start, "["),)))
-    taken = {child.key for child in _children(holder)}
+    taken = {child.key for child in children}
     for name in _keys_before(bench, problem.path, bench.text[at : at + 1]):
         if name not in taken:
             text = f'"{name}"{bench.layout.style.colon}'
@@ -118,10 +117,6 @@ def _keys_before(bench: Bench, path: str, bracket: str) -> tuple[str, ...]:
     if len(parts) == 2 and parts[0] == "components":
         return ("input", "control") if bracket == "[" else ("config",)
     return ()
-
-
-def _children(located: Located | None) -> list[Located]:
-    return [] if located is None else located.children
 
 
 SIGN_MAKERS: Final = {

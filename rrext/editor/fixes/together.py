@@ -61,29 +61,28 @@ def mended(analysis: Analysis, wanted: Callable[[Problem], bool], shelf: Shelf |
     The document is looked at again after each round; nothing of it runs.
     """
     shelf = Shelf(analysis.around.catalog) if shelf is None else shelf
-    changes = Changes(analysis.text)
+    changes, bench = Changes(analysis.text), Bench(analysis, shelf)
     seen = {analysis.text}
     for _ in range(ROUNDS):
-        after = _round(analysis, wanted, shelf, changes)
+        after = _round(bench, wanted, changes)
         if after is None or after.text in seen:
             break
-        analysis = after
+        bench = after
         seen.add(after.text)
     return changes.edits()
 
 
-def _round(analysis: Analysis, wanted: Callable[[Problem], bool], shelf: Shelf, changes: Changes) -> Analysis | None:
+def _round(bench: Bench, wanted: Callable[[Problem], bool], changes: Changes) -> Bench | None:
     """One round; the document after it, or None if nothing is left to mend."""
-    bench = Bench(analysis, shelf)
-    found = (_preferred(bench, problem) for problem in analysis.problems if wanted(problem))
+    found = (_preferred(bench, problem) for problem in bench.analysis.problems if wanted(problem))
     chosen = [fix for fix in found if fix is not None]
     if not chosen:
         return None
-    before = _mistakes(analysis)
-    fewer = any(fix.problem.span is not None for fix in chosen) and before < analysis.around.limits.max_problems
+    around, before = bench.analysis.around, bench.mistakes
+    fewer = any(fix.problem.span is not None for fix in chosen) and before < around.limits.max_problems
     for edits, most in ((_apart(chosen), before - fewer), (chosen[0].edits, before)):
-        after = analyse(applied(analysis.text, edits), analysis.around)
-        if _mistakes(after) <= most:
+        after = Bench(analyse(applied(bench.text, edits), around), bench.shelf)
+        if after.mistakes <= most:
             changes.add(edits)
             return after
     return None
@@ -109,8 +108,3 @@ def _is_free(taken: list[Edit], edit: Edit) -> bool:
     place = bisect_right(taken, edit)
     before, after = taken[place - 1 : place], taken[place : place + 1]
     return all(other.end < edit.start for other in before) and all(edit.end < other.start for other in after)
-
-
-def _mistakes(analysis: Analysis) -> int:
-    """How many mistakes the text has, as text."""
-    return sum(problem.span is not None for problem in analysis.loaded.problems)
