@@ -58,19 +58,22 @@ class Canvas:
         self._texts[y][x] = _GLYPHS[kind][ways]
         self._styles[y][x] = kind
 
+    def sign(self, x: int, y: int, signs: str, style: str = "") -> None:
+        """Write characters that take a cell each."""
+        self._texts[y][x : x + len(signs)] = signs
+        self._styles[y][x : x + len(signs)] = [style] * len(signs)
+
     def write(self, x: int, y: int, text: str, style: str = "") -> None:
-        """Write a text without control characters; what would not fit into the sheet is left out."""
-        texts, styles = self._texts[y], self._styles[y]
+        """Write a text without control characters, each character in as many cells as it takes."""
         if text.isascii():
-            text = text[: self.width - x]
-            texts[x : x + len(text)] = text
-            styles[x : x + len(text)] = [style] * len(text)
+            self.sign(x, y, text, style)
             return
+        texts, styles = self._texts[y], self._styles[y]
         for char in text:
             wide = columns(char)
             if wide == 0:  # it belongs to the character before it
                 texts[x - 1] += char
-            elif x + wide <= self.width:
+            else:
                 texts[x : x + wide] = [char] + [""] * (wide - 1)
                 styles[x : x + wide] = [style] * wide
                 x += wide

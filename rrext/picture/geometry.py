@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from rrext.picture.board import Board
-from rrext.picture.boxes import BoxLine, widest
+from rrext.picture.boxes import widest
 from rrext.picture.channels import Run, assign_tracks
 from rrext.picture.nets import ANCHOR, End, Net, extent_above
 from rrext.picture.routes import LEVEL, Route, Trunk
 
-__all__ = ["Geometry", "Joint"]
+__all__ = ["Geometry", "Joint", "Size", "least_width"]
 
 BORDERS: Final = 4
 """Columns of a box beside its text: two lines and a blank inside of each."""
-NARROWEST: Final = 12
+NARROWEST_BOX: Final = 12
 """Columns of the smallest box."""
 GAP: Final = 4
 """Columns between boxes where no line runs."""
@@ -24,6 +24,10 @@ MARGIN: Final = 2
 """Columns between the last line of a gap and the box on its right."""
 LABEL_MARGIN: Final = 4
 """Columns around a name in a line: a piece of the line and a blank on each side."""
+
+
+Size = tuple[int, int]
+"""Columns and lines of the text of a box."""
 
 
 class Joint:
@@ -49,7 +53,7 @@ class Geometry:
     """
 
     def __init__(
-        self, board: Board, lines: Sequence[Sequence[BoxLine]], nets: Sequence[Net], routes: Sequence[Route], *, tight: bool
+        self, board: Board, sizes: Sequence[Size], nets: Sequence[Net], routes: Sequence[Route], *, tight: bool
     ) -> None:
         self.board = board
         self.tight = tight
@@ -59,19 +63,19 @@ class Geometry:
             for end in net.ends:
                 (self._tops if end.side == "top" else self._lefts)[end.node].append(end)
         self.box_height = [
-            2 + max(len(lines[node]), *(end.port + 1 for end in self._lefts[node]), 0) for node in range(len(board.cells))
+            2 + max(sizes[node][1], *(end.port + 1 for end in self._lefts[node]), 0) for node in range(len(board.cells))
         ]
-        self._set_across(lines, routes)
+        self._set_across(sizes, routes)
         self.joints: dict[tuple[int, int], dict[int, Joint]] = {}
         self.runs: defaultdict[int, list[tuple[int, Run]]] = defaultdict(list)
         self._set_down(routes)
 
     # across
 
-    def _set_across(self, lines: Sequence[Sequence[BoxLine]], routes: Sequence[Route]) -> None:
+    def _set_across(self, sizes: Sequence[Size], routes: Sequence[Route]) -> None:
         board = self.board
         self.column_width = [
-            max(self._box_width(node, lines[node]) for node in board.in_column(column)) for column in range(board.columns)
+            max(self._box_width(node, sizes[node]) for node in board.in_column(column)) for column in range(board.columns)
         ]
         runs: list[list[tuple[Trunk, Run]]] = [[] for _ in range(board.columns + 1)]
         for route in routes:
@@ -106,9 +110,8 @@ class Geometry:
         labels = self.label_width[gap]
         return max(behind_tracks + (labels + LABEL_MARGIN if labels else MARGIN), start + (GAP if gap else 0))
 
-    def _box_width(self, node: int, lines: Sequence[BoxLine]) -> int:
-        text = widest(line.text for line in lines)
-        return max(NARROWEST, text + BORDERS, extent_above(self._tops[node]) + 1)
+    def _box_width(self, node: int, size: Size) -> int:
+        return max(_text_width(size), extent_above(self._tops[node]) + 1)
 
     # down
 
@@ -183,6 +186,16 @@ class Geometry:
         """The place of a line of a box, as `at_line` names it."""
         row, line = divmod(height, LEVEL)
         return self.row_y[row] + line
+
+
+def least_width(board: Board, sizes: Sequence[Size]) -> int:
+    """The columns that a board takes at least, however few lines there are."""
+    boxes = (max(_text_width(sizes[node]) for node in board.in_column(column)) for column in range(board.columns))
+    return sum(boxes) + GAP * max(board.columns - 1, 0)
+
+
+def _text_width(size: Size) -> int:
+    return max(NARROWEST_BOX, size[0] + BORDERS)
 
 
 def _place(joint: Joint) -> int:

@@ -8,17 +8,17 @@ times wider than a terminal.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final
 
 import msgspec
 
 from rrext.engine.problems import Severity
 from rrext.picture.board import Board
-from rrext.picture.boxes import BoxLine, box_lines, reference
-from rrext.picture.geometry import Geometry
+from rrext.picture.boxes import BoxLine, box_lines, reference, widest
+from rrext.picture.geometry import Geometry, Size, least_width
 from rrext.picture.nets import ANCHOR, End, Net, nets_of
-from rrext.picture.order import Order, ordered
+from rrext.picture.order import ordered
 from rrext.picture.picture import Kind, Picture
 from rrext.picture.placement import placed
 from rrext.picture.routes import Route, routes_of
@@ -36,7 +36,6 @@ NARROW_NAME_ROOM: Final = 10
 """The same where the picture would be too wide otherwise."""
 BESIDE: Final = 16
 """Columns that are kept for borders and lines beside the text of the only box in a row."""
-LEAST_ROOM: Final = 8
 
 
 class Port(msgspec.Struct, frozen=True):
@@ -97,39 +96,59 @@ def laid_out(picture: Picture, width: int) -> Layout:
     """
     width = max(width, NARROWEST)
     order = ordered(picture)
+    lines = _lines(picture, width, ())
+    sizes = _sizes(lines)
     for most in range(max(1, min(len(picture.nodes), width // BESIDE)), 0, -1):
-        arrangement = _Arrangement(picture, order, most, width)
-        if arrangement.geometry.width <= width:
-            return _finished(picture, arrangement)
+        board = Board(placed(order, most))
+        if least_width(board, sizes) <= width:
+            arrangement = _Arrangement(picture, board, sizes, width)
+            if arrangement.geometry.width <= width:
+                return _finished(picture, arrangement, lines)
+    board = Board(placed(order, 1))
     written: set[int] = set()
     while True:
-        arrangement = _Arrangement(picture, order, 1, width, written, tight=True)
+        lines = _lines(picture, width, sorted(written))
+        arrangement = _Arrangement(picture, board, _sizes(lines), width, written, tight=True)
         excess = arrangement.geometry.width - width
         longest = arrangement.longest(excess) if excess > 0 else set[int]()
         if not longest:
-            return _finished(picture, arrangement)
+            return _finished(picture, arrangement, lines)
         written |= longest
 
 
-class _Arrangement:
-    """One try: so many columns, these edges in words."""
+def _lines(picture: Picture, width: int, written: Iterable[int]) -> list[list[BoxLine]]:
+    """What stands in each box; the edges in `written` are there in words."""
+    room = min(TEXT_ROOM, width - BESIDE)
+    references: defaultdict[int, list[str]] = defaultdict(list)
+    for index in written:
+        edge = picture.edges[index]
+        references[edge.target] += reference(edge, picture.nodes[edge.source], room)
+    return [box_lines(node, room, references[index]) for index, node in enumerate(picture.nodes)]
 
-    __slots__ = ("geometry", "lines", "nets", "routes")
+
+def _sizes(lines: Iterable[list[BoxLine]]) -> list[Size]:
+    return [(widest(line.text for line in box), len(box)) for box in lines]
+
+
+class _Arrangement:
+    """One try: nodes in these places, these edges in words."""
+
+    __slots__ = ("geometry", "nets", "routes")
 
     def __init__(
-        self, picture: Picture, order: Order, most: int, width: int, written: Set[int] = frozenset(), *, tight: bool = False
+        self,
+        picture: Picture,
+        board: Board,
+        sizes: Sequence[Size],
+        width: int,
+        written: Set[int] = frozenset(),
+        *,
+        tight: bool = False,
     ) -> None:
-        room = max(min(TEXT_ROOM, width - BESIDE), LEAST_ROOM)
-        board = Board(placed(order, most))
-        name_room = min(NARROW_NAME_ROOM if tight else NAME_ROOM, room)
+        name_room = min(NARROW_NAME_ROOM if tight else NAME_ROOM, width - BESIDE)
         self.nets: list[Net] = nets_of(picture, board, name_room, width - BESIDE // 2, written)
         self.routes: list[Route] = routes_of(self.nets, board)
-        references: dict[int, list[str]] = {}
-        for index in sorted(written):
-            edge = picture.edges[index]
-            references.setdefault(edge.target, []).extend(reference(edge, picture.nodes[edge.source], room))
-        self.lines = [box_lines(node, room, references.get(index, ())) for index, node in enumerate(picture.nodes)]
-        self.geometry = Geometry(board, self.lines, self.nets, self.routes, tight=tight)
+        self.geometry = Geometry(board, sizes, self.nets, self.routes, tight=tight)
 
     def longest(self, count: int) -> set[int]:
         """The edges that make the `count` longest lines up and down."""
@@ -140,7 +159,7 @@ class _Arrangement:
         return {end.edge for route in chosen for end in route.net.ends if not route.is_near(end, self.geometry.board)}
 
 
-def _finished(picture: Picture, arrangement: _Arrangement) -> Layout:
+def _finished(picture: Picture, arrangement: _Arrangement, lines: Sequence[Sequence[BoxLine]]) -> Layout:
     geometry = arrangement.geometry
     nets = arrangement.nets
     wires = [Wire(route.net.node, route.net.kind, tuple(segments_of(route, geometry))) for route in arrangement.routes]
@@ -156,10 +175,10 @@ def _finished(picture: Picture, arrangement: _Arrangement) -> Layout:
             *geometry.corner(node),
             geometry.column_width[geometry.board.cells[node][1]],
             geometry.box_height[node],
-            tuple(lines),
+            tuple(texts),
             tuple(ports[node]),
         )
-        for node, lines in enumerate(arrangement.lines)
+        for node, texts in enumerate(lines)
     ]
     labels = [label for net in nets for end in net.ends for label in _labels(end, geometry)]
     return Layout(geometry.width, geometry.height, tuple(boxes), tuple(wires), tuple(labels))

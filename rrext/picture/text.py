@@ -100,20 +100,19 @@ def _draw_box(canvas: Canvas, box: Box, node: PictureNode) -> None:
     left, flat, right, upright, lower_left, lower_right = _BORDERS[node.role]
     style = node.severity or node.role
     inner = box.width - 2
-    canvas.write(box.x, box.y, left + flat * inner + right, style)
+    canvas.sign(box.x, box.y, left + flat * inner + right, style)
     for row in range(1, box.height - 1):
-        canvas.write(box.x, box.y + row, upright, style)
-        canvas.write(box.x + box.width - 1, box.y + row, upright, style)
-    canvas.write(box.x, box.y + box.height - 1, lower_left + flat * inner + lower_right, style)
+        canvas.sign(box.x, box.y + row, upright, style)
+        canvas.sign(box.x + box.width - 1, box.y + row, upright, style)
+    canvas.sign(box.x, box.y + box.height - 1, lower_left + flat * inner + lower_right, style)
     for row, line in enumerate(box.lines, 1):
         marked: Severity | None = node.severity if line.style == "id" else None
         canvas.write(box.x + 2, box.y + row, line.text, marked or line.style)
     for port in box.ports:
         if port.arrives:
-            sign = _ARROWS[port.kind, port.y == box.y]
-            canvas.write(port.x, port.y, sign, port.severity or port.kind)
+            canvas.sign(port.x, port.y, _ARROWS[port.kind, port.y == box.y], port.severity or port.kind)
         else:
-            canvas.write(port.x, port.y, (_BELOW if port.kind == "data" else _BESIDE)[node.role], style)
+            canvas.sign(port.x, port.y, (_BELOW if port.kind == "data" else _BESIDE)[node.role], style)
 
 
 def _coloured(pieces: list[tuple[str, str]]) -> str:
