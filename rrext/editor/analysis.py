@@ -19,7 +19,7 @@ from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 
 if TYPE_CHECKING:
-    from rrext.editor.calls import Calls
+    from rrext.editor.calls.checked import Calls
 
 __all__ = ["Analysis", "Surroundings", "analyse"]
 
@@ -68,7 +68,7 @@ class Analysis:
     def calls(self) -> Calls:
         """The calls that stand in comments."""
         if self._calls is None:
-            from rrext.editor.calls import calls_in
+            from rrext.editor.calls.checked import calls_in
 
             self._calls = calls_in(self)
         return self._calls

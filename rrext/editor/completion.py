@@ -22,7 +22,7 @@ from rrext.editor.completions.parts import Parts
 from rrext.editor.completions.shelf import Shelf
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_begun, variables_whole
-from rrext.editor.page import Page
+from rrext.editor.pages.page import Page
 from rrext.editor.style import Style, margin_of, style_of
 from rrext.engine.catalog import Catalog
 from rrext.engine.pointer import below

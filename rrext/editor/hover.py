@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.call_page import call_page_at
-from rrext.editor.component_page import add_short, component_page
-from rrext.editor.edge_page import class_type_page, lane_page
-from rrext.editor.page import Code, Page
-from rrext.editor.setting_page import profile_page, setting_page
+from rrext.editor.pages.call import call_page_at
+from rrext.editor.pages.component import add_short, component_page
+from rrext.editor.pages.edge import class_type_page, lane_page
+from rrext.editor.pages.page import Code, Page
+from rrext.editor.pages.setting import profile_page, setting_page
+from rrext.editor.pages.variables import variable_at, variable_page
+from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
 from rrext.editor.spot import Spot, spot_at
-from rrext.editor.variables import variable_at, variable_page
-from rrext.editor.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
 from rrext.editor.written import Edge, Part, Written, text_of
 from rrext.engine.problems import Span
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls import CallLine, source_takes
+from rrext.editor.calls.checked import CallLine, source_takes
 from rrext.engine.pointer import below
 from rrext.engine.problems import Span
 from rrext.engine.shape import Draft

@@ -10,8 +10,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.call_lines import COMMAND, read_call
-from rrext.editor.comments import comments_with
+from rrext.editor.calls.comments import comments_with
+from rrext.editor.calls.lines import COMMAND, read_call
 from rrext.editor.edits import Edit
 from rrext.editor.written import Written, member
 from rrext.engine.problems import Problems, Span, shown

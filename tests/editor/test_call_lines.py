@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
-from rrext.editor.calls import MOST, CallLine
+from rrext.editor.calls.checked import MOST, CallLine
 from rrext.engine.catalog import Catalog
 from rrext.engine.environment import Environment
 from rrext.engine.node import Node

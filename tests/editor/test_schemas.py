@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.json_text import json_text
+from rrext.editor.pages.json_text import json_text
 from rrext.editor.schemas import bounds_text, parameters_of, schema_at, signature_of, type_text
 
 DEEP: dict[str, Any] = {

@@ -7,7 +7,7 @@ from itertools import pairwise
 from editor.readers import broken, look
 from hypothesis import given
 
-from rrext.editor.selection import selections_at
+from rrext.editor.outline.selection import selections_at
 
 TEXT = '{ "a": [1, {"key": "x ${NAME} y"}] } // end'
 

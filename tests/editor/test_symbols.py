@@ -9,7 +9,7 @@ from editor.readers import CATALOG, TALK, VALUE, broken, documents, look, writte
 from hypothesis import given
 
 from rrext.editor.analysis import Surroundings, analyse
-from rrext.editor.symbols import MOST, Symbol, symbols_of
+from rrext.editor.outline.symbols import MOST, Symbol, symbols_of
 from rrext.engine.environment import Environment
 
 

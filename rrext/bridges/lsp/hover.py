@@ -10,7 +10,7 @@ from pygls.capabilities import get_capability
 
 from rrext.bridges.lsp.places import as_range, offset_of
 from rrext.editor.hover import hover_at
-from rrext.editor.page import Page
+from rrext.editor.pages.page import Page
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer

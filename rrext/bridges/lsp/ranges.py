@@ -8,8 +8,8 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from rrext.bridges.lsp.places import as_position, as_range, offset_of
-from rrext.editor.folding import Fold, FoldKind, by_lines, folds_of, limited
-from rrext.editor.selection import selections_at
+from rrext.editor.outline.folding import Fold, FoldKind, by_lines, folds_of, limited
+from rrext.editor.outline.selection import selections_at
 from rrext.editor.text import Text
 from rrext.engine.problems import Span
 

@@ -9,7 +9,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from rrext.bridges.lsp.places import as_range
-from rrext.editor.symbols import Symbol, SymbolKind, symbols_of
+from rrext.editor.outline.symbols import Symbol, SymbolKind, symbols_of
 from rrext.editor.text import Text
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import Any, Final
 from rrext.editor.completions.form import fields_of, schemas_at
 from rrext.editor.completions.offer import About
 from rrext.editor.completions.shelf import Shelf, Ware, input_schema
-from rrext.editor.json_text import json_text
-from rrext.editor.node_page import add_lanes, listed
-from rrext.editor.page import Code, Page, inlines_of
+from rrext.editor.pages.json_text import json_text
+from rrext.editor.pages.node import add_lanes, listed
+from rrext.editor.pages.page import Code, Page, inlines_of
+from rrext.editor.pages.setting import profile_page
+from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
 from rrext.editor.schemas import Schema, bounds_text, signature_of, type_text
 from rrext.editor.secrets import masked
-from rrext.editor.setting_page import profile_page
-from rrext.editor.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
 from rrext.engine.services import definition_of
 
 __all__ = ["page_about"]

@@ -12,7 +12,7 @@ from pygls.exceptions import JsonRpcException
 
 from rrext.bridges.lsp.places import as_edits
 from rrext.bridges.lsp.runs.trouble import InputNeeded
-from rrext.editor.call_writing import tool_words, written_line
+from rrext.editor.calls.writing import tool_words, written_line
 from rrext.editor.edits import Edit
 from rrext.editor.text import Text
 

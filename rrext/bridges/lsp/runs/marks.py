@@ -10,7 +10,7 @@ from lsprotocol import types
 
 from rrext.bridges.lsp.places import as_range
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls import tool_owners
+from rrext.editor.calls.checked import tool_owners
 from rrext.editor.lenses import call_arguments
 from rrext.editor.text import Text
 from rrext.engine.pointer import below

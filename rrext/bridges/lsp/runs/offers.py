@@ -13,7 +13,7 @@ from rrext.bridges.lsp.runs.asking import WRITE, workspace_edit
 from rrext.bridges.lsp.runs.deployments import folder_of
 from rrext.bridges.lsp.runs.files import MOST_COUNTED, counted
 from rrext.editor.analysis import Analysis
-from rrext.editor.call_writing import tool_words, written_line
+from rrext.editor.calls.writing import tool_words, written_line
 from rrext.editor.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
 from rrext.engine.problems import Span

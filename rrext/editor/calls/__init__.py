@@ -1,0 +1,1 @@
+"""Calls of tools and pipelines that stand in a pipeline's comments."""

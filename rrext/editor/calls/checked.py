@@ -1,0 +1,181 @@
+"""The calls that stand in a pipeline's comments, compared with the tools that the pipeline has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.calls.comments import comments_with
+from rrext.editor.calls.lines import COMMAND, CallKind, WrittenCall, read_call
+from rrext.engine.node import Node
+from rrext.engine.problems import Problem, Problems, Span, shown
+from rrext.engine.shape import Draft
+from rrext.errors import RrextError, near_matches
+from rrext.tools.spec import ToolSpec
+from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
+
+__all__ = ["CallLine", "Calls", "calls_in", "source_takes", "tool_owners"]
+
+MOST: Final = 1000
+"""Call lines of one document that are looked at; nobody writes or reads more."""
+
+
+class CallLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A call in a comment. `node` is the id of the component that it is made to; empty: the first that has the tool.
+
+    Of a call that is not `sound` a problem was told.
+    """
+
+    kind: CallKind
+    span: Span
+    sound: bool
+    node: str = ""
+    tool: str = ""
+    input: dict[str, Any] | None = None
+    paths: tuple[str, ...] = ()
+    mime_type: str | None = None
+    question: str = ""
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """The call lines of a document in the order of its text, and what is wrong with them."""
+
+    lines: tuple[CallLine, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def calls_in(analysis: Analysis) -> Calls:
+    """The calls of a document. Nothing of it runs."""
+    limits = analysis.around.limits
+    problems = Problems(limits.max_problems)
+    check = _Check(analysis, problems)
+    lines: list[CallLine] = []
+    for comment in comments_with(COMMAND, analysis.map):
+        if len(lines) == MOST:
+            problems.add("invalid_call", f"Only the first {MOST} call lines of a document are looked at.", span=comment.span)
+            break
+        lines.append(check.line(read_call(comment, problems, limits)))
+    return Calls(tuple(lines), problems.listing())
+
+
+def tool_owners(analysis: Analysis) -> list[Draft]:
+    """The components that have tools, in the order in which they are asked: those of the chain first."""
+    chain = {node_id: place for place, node_id in enumerate(analysis.loaded.outline.chain)}
+    owners = [draft for draft in analysis.drafts if draft.node is not None and draft.node.tools]
+    return sorted(owners, key=lambda draft: chain.get(draft.id, len(chain)))
+
+
+def source_takes(analysis: Analysis) -> frozenset[str] | None:
+    """Which of `send` and `chat` the pipeline's source is made for; None if the source is not known."""
+    source = analysis.by_id.get(analysis.loaded.outline.source)
+    if source is None or source.node is None:
+        return None
+    if source.node.accepts:
+        return frozenset(source.node.accepts)
+    lanes = source.node.lanes.get("_source", ())
+    return frozenset(("send", "chat") if "questions" in lanes else ("send",) if lanes else ())
+
+
+class _Check:
+    """Compares the calls of one document with its tools."""
+
+    __slots__ = ("_analysis", "_owners", "_problems", "_takes", "_validators")
+
+    def __init__(self, analysis: Analysis, problems: Problems) -> None:
+        self._analysis = analysis
+        self._problems = problems
+        self._owners: list[Draft] | None = None
+        self._takes = source_takes(analysis)
+        self._validators: dict[tuple[type[Node], str], SchemaValidator | None] = {}
+
+    def line(self, call: WrittenCall) -> CallLine:
+        """The call with what it means here. Reports what cannot work."""
+        around = self._analysis.component_at(call.span[0])
+        sound = call.sound
+        node = around.id if around is not None else ""
+        if call.kind != "tool":
+            sound = sound and self._fits_source(call)
+        elif sound:
+            node = call.node or node
+            sound = self._fits_tool(call, node)
+        return CallLine(
+            kind=call.kind,
+            span=call.span,
+            sound=sound,
+            node=node,
+            tool=call.name,
+            input=call.input,
+            paths=call.paths,
+            mime_type=call.mime_type,
+            question=call.question,
+        )
+
+    def _fits_source(self, call: WrittenCall) -> bool:
+        if self._takes is None or call.kind in self._takes:
+            return True
+        what = " and ".join({"send": "files", "chat": "questions"}[kind] for kind in sorted(self._takes)) or "no data"
+        source = self._analysis.loaded.outline.source
+        return self._refuse("invalid_call", f"This pipeline begins at {shown(source)}, which takes {what}.", call.span)
+
+    def _fits_tool(self, call: WrittenCall, node: str) -> bool:
+        if node and node not in self._analysis.by_id:
+            if not call.node:
+                return True  # the component around the call has an id that cannot be used
+            near = near_matches(node[:100], self._analysis.by_id)
+            return self._refuse("invalid_call", f"There is no component {shown(node)}.", call.node_span, near)
+        asked = [self._analysis.by_id[node]] if node else self._all_owners()
+        found = next((draft for draft in asked if draft.node is not None and call.name in draft.node.tools), None)
+        if found is not None and found.node is not None:
+            return self._fits_schema(call, found.node, found.node.tools[call.name])
+        if any(draft.node is None for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
+            return True  # a node that is not known here may have it
+        known = [name for draft in asked if draft.node is not None for name in draft.node.tools]
+        near = near_matches(call.name[:100], known)
+        where = f"{shown(node)} has" if node else "This pipeline has"
+        what = f"no tool {shown(call.name)}" if known else "no tools"
+        return self._refuse("unknown_tool", f"{where} {what}.", call.name_span, near)
+
+    def _all_owners(self) -> list[Draft]:
+        if self._owners is None:
+            self._owners = tool_owners(self._analysis)
+        return self._owners
+
+    def _fits_schema(self, call: WrittenCall, node: type[Node], spec: ToolSpec) -> bool:
+        validator = self._validator(node, spec)
+        given = {} if call.input is None else call.input
+        try:
+            if validator is None or validator.fits(given):
+                return True
+        except InvalidSchema:
+            return True  # nobody's mistake here; a call tells it
+        limits = self._analysis.around.limits
+        size = call.span[1] - call.span[0]
+        for path, message in validator.problems(given, limits.max_errors if size <= limits.all_errors_input else 1):
+            is_key = message.startswith("unexpected property")
+            span = call.name_span if call.place is None else call.place(pointer("", path), is_key)
+            self._refuse("invalid_call", f"{spec.name}: {message}", span)
+        return False
+
+    def _validator(self, node: type[Node], spec: ToolSpec) -> SchemaValidator | None:
+        """What checks the input of a tool; None if that depends on settings, which a node must be made to ask."""
+        key = (node, spec.name)
+        if key not in self._validators:
+            self._validators[key] = _validator(spec)
+        return self._validators[key]
+
+    def _refuse(self, code: str, message: str, span: Span, near: Iterable[str] = ()) -> bool:
+        self._problems.add(code, message, span=span, near=near)
+        return False
+
+
+def _validator(spec: ToolSpec) -> SchemaValidator | None:
+    if not spec.static:
+        return None
+    try:
+        schema: Mapping[str, Any] = spec.describe(None)["inputSchema"]
+    except RrextError:
+        return None  # the tool's author has to hear that, and does when it is called
+    return SchemaValidator(schema)

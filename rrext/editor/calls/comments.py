@@ -1,0 +1,160 @@
+"""Comments of a pipeline's text that begin with certain words."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rrext.engine import tokens
+from rrext.engine.problems import Span
+from rrext.engine.source import SourceMap
+from rrext.engine.tree import Located
+
+__all__ = ["Comment", "comments_with"]
+
+_NEXT_LINE: Final = re.compile(r"[ \t]*+(?:\r\n|\r|\n)[ \t]*+")
+
+
+class Comment:
+    """What a comment says, without its marks. One of the kind that ends with its line may go on in the next line.
+
+    `lines` are what was read so far: the first comment, and what `go_on` added.
+    """
+
+    __slots__ = ("_comments", "_index", "_starts", "_text", "lines")
+
+    def __init__(self, text: str, comments: Sequence[Span], index: int) -> None:
+        """`comments` are those of a stretch of `text` between two values; this one is that of the index."""
+        self._text = text
+        self._comments = comments
+        self._index = index
+        line, start = _content(text, comments[index])
+        self.lines = [line]
+        self._starts: list[tuple[int, int]] = [(0, start)]
+
+    @property
+    def text(self) -> str:
+        """All lines."""
+        return "\n".join(self.lines)
+
+    @property
+    def span(self) -> Span:
+        """What it takes of the document, from its first word to its last."""
+        _, start = self._starts[-1]
+        return self._starts[0][1], start + len(self.lines[-1])
+
+    def place(self, span: Span) -> Span:
+        """Where a piece of `text` stands in the document. It ends where its last character does."""
+        start, end = span
+        return self._offset(start), self._offset(end - 1) + 1 if end > start else self._offset(start)
+
+    def go_on(self, unless: re.Pattern[str]) -> bool:
+        """Add the comment on the next line; False if there is none, or if it begins with `unless`."""
+        text, here, index = self._text, self._comments[self._index], self._index + 1
+        if index >= len(self._comments) or not text.startswith("//", here[0]):
+            return False
+        there = self._comments[index]
+        if not text.startswith("//", there[0]) or not _NEXT_LINE.fullmatch(text, here[1], there[0]):
+            return False
+        line, start = _content(text, there)
+        if unless.match(line):
+            return False
+        self._index = index
+        joint = self._starts[-1][0] + len(self.lines[-1]) + 1
+        self.lines.append(line)
+        self._starts.append((joint, start))
+        return True
+
+    def _offset(self, at: int) -> int:
+        joint, start = self._starts[bisect_right(self._starts, at, key=lambda pair: pair[0]) - 1]
+        return start + at - joint
+
+    def __repr__(self) -> str:
+        return f"<Comment {self.text!r}>"
+
+
+def comments_with(words: re.Pattern[str], where: SourceMap) -> Iterator[Comment]:
+    """The comments that begin with `words`, in the order of the text.
+
+    Only where the words are found anything is looked at. A comment that went on while it was looked at takes what it
+    took: the next one begins behind it.
+    """
+    text, done = where.text, 0
+    stretch = _Stretch(text, -1)
+    for found in words.finditer(text):
+        at = found.start()
+        start = _gap(where, at) if at >= done else None
+        if start is None:
+            continue
+        if start != stretch.start:
+            stretch = _Stretch(text, start)
+        index = stretch.comment_at(at)
+        if index is None or _content(text, stretch.comments[index])[1] != at:
+            continue
+        comment = Comment(text, stretch.comments, index)
+        yield comment
+        done = comment.span[1]
+
+
+class _Stretch:
+    """What stands between two values, walked over once, however many questions are asked."""
+
+    __slots__ = ("_at", "_text", "comments", "start")
+
+    def __init__(self, text: str, start: int) -> None:
+        self._text = text
+        self._at = start
+        self.start = start
+        self.comments: list[Span] = []
+        """Those directly before the token that was reached."""
+
+    def comment_at(self, offset: int) -> int | None:
+        """The index of the comment around an offset, which is not before the last one that was asked for, or None."""
+        while offset >= self._at:
+            self._advance()
+        index = bisect_right(self.comments, offset, key=lambda span: span[0]) - 1
+        return index if index >= 0 and offset < self.comments[index][1] else None
+
+    def _advance(self) -> None:
+        """Go to the end of the next token."""
+        found = tokens.TOKEN.match(self._text, self._at)
+        assert found is not None  # one alternative fits everywhere
+        kind = found.lastindex or tokens.END
+        begin, end = found.span(kind)
+        self.comments = [comment.span() for comment in tokens.COMMENTS.finditer(self._text, self._at, begin)]
+        self._at = len(self._text) if kind in (tokens.END, tokens.COMMENT) else end  # a comment without end takes the rest
+
+
+def _content(text: str, span: Span) -> tuple[str, int]:
+    """What a comment says, and where that begins."""
+    start, end = span
+    inside = text[start + 2 : end if text.startswith("//", start) else end - 2]
+    bare = inside.lstrip()
+    return bare.rstrip(), start + 2 + len(inside) - len(bare)
+
+
+def _gap(where: SourceMap, offset: int) -> int | None:
+    """Where the stretch between values begins in which an offset stands; None inside a key or a text."""
+    place = where.at(offset)
+    located = place.located
+    if place.in_key:
+        return None
+    if not located.start <= offset <= located.end:  # between a key and its value, or outside of everything
+        if located.key_span is not None:
+            return located.key_span[1]
+        return 0 if offset < located.start else located.end
+    if located.kind in ("object", "array"):
+        return _last_end(located, offset, where.text)
+    if located.kind == "hole":
+        return located.start if located.key_span is None else located.key_span[1]
+    return None
+
+
+def _last_end(located: Located, offset: int, text: str) -> int:
+    """Where the last thing before an offset ends, in an object or a list."""
+    index = bisect_right(located.children, offset, key=lambda child: child.end) - 1
+    if index >= 0:
+        return located.children[index].end
+    return located.start + (text[located.start : located.start + 1] in ("{", "["))

@@ -1,0 +1,87 @@
+"""A call line to begin with, where it belongs: people complete it, since editors have no form to ask for input."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.edits import Edit
+from rrext.engine.shape import Draft
+from rrext.engine.tree import Located
+
+__all__ = ["example_input", "tool_words", "written_line"]
+
+DEPTH: Final = 4
+"""How deep objects of an example are filled in."""
+_EMPTY: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+
+
+def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """An input with all that a schema requires: defaults and examples of its own if there are some, else empty values."""
+    value = _example(schema, DEPTH)
+    return value if isinstance(value, dict) else {}
+
+
+def tool_words(tool: str, schema: Mapping[str, Any]) -> str:
+    """What calls a tool in a comment."""
+    return f"rrext tool {tool} {json.dumps(example_input(schema), ensure_ascii=False)}"
+
+
+def written_line(analysis: Analysis, draft: Draft | None, words: str) -> Edit:
+    """The edit that puts a call line into a component, before its first key; at the top of the text without one."""
+    words = words.encode("utf-8", "replace").decode()
+    text = analysis.text
+    found = _LINE_END.search(text)
+    end = found[0] if found is not None else "\n"
+    located = None if draft is None else analysis.map.find(draft.path)
+    if located is None or located.kind != "object" or not text.startswith("{", located.start):
+        top = 1 if text.startswith("\ufeff") else 0
+        return Edit(top, top, f"// {words}{end}")
+    line = _own_line(text, located)
+    if line is not None:
+        start, indent = line
+        return Edit(start, start, f"{indent}// {words}{end}")
+    inside, words = located.start + 1, words.replace("*/", "*\\/")  # JSON may write a slash so
+    return Edit(inside, inside, f" /* {words} */")
+
+
+def _own_line(text: str, located: Located) -> tuple[int, str] | None:
+    """Where the line of the first key begins, and how far it is indented; None if something else stands there before it."""
+    keys = [child.key_span for child in located.children[:1] if child.key_span is not None]
+    if not keys:
+        return None
+    key = keys[0][0]
+    start = max(text.rfind("\n", 0, key), text.rfind("\r", 0, key)) + 1
+    indent = text[start:key]
+    return (start, indent) if start > located.start and not indent.strip(" \t") else None
+
+
+def _example(schema: Any, depth: int) -> Any:
+    """A value for a schema, as far as it can be told without a generator of random ones."""
+    if not isinstance(schema, Mapping):
+        return ""
+    if "default" in schema:
+        return schema["default"]
+    for key in ("examples", "enum"):
+        values = schema.get(key)
+        if isinstance(values, list) and values:
+            return values[0]
+    if "const" in schema:
+        return schema["const"]
+    alternatives = schema.get("anyOf") or schema.get("oneOf")
+    if isinstance(alternatives, list) and alternatives:
+        return _example(next((part for part in alternatives if part != {"type": "null"}), alternatives[0]), depth)
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = next((name for name in kind if name != "null"), "null")
+    properties = schema.get("properties")
+    if kind == "object" and depth and isinstance(properties, Mapping):
+        required = schema.get("required", ())
+        return {name: _example(part, depth - 1) for name, part in properties.items() if name in required}
+    if kind in ("integer", "number") and isinstance(schema.get("minimum"), int):
+        return schema["minimum"]
+    return _EMPTY.get(str(kind), "")

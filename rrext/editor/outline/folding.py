@@ -1,0 +1,170 @@
+"""What can be folded away: components and whatever else has brackets over several lines, comments, and marked regions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.pages.page import readable
+from rrext.editor.written import Written
+from rrext.engine import tokens
+from rrext.engine.problems import Span
+from rrext.engine.tree import Located
+
+__all__ = ["Fold", "FoldKind", "by_lines", "comments_of", "folds_of", "limited"]
+
+FoldKind: TypeAlias = Literal["brackets", "comment", "region"]
+
+_QUOTED_OR_COMMENT: Final = re.compile(
+    r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"?'
+    r"|'(?:[^'\\\r\n]++|\\[^\r\n])*+'?"
+    rf"|({tokens.COMMENTS.pattern}|/\*(?s:.*+))"  # one without end takes the rest
+)
+_MARK: Final = re.compile(r"//\s*#(end)?region\b[ \t]*")
+_BETWEEN: Final = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t]*")
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """A piece of the text to be hidden. Of brackets, `span` is what stands between them.
+
+    `lines` are the first and the last line, from 0, if only whole lines can be hidden: the first stays, and with it what it
+    is, and so does a closing bracket. `label` says what was hidden; empty if there is nothing better than dots.
+    """
+
+    kind: FoldKind
+    span: Span
+    lines: tuple[int, int]
+    label: str = ""
+
+
+def folds_of(analysis: Analysis) -> list[Fold]:
+    """All folds, in the order of the text, outer ones first."""
+    found = [*_brackets(analysis), *_comments(analysis)]
+    return sorted(found, key=lambda fold: (fold.span[0], -fold.span[1]))
+
+
+def by_lines(folds: Iterable[Fold]) -> list[Fold]:
+    """The folds of which whole lines can be hidden, one for each first line: editors have one mark there.
+
+    Of several the innermost is taken, as whoever folds `"components": [{` means the component; brackets before comments.
+    """
+    found: dict[int, Fold] = {}
+    for fold in folds:
+        first, last = fold.lines
+        other = found.get(first)
+        if first < last and (other is None or other.kind == "comment" or fold.kind != "comment"):
+            found[first] = fold
+    return list(found.values())
+
+
+def limited(folds: list[Fold], most: int) -> list[Fold]:
+    """At most so many folds: those that hide most, in the order of the text."""
+    if len(folds) <= most:
+        return folds
+    kept = sorted(range(len(folds)), key=lambda index: folds[index].span[0] - folds[index].span[1])[:most]
+    return [folds[index] for index in sorted(kept)]
+
+
+def comments_of(text: str) -> Iterator[Span]:
+    """Where the comments of a text stand, whatever else is wrong with it."""
+    for found in _QUOTED_OR_COMMENT.finditer(text):
+        if found.lastindex:
+            yield found.span()
+
+
+# brackets
+
+
+def _brackets(analysis: Analysis) -> Iterator[Fold]:
+    text = analysis.text
+    labels = {part.located.start: _label(part.id, part.provider) for part in Written(analysis).parts}
+    pending = [analysis.map.root]
+    while pending:
+        located = pending.pop()
+        if located.kind not in ("object", "array"):
+            continue
+        pending.extend(located.children)
+        fold = _bracket(analysis, located, text)
+        if fold is not None:
+            label = labels.get(located.start, "") if located.kind == "object" else ""
+            yield msgspec.structs.replace(fold, label=label) if label else fold
+
+
+def _bracket(analysis: Analysis, located: Located, text: str) -> Fold | None:
+    start, end = located.start, located.end
+    if text[start : start + 1] not in ("{", "["):  # it was forgotten, and so is a place to fold it
+        return None
+    closed = end > start + 1 and text[end - 1] in "}]"
+    first, last = _line(analysis, start), _line(analysis, end)
+    if first == last:
+        return None
+    stays = closed and not _before(analysis, end - 1).strip(" \t}]")  # nothing but brackets is closed on that line
+    return Fold("brackets", (start + 1, end - closed), (first, last - stays))
+
+
+def _label(node_id: str, provider: str) -> str:
+    return readable(" ".join(filter(None, (node_id, provider))), 60)
+
+
+# comments
+
+
+def _comments(analysis: Analysis) -> Iterator[Fold]:
+    text = analysis.text
+    spans = list(comments_of(text))
+    yield from _regions(analysis, spans)
+    for start, end in _joined(analysis, spans):
+        first, last = _line(analysis, start), _line(analysis, end)
+        if first < last:
+            yield Fold("comment", (start, end), (first, last), readable(text[start:end].splitlines()[0], 60))
+
+
+def _joined(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Span]:
+    """The comments, those that stand line by line as one. Marks of regions stay on their own."""
+    text = analysis.text
+    run: Span | None = None
+    for start, end in spans:
+        if _MARK.match(text, start):
+            if run is not None:
+                yield run
+            run = None
+        elif run is not None and _BETWEEN.fullmatch(text, run[1], start) and not _before(analysis, run[0]).strip():
+            run = (run[0], end)
+        else:
+            if run is not None:
+                yield run
+            run = (start, end)
+    if run is not None:
+        yield run
+
+
+def _regions(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Fold]:
+    """What stands between `// #region` and its `// #endregion`."""
+    text = analysis.text
+    opened: list[Span] = []
+    for start, end in spans:
+        mark = _MARK.match(text, start, end)
+        if mark is None:
+            continue
+        if mark[1] is None:
+            opened.append((start, end))
+        elif opened:
+            begin = opened.pop()
+            label = _MARK.sub("", text[slice(*begin)])
+            lines = _line(analysis, begin[0]), _line(analysis, end)
+            if lines[0] < lines[1]:
+                yield Fold("region", (begin[1], end), lines, readable(label, 60))
+
+
+def _before(analysis: Analysis, offset: int) -> str:
+    """What stands before an offset in its line."""
+    _, column = analysis.map.position(offset)
+    return analysis.text[offset - column + 1 : offset]
+
+
+def _line(analysis: Analysis, offset: int) -> int:
+    return analysis.map.position(offset)[0] - 1

@@ -1,0 +1,81 @@
+"""What a selection grows to, step by step: a variable, a text, a member with its key, what stands between two brackets."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.editor.analysis import Analysis
+from rrext.engine.environment import PLACEHOLDER
+from rrext.engine.problems import Span
+from rrext.engine.tree import Located
+
+__all__ = ["selections_at"]
+
+_VARIABLE: Final = re.compile(PLACEHOLDER)
+
+
+def selections_at(analysis: Analysis, offset: int) -> list[Span]:
+    """The spans around an offset, from the smallest on. Each holds the offset and is inside of the next."""
+    found: list[Span] = []
+    for span in _candidates(analysis, offset):
+        inside = span[0] <= offset <= span[1]
+        grows = not found or (span != found[-1] and span[0] <= found[-1][0] and found[-1][1] <= span[1])
+        if inside and grows and span[0] < span[1]:
+            found.append(span)
+    return found or [(offset, offset)]
+
+
+def _candidates(analysis: Analysis, offset: int) -> Iterator[Span]:
+    """What may be selected, from the inside out; what does not hold the offset is among it."""
+    text = analysis.text
+    for located in reversed(_way_to(analysis.map.root, offset)):
+        key = located.key_span
+        if key is not None and key[0] <= offset <= key[1]:
+            yield from _string(text, key)
+        elif located.start <= offset <= located.end:
+            if located.kind == "string":
+                yield from (match.span() for match in _VARIABLE.finditer(text, located.start, located.end))
+                yield from _string(text, (located.start, located.end))
+            elif located.kind in ("object", "array"):
+                yield from _between(text, located)
+            yield located.start, located.end
+        if key is not None:
+            yield key[0], max(key[1], located.end)
+    yield 0, len(text)
+
+
+def _way_to(root: Located, offset: int) -> list[Located]:
+    """The values around an offset, and the member that it is in, from the outside in."""
+    way = [root]
+    while True:
+        children = way[-1].children
+        index = bisect_right(children, offset, key=_begin) - 1
+        if index < 0 or offset > children[index].end:
+            return way
+        way.append(children[index])
+
+
+def _begin(located: Located) -> int:
+    return located.key_span[0] if located.key_span is not None else located.start
+
+
+def _string(text: str, span: Span) -> Iterator[Span]:
+    start, end = span
+    if end - start > 1 and text[start] in "\"'" and text[end - 1] == text[start]:
+        yield start + 1, end - 1
+    yield span
+
+
+def _between(text: str, located: Located) -> Iterator[Span]:
+    """What stands between two brackets: without the space around it, then with it."""
+    start, end = located.start + 1, located.end - 1
+    if end > start and text[located.start] in "{[" and text[end] in "}]":
+        inside = text[start:end]
+        first = start + len(inside) - len(inside.lstrip())
+        last = start + len(inside.rstrip())
+        if first < last:
+            yield first, last
+        yield start, end

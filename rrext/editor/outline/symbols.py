@@ -1,0 +1,175 @@
+"""The outline of a pipeline: its components in the order in which a reader follows them.
+
+The components stand side by side, not inside of each other, although one leads to the next: editors look for the symbol around
+the cursor by going from outer to inner ranges, so what stands inside must be inside in the text too. The order, and what is
+said beside the name, show the chain.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.outline.chain import Step, chain_of
+from rrext.editor.pages.page import readable
+from rrext.editor.secrets import is_secret, masked
+from rrext.editor.written import Edge, Part, Written, member
+from rrext.engine.problems import Span
+from rrext.engine.tree import Located
+from rrext.engine.whole import is_response
+
+__all__ = ["Symbol", "SymbolKind", "symbols_of"]
+
+SymbolKind: TypeAlias = Literal[
+    "source",
+    "node",
+    "helper",
+    "response",
+    "unknown",
+    "edge",
+    "settings",
+    "text",
+    "number",
+    "boolean",
+    "array",
+    "object",
+    "null",
+]
+
+DEEPEST: Final = 3
+"""Levels of settings in the outline."""
+MOST: Final = 5000
+"""Symbols of one document; more help nobody, and take long to draw."""
+
+
+class Symbol(msgspec.Struct, frozen=True):
+    """Something that has a name. `name_span` is inside of `span`, and both are inside of the span of the symbol around it.
+
+    `leads_from` is the name of the component from which a reader came here.
+    """
+
+    name: str
+    kind: SymbolKind
+    span: Span
+    name_span: Span
+    detail: str = ""
+    leads_from: str = ""
+    children: tuple[Symbol, ...] = ()
+
+
+def symbols_of(analysis: Analysis) -> list[Symbol]:
+    """The symbols of all components, the source first."""
+    written = Written(analysis)
+    return _Outline(analysis, written).run()
+
+
+class _Outline:
+    """One reading of one document; `_left` is how many more symbols it may have."""
+
+    __slots__ = ("_analysis", "_left", "_written")
+
+    def __init__(self, analysis: Analysis, written: Written) -> None:
+        self._analysis = analysis
+        self._written = written
+        self._left = MOST
+
+    def run(self) -> list[Symbol]:
+        steps = chain_of(self._analysis, self._written)
+        self._left -= len(steps)
+        return [self._component(step) for step in steps]
+
+    def _component(self, step: Step) -> Symbol:
+        part = step.part
+        located = part.located
+        own = member(located, "id")
+        name_span = (
+            (own.start, own.end) if own is not None and part.id else (located.start, min(located.start + 1, located.end))
+        )
+        return Symbol(
+            _component_name(part),
+            self._kind(part),
+            (located.start, located.end),
+            name_span,
+            readable(" · ".join(self._details(step)), 120),
+            "" if step.via is None else _component_name(self._written.by_id[step.via.source]),
+            self._inside(part),
+        )
+
+    def _kind(self, part: Part) -> SymbolKind:
+        node = self._written.node_of(part)
+        if node is None:
+            return "unknown"
+        if node.is_source():
+            return "source"
+        if is_response(self._analysis.drafts[part.index]):
+            return "response"
+        return "node" if node.lanes else "helper"
+
+    def _details(self, step: Step) -> list[str]:
+        said = [step.part.provider] if step.part.provider else []
+        for edge in step.part.edges[:5]:
+            said.append(f"{edge.name} from {edge.source}" if edge.kind == "input" else f"{edge.name} for {edge.source}")
+        return said if step.connected else [*said, "not connected"]
+
+    # what stands inside of a component
+
+    def _inside(self, part: Part) -> tuple[Symbol, ...]:
+        found = [self._edge(edge) for edge in part.edges[: self._take(len(part.edges))]]
+        config = member(part.located, "config")
+        if config is not None and config.key_span is not None and self._take(1):
+            found.append(self._setting(config, 0))
+        return tuple(sorted(found, key=lambda symbol: symbol.span))
+
+    def _edge(self, edge: Edge) -> Symbol:
+        located = edge.located
+        own = member(located, "from") or located
+        name = (
+            f"{edge.name or '?'} ← {edge.source or '?'}"
+            if edge.kind == "input"
+            else f"{edge.name or '?'} for {edge.source or '?'}"
+        )
+        return Symbol(readable(name, 100), "edge", (located.start, located.end), (own.start, own.end), edge.kind)
+
+    def _setting(self, located: Located, depth: int, secret: str = "") -> Symbol:
+        key, key_span = located.key or "", located.key_span
+        assert key_span is not None
+        secret = key if is_secret(key) and secret != "secureParameters" else secret
+        members: list[Symbol] = []
+        if located.kind == "object" and depth < DEEPEST:
+            inner = [child for child in located.children if child.key_span is not None]
+            members = [self._setting(child, depth + 1, secret) for child in inner[: self._take(len(inner))]]
+        detail = (
+            "" if located.kind in ("object", "array", "hole") else json.dumps(masked(located.value, secret), ensure_ascii=False)
+        )
+        return Symbol(
+            readable(key if key.strip() else f'"{key}"', 100),
+            "settings" if depth == 0 else _KINDS.get(located.kind, "null"),
+            (key_span[0], max(key_span[1], located.end)),
+            key_span,
+            readable(detail, 60),
+            children=tuple(members),
+        )
+
+    def _take(self, count: int) -> int:
+        """How many of so many symbols there is room for."""
+        taken = max(min(count, self._left), 0)
+        self._left -= taken
+        return taken
+
+
+_KINDS: Final[dict[str, SymbolKind]] = {
+    "string": "text",
+    "number": "number",
+    "true": "boolean",
+    "false": "boolean",
+    "array": "array",
+    "object": "object",
+}
+
+
+def _component_name(part: Part) -> str:
+    name = part.id or part.name or part.provider
+    return readable(name, 100).strip() or f"component {part.index + 1}"

@@ -1,0 +1,70 @@
+"""What a call line in a comment is about, as a page: its tool, or the component that it is made to."""
+
+from __future__ import annotations
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.calls.checked import tool_owners
+from rrext.editor.calls.comments import comments_with
+from rrext.editor.calls.lines import COMMAND, WrittenCall, read_call
+from rrext.editor.pages.component import add_short
+from rrext.editor.pages.node import add_tool
+from rrext.editor.pages.page import Code, Page
+from rrext.editor.written import Part, Written
+from rrext.engine.problems import Problems, Span
+from rrext.errors import RrextError
+
+__all__ = ["call_page_at"]
+
+
+def call_page_at(analysis: Analysis, offset: int) -> tuple[Span, Page] | None:
+    """The page about a word of a call line, and where the word stands. None for what is no such word."""
+    call = _call_at(analysis, offset)
+    if call is None:
+        return None
+    written = Written(analysis)
+    if call.node and call.node_span[0] <= offset <= call.node_span[1]:
+        part = written.by_id.get(call.node)
+        page = Page()
+        if part is None:
+            page.text("No component has the id ", Code(call.node), ".")
+        else:
+            add_short(page, analysis, written, part)
+        return call.node_span, page
+    if call.name and call.name_span[0] <= offset <= call.name_span[1]:
+        found = _tool_page(analysis, written, call)
+        return None if found is None else (call.name_span, found)
+    return None
+
+
+def _call_at(analysis: Analysis, offset: int) -> WrittenCall | None:
+    if not any(line.span[0] <= offset <= line.span[1] for line in analysis.calls.lines):
+        return None
+    for comment in comments_with(COMMAND, analysis.map):
+        call = read_call(comment, Problems(), analysis.around.limits)
+        if call.span[0] <= offset <= call.span[1]:
+            return call
+    return None
+
+
+def _tool_page(analysis: Analysis, written: Written, call: WrittenCall) -> Page | None:
+    for part in _asked(analysis, written, call):
+        node = written.node_of(part)
+        if node is None or call.name not in node.tools:
+            continue
+        page = Page().title(Code(call.name), " of ", Code(part.id))
+        spec = node.tools[call.name]
+        try:
+            add_tool(page, spec.describe(None) if spec.static else {"name": call.name})
+        except RrextError as error:
+            page.text(error.message)
+        return page
+    return None
+
+
+def _asked(analysis: Analysis, written: Written, call: WrittenCall) -> list[Part]:
+    """The components that a call may be made to, in the order in which they are asked."""
+    if call.node:
+        return [written.by_id[call.node]] if call.node in written.by_id else []
+    around = analysis.component_at(call.span[0])
+    drafts = [around] if around is not None and around.id else tool_owners(analysis)
+    return [written.parts[draft.index] for draft in drafts]

@@ -1,0 +1,134 @@
+"""What a component is and does in its pipeline, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.pages.json_text import json_text
+from rrext.editor.pages.node import add_lanes, add_tools
+from rrext.editor.pages.page import Code, Inline, Item, Page
+from rrext.editor.pages.resolved import Resolved, config_of, resolved_of, settings_of
+from rrext.editor.secrets import masked
+from rrext.editor.written import Edge, Part, Written
+from rrext.engine.node import Node
+from rrext.engine.plugins import PluginError
+from rrext.engine.services import definition_of
+
+__all__ = ["add_short", "component_page", "defined"]
+
+MANY: Final = 12
+"""So many edges of one kind are listed."""
+
+
+def component_page(analysis: Analysis, written: Written, part: Part) -> Page:
+    """Everything about a component: its node, its settings as they will be, what reaches it and where it leads."""
+    page = Page()
+    node = written.node_of(part)
+    definition = None if node is None else defined(analysis, node)
+    _add_head(page, part, definition, analysis)
+    if definition is not None:
+        page.prose("\n".join(definition["description"]))
+        add_lanes(page, definition)
+    _add_edges(page, [*_edges_in(part, written), *_edges_out(part, written)])
+    if node is not None:
+        _add_config(page, resolved_of(analysis, part, node))
+    if definition is not None:
+        before = config_of(analysis, part).get("tool_description")
+        add_tools(page, definition["tools"], before if isinstance(before, str) else "")
+    return page
+
+
+def add_short(page: Page, analysis: Analysis, written: Written, part: Part) -> None:
+    """A component in few words."""
+    node = written.node_of(part)
+    definition = None if node is None else defined(analysis, node)
+    _add_head(page, part, definition, analysis)
+    if definition is not None:
+        page.prose("\n".join(definition["description"]).partition("\n\n")[0])
+        add_lanes(page, definition)
+    _add_edges(page, _edges_in(part, written))
+
+
+def defined(analysis: Analysis, node: type[Node]) -> dict[str, Any] | None:
+    """The definition of a node, as `rrext_services` has it; None if its class cannot be used."""
+    try:
+        return definition_of(node, settings_of(analysis, node), analysis.around.catalog.aliases_of(node.provider))
+    except PluginError:
+        return None
+
+
+def _add_head(page: Page, part: Part, definition: Mapping[str, Any] | None, analysis: Analysis) -> None:
+    called: list[Inline] = [Code(part.id)] if part.id else [f"Component {part.index + 1}"]
+    if definition is not None:
+        called += [" · ", str(definition["title"])]
+    page.title(*called)
+    said: list[Inline] = [Code(part.provider)] if part.provider else ["It has no provider."]
+    if "${" in part.provider:
+        said.append(" says which node it is: variables are not looked into here.")
+    elif part.provider and definition is None:
+        said.append(" is not known here.")
+        if not analysis.around.trusted:
+            said.append(" Nodes of one's own are loaded only if the client says that they are trusted.")
+    if part.name:
+        said.append(f" – {part.name}")
+    page.text(*said)
+    if part.description:
+        page.prose(part.description)
+
+
+def _add_edges(page: Page, edges: list[Item]) -> None:
+    if edges:
+        page.text("In this pipeline it").items(edges)
+
+
+def _edges_in(part: Part, written: Written) -> list[Item]:
+    found: list[Item] = []
+    for edge in part.edges[:MANY]:
+        source = _named(edge.source, written)
+        if edge.kind == "input":
+            found.append((0, ["receives ", *_lane(edge.name), " from ", *source]))
+        else:
+            found.append((0, ["is invoked by ", *source, *([" as ", Code(edge.name)] if edge.name else [])]))
+    return [*found, *_rest(len(part.edges) - MANY)]
+
+
+def _edges_out(part: Part, written: Written) -> list[Item]:
+    edges: list[Edge] = written.edges_from.get(part.id, []) if part.id and written.is_first(part) else []
+    found: list[Item] = []
+    for edge in edges[:MANY]:
+        holder = written.parts[edge.holder]
+        target: list[Inline] = [Code(holder.id)] if holder.id else [f"component {holder.index + 1}"]
+        if edge.kind == "input":
+            found.append((0, ["sends ", *_lane(edge.name), " to ", *target]))
+        else:
+            found.append((0, ["invokes ", *target, *([" as ", Code(edge.name)] if edge.name else [])]))
+    return [*found, *_rest(len(edges) - MANY)]
+
+
+def _lane(name: str) -> list[Inline]:
+    return [Code(name)] if name else ["something"]
+
+
+def _named(node_id: str, written: Written) -> list[Inline]:
+    if not node_id:
+        return ["nowhere"]
+    return [Code(node_id)] if node_id in written.by_id or "${" in node_id else [Code(node_id), ", which is not there"]
+
+
+def _rest(count: int) -> Iterable[Item]:
+    return [(0, [f"and {count} more"])] if count > 0 else []
+
+
+def _add_config(page: Page, resolved: Resolved | None) -> None:
+    if resolved is None:
+        return
+    if not resolved.values:
+        page.text("It has no settings.")
+        return
+    said: list[Inline] = ["Settings, with defaults"]
+    if resolved.profile:
+        said = [*said, " of the profile ", Code(resolved.profile), "" if resolved.chosen else ", the default one"]
+    page.text(*said, ":")
+    page.block(json_text(masked(resolved.values)), "json")

@@ -1,0 +1,25 @@
+"""JSON as a person would write it: what is short stands on one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["json_text"]
+
+WIDTH: Final = 100
+
+
+def json_text(value: Any, margin: str = "") -> str:
+    """A value as JSON, in lines of two spaces per level. What JSON cannot hold is shown as text."""
+    flat = json.dumps(value, ensure_ascii=False, default=str)
+    if len(margin) + len(flat) <= WIDTH or not value:
+        return flat
+    inner = margin + "  "
+    if isinstance(value, Mapping):
+        lines = [f"{inner}{json.dumps(str(key), ensure_ascii=False)}: {json_text(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
+    if isinstance(value, list | tuple):
+        return "[\n" + ",\n".join(inner + json_text(item, inner) for item in value) + f"\n{margin}]"
+    return flat

@@ -1,0 +1,224 @@
+"""A small page for a person to read, as Markdown or as plain text.
+
+Whatever is put on a page is text and never markup: a file that somebody sent can make no link, image, HTML or heading of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import msgspec
+
+__all__ = ["Code", "Inline", "Item", "Page", "inlines_of", "readable"]
+
+LONGEST_CODE: Final = 200
+"""Characters of a name or value inside of a sentence."""
+LONGEST_BLOCK: Final = 4000
+"""Characters of a block: a hover is no place to read a book."""
+LONGEST_PROSE: Final = 4000
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_MARKS: Final = re.compile(r"[\\`*\[\]<>|~#]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z])")
+_LINE_START: Final = re.compile(r"[-+=]|\d+(?=[.)])")
+_LINK_LIKE: Final = re.compile(r"(\S*(?://|@|www\.)\S*)", re.IGNORECASE)
+"""What editors make a link of although it is no markup."""
+_SPAN: Final = re.compile(r"``([^`]+)``|`([^`]+)`")
+_BULLET: Final = re.compile(r"[-*•]\s+")
+
+
+class Code(msgspec.Struct, frozen=True):
+    """A name or a value inside of a sentence."""
+
+    text: str
+
+
+Inline: TypeAlias = str | Code
+Item: TypeAlias = tuple[int, Sequence[Inline]]
+"""An item of a list: how deep it stands, and what it says."""
+
+
+class _Title(msgspec.Struct, frozen=True):
+    content: tuple[Inline, ...]
+
+
+class _Text(msgspec.Struct, frozen=True):
+    content: tuple[Inline, ...]
+
+
+class _Items(msgspec.Struct, frozen=True):
+    items: tuple[Item, ...]
+
+
+class _Block(msgspec.Struct, frozen=True):
+    text: str
+    language: str
+
+
+_Part: TypeAlias = _Title | _Text | _Items | _Block
+
+
+class Page:
+    """Titles, sentences, lists and blocks of code, one below the other."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+
+    def title(self, *content: Inline) -> Page:
+        """Add a title."""
+        self._parts.append(_Title(content))
+        return self
+
+    def text(self, *content: Inline) -> Page:
+        """Add a paragraph."""
+        self._parts.append(_Text(content))
+        return self
+
+    def items(self, items: Iterable[Item]) -> Page:
+        """Add a list, unless it is empty."""
+        kept = tuple(items)
+        if kept:
+            self._parts.append(_Items(kept))
+        return self
+
+    def block(self, text: str, language: str = "") -> Page:
+        """Add lines of code; what is too long is cut, and says so."""
+        if len(text) > LONGEST_BLOCK:
+            text = f"{text[:LONGEST_BLOCK]}\n… and {len(text) - LONGEST_BLOCK} more characters"
+        self._parts.append(_Block(text, language))
+        return self
+
+    def prose(self, text: str) -> Page:
+        """Add what somebody wrote by hand, such as a docstring: paragraphs, lists, `names` in backticks."""
+        if len(text) > LONGEST_PROSE:
+            text = text[:LONGEST_PROSE] + "…"
+        for paragraph in re.split(r"\n\s*\n", text.replace("\r\n", "\n").strip("\n")):
+            lines = paragraph.splitlines()
+            if lines and all(line.startswith(("    ", ">>>", "...")) for line in lines):
+                self.block("\n".join(lines))
+            else:
+                self._paragraph([line.strip() for line in lines if line.strip()])
+        return self
+
+    def _paragraph(self, lines: list[str]) -> None:
+        plain: list[str] = []
+        bullets: list[str] = []
+        for line in lines:
+            bullet = _BULLET.match(line)
+            if bullet is not None:
+                bullets.append(line[bullet.end() :])
+            elif bullets:
+                bullets[-1] += f" {line}"
+            else:
+                plain.append(line)
+        if plain:
+            self.text(*inlines_of(" ".join(plain)))
+        self.items((0, inlines_of(bullet)) for bullet in bullets)
+
+    def markdown(self) -> str:
+        """The page as Markdown (CommonMark, and its dialect on GitHub)."""
+        return "\n\n".join(_as_markdown(part) for part in self._parts)
+
+    def plain(self) -> str:
+        """The page without any markup."""
+        return "\n\n".join(_as_plain(part) for part in self._parts)
+
+    def __repr__(self) -> str:
+        return f"<Page of {len(self._parts)} parts>"
+
+
+def inlines_of(text: str) -> list[Inline]:
+    """Text in which backticks mark names and values, as in a docstring."""
+    found: list[Inline] = []
+    done = 0
+    for match in _SPAN.finditer(text):
+        found += [text[done : match.start()], Code(match[1] or match[2])]
+        done = match.end()
+    found.append(text[done:])
+    return [piece for piece in found if piece != ""]
+
+
+def _as_markdown(part: _Part) -> str:
+    if isinstance(part, _Title):
+        return f"### {_sentence(part.content)}"
+    if isinstance(part, _Text):
+        return _sentence(part.content)
+    if isinstance(part, _Items):
+        return "\n".join(f"{'  ' * level}- {_sentence(content)}" for level, content in part.items)
+    text = _visible(part.text)
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}{part.language}\n{text}\n{fence}"
+
+
+def _as_plain(part: _Part) -> str:
+    if isinstance(part, _Block):
+        return _visible(part.text)
+    if isinstance(part, _Items):
+        return "\n".join(f"{'  ' * level}- {_words(content)}" for level, content in part.items)
+    return _words(part.content)
+
+
+def _words(content: Iterable[Inline]) -> str:
+    return "".join(
+        readable(piece.text, LONGEST_CODE) if isinstance(piece, Code) else _one_line(piece) for piece in content
+    ).strip()
+
+
+def _sentence(content: Iterable[Inline]) -> str:
+    """One line of Markdown."""
+    pieces: list[str] = []
+    for is_code, run in groupby(content, lambda piece: isinstance(piece, Code)):
+        if is_code:
+            for piece in run:
+                _join(pieces, _code(piece.text))  # pyright: ignore[reportAttributeAccessIssue]
+            continue
+        for index, bit in enumerate(_LINK_LIKE.split(_one_line("".join(map(str, run))))):
+            _join(pieces, _code(bit) if index % 2 else _escaped(bit))
+    line = "".join(pieces).strip()
+    return _LINE_START.sub(_marked, line, count=1) if _LINE_START.match(line) else line
+
+
+def _marked(match: re.Match[str]) -> str:
+    """What would begin a list or a rule at the start of a line, as text."""
+    return f"{match[0]}\\" if match[0].isdigit() else f"\\{match[0]}"
+
+
+def _join(pieces: list[str], piece: str) -> None:
+    if pieces and piece.startswith("`") and pieces[-1].endswith("`"):
+        pieces.append(" ")  # two runs of backticks would be one
+    if piece:
+        pieces.append(piece)
+
+
+def _escaped(text: str) -> str:
+    return _MARKS.sub(r"\\\g<0>", text)
+
+
+def _code(text: str) -> str:
+    text = readable(text, LONGEST_CODE) or " "
+    fence = "`" * (_longest_run(text) + 1)
+    pad = " " if text[0] in "` " or text[-1] in "` " else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def readable(text: str, most: int) -> str:
+    """Somebody's text on one line of at most so many characters, with a sign for each that would do something."""
+    text = _one_line(text[: 2 * most + 2])
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _one_line(text: str) -> str:
+    return _visible(text).replace("\n", " ").replace("\t", " ")
+
+
+def _visible(text: str) -> str:
+    """The text with a sign for each character that would do something instead of being read."""
+    return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)

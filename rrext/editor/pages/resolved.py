@@ -1,0 +1,131 @@
+"""What a component's config comes to: its profile's defaults, what the file says over them, and the node's own defaults.
+
+Variables stay as they are written: their values never get here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.written import Part
+from rrext.engine.config import COMMON, Configuring
+from rrext.engine.near_names import NearNames
+from rrext.engine.node import Node
+from rrext.engine.plugins import PluginError
+from rrext.engine.pointer import parts_of
+from rrext.engine.problems import Problems
+from rrext.engine.settings import Settings
+
+__all__ = ["Origin", "Resolved", "config_of", "resolved_of", "settings_of"]
+
+Origin: TypeAlias = Literal["file", "profile", "default"]
+
+
+class Resolved:
+    """The settings of one component as they will be, apart from its variables.
+
+    `profile` is the one whose defaults hold, if any; `chosen` says that the file names it. `section` leads from the config
+    to the object in which settings count: nowhere, or to the section of the profile.
+    """
+
+    __slots__ = ("_defaults", "_given", "_schema", "chosen", "profile", "section", "values")
+
+    def __init__(
+        self,
+        values: dict[str, Any],
+        given: Mapping[str, Any],
+        node: type[Node],
+        settings: Settings | None,
+        profile: str | None,
+        section: tuple[str, ...],
+    ) -> None:
+        self.values = values
+        self.profile = profile
+        self.chosen = bool(section)
+        self.section = section
+        self._given = given
+        self._defaults: Mapping[str, Any] = node.profiles.get(profile or "", {})
+        self._schema: Mapping[str, Any] = {} if settings is None else settings.schema["properties"]
+
+    def value_at(self, parts: Sequence[str]) -> tuple[Any, Origin] | None:
+        """The value that some keys below the section lead to, and where it comes from. None if there is none."""
+        found = _at(self.values, parts)
+        if found is None:
+            return None
+        given = _at(self._given, parts)
+        if given is not None and (given[0] is not None or found[0] is None):  # a null does not replace a default
+            return found[0], "file"
+        if _at(self._defaults, parts) is not None:
+            return found[0], "profile"
+        return found[0], "default"
+
+    def __repr__(self) -> str:
+        return f"<Resolved with {self.profile or 'no profile'}: {', '.join(self.values) or 'nothing'}>"  # may hold secrets
+
+
+def resolved_of(analysis: Analysis, part: Part, node: type[Node]) -> Resolved | None:
+    """The settings of a component of this class; None if its profile cannot be used."""
+    try:
+        settings = settings_of(analysis, node)
+    except PluginError:
+        return None
+    config = config_of(analysis, part)
+    problems = Problems()
+    configuring = Configuring(node, part.provider, settings, "", problems, NearNames())
+    effective = configuring.effective(config)
+    if problems.errors:
+        return None
+    section = tuple(parts_of(configuring.section))
+    given = _at(config, section)
+    profile = section[0] if section else node.default_profile
+    values = effective if settings is None else _known(effective, settings)
+    if node.is_source():
+        names = ("mode", "type") if settings is None else settings.names
+        values |= {key: value for key, value in (("mode", "Source"), ("type", part.provider)) if key in names}
+    return Resolved(values, given[0] if given and isinstance(given[0], dict) else {}, node, settings, profile, section)
+
+
+def settings_of(analysis: Analysis, node: type[Node]) -> Settings | None:
+    """The form of a node's settings; None if it takes any. Raises `PluginError` for a class that has none that works."""
+    return analysis.around.catalog.settings_of(node)
+
+
+def config_of(analysis: Analysis, part: Part) -> dict[str, Any]:
+    """A component's config as the file has it, its variables in place."""
+    components = analysis.loaded.unresolved.get("components")
+    component = components[part.index] if isinstance(components, list) and part.index < len(components) else None
+    config = component.get("config") if isinstance(component, dict) else None
+    return config if isinstance(config, dict) else {}
+
+
+def _known(effective: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """The settings that the node knows, each with a value if there is one."""
+    schema: Mapping[str, Any] = settings.schema["properties"]
+    kept = {key: value for key, value in effective.items() if key in settings.names or key not in COMMON}
+    known, _ = settings.known(kept)
+    found: dict[str, Any] = {}
+    for name in settings.names:
+        value = known.get(name)
+        if value is not None or (name in known and not settings.has_default(name)):
+            found[name] = value
+        elif "default" in schema[name]:
+            found[name] = schema[name]["default"]
+    return found
+
+
+def _at(value: Any, parts: Sequence[str]) -> tuple[Any] | None:
+    """The value that some keys and indexes lead to, in a tuple, as null is a value too; None if there is none."""
+    for part in parts:
+        if isinstance(value, Mapping):
+            if part not in value:
+                return None
+            value = value[part]
+        elif isinstance(value, list | tuple):
+            if not part.isdecimal() or len(part) > 9 or int(part) >= len(value):
+                return None
+            value = value[int(part)]
+        else:
+            return None
+    return (value,)

@@ -1,0 +1,54 @@
+"""`${NAME}` in a text: whether it has a value. Which one it is, is never said."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.pages.page import Code, Page
+from rrext.editor.spot import Spot
+from rrext.engine.environment import NEVER, PLACEHOLDER, PREFIX
+from rrext.engine.loading import LITERAL
+from rrext.engine.problems import Span
+
+__all__ = ["Variable", "variable_at", "variable_page"]
+
+_VARIABLE: Final = re.compile(PLACEHOLDER)
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """One `${NAME}` and where it stands. `literal` says that it is not replaced there."""
+
+    name: str
+    span: Span
+    literal: bool
+
+
+def variable_at(analysis: Analysis, spot: Spot, offset: int) -> Variable | None:
+    """The variable at an offset, which is on this spot."""
+    located = spot.located
+    if located.kind != "string" or spot.role == "outside" or spot.role.endswith("_key"):
+        return None
+    for match in _VARIABLE.finditer(analysis.text, located.start, located.end):
+        if match.start() <= offset <= match.end():
+            literal = spot.role == "root_value" and spot.parts[0] in LITERAL
+            return Variable(match[1], match.span(), literal)
+    return None
+
+
+def variable_page(analysis: Analysis, variable: Variable) -> Page:
+    """What is known of a variable."""
+    environment, name = analysis.around.environment, variable.name
+    page = Page().title("Variable ", Code(name))
+    if variable.literal:
+        return page.text("It stays as it is written: variables are not replaced here.")
+    if not environment.may_read(name):
+        why = "it is the server's own access to other servers" if name in NEVER else "it was not named by the operator"
+        page.text(f"Pipelines may not read it: {why}.")
+        return page.text("They may read ", Code(f"{PREFIX}*"), " and the names given by ", Code("--env"), ".")
+    if environment.get(name) is None:
+        return page.text("It has no value: a run would be refused.")
+    return page.text("It has a value, which is not shown.")

@@ -1,0 +1,65 @@
+"""What the words of pipeline files mean: their keys, and what travels on their lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["COMPONENT_TEXTS", "CONFIG_TEXTS", "EDGE_TEXTS", "LANE_TEXTS", "ROOT_TEXTS"]
+
+ROOT_TEXTS: Final[Mapping[str, str]] = {
+    "components": "The nodes of the pipeline. Their order is the order in which data reaches those that listen to one node.",
+    "source": "The id of the component with which the pipeline begins. It may be left out if there is only one source.",
+    "project_id": "What the pipeline is called by machines, usually a UUID. It is literal: variables are not replaced in it.",
+    "version": "The version of this format: 1.",
+    "name": "What the pipeline is called by people. Variables are not replaced in it.",
+    "description": "What the pipeline is for. Variables are not replaced in it.",
+}
+"""Keys of a pipeline that have a meaning. All others belong to editors."""
+
+COMPONENT_TEXTS: Final[Mapping[str, str]] = {
+    "id": "What other components call this one. Each component has an id of its own.",
+    "provider": "Which node this is.",
+    "config": "The settings of the node; `{}` if there are none. With `profile`, they stand in the section of that profile.",
+    "input": "The data edges that end here: a list of `{lane, from}`. An edge stands on what receives.",
+    "control": "The control edges that end here: a list of `{classType, from}`. An edge stands on what is invoked.",
+    "name": "What the component is called by people.",
+    "description": "What the component is for.",
+    "ui": "Where editors draw the component. It means nothing to the pipeline.",
+}
+
+EDGE_TEXTS: Final[Mapping[str, str]] = {
+    "lane": "What travels on the edge. The sending node offers the lane, and the receiving node accepts it.",
+    "classType": "As what this component is invoked, for example tool, llm or memory.",
+    "from": "The id of the component that the edge comes from: the one that sends, or the one that invokes.",
+}
+
+CONFIG_TEXTS: Final[Mapping[str, str]] = {
+    "mode": '"Source" makes the component the one that the pipeline begins with.',
+    "type": "The provider's name again; editors write it.",
+    "profile": "Which of the node's profiles gives the defaults. Settings of one's own then stand in the section of that name.",
+    "parameters": "The values of a form in an editor.",
+    "secureParameters": "Encrypted values: `secure` lists the names, `token` decrypts them. They are never shown.",
+    "hideForm": "For editors: show no form.",
+    "name": "What the component is called by people.",
+    "description": "What the component is for.",
+    "tool_description": "Text that stands before the description of each tool of this component.",
+}
+"""Keys that every config may have."""
+
+LANE_TEXTS: Final[Mapping[str, str]] = {
+    "tags": "raw bytes: a begin mark, blocks of bytes, an end mark",
+    "text": "text",
+    "table": "a table as text",
+    "words": "a list of texts",
+    "image": "the bytes of an image with its MIME type, piece by piece",
+    "audio": "the bytes of a sound with its MIME type, piece by piece",
+    "video": "the bytes of a film with its MIME type, piece by piece",
+    "documents": "a list of documents, each an object",
+    "questions": "a question, an object with its text, history and context",
+    "answers": "an answer: `{answer, expectJson}`, in which `answer` may be any JSON",
+    "classifications": "an object with classifications",
+    "classificationContext": "an object with the context of classifications",
+    "json": "an object",
+}
+"""What travels on each lane."""
