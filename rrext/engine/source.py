@@ -18,6 +18,8 @@ __all__ = ["Place", "Source", "SourceMap", "parse", "read"]
 _STRING_THEN_COLON: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+(:?)')
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+FEW: Final = 20
+"""Members of an object that are looked through one by one."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -43,7 +45,7 @@ class Source(msgspec.Struct, frozen=True):
 class SourceMap:
     """Where the values and keys of a text stand. Offsets are code points from 0, lines and columns count from 1."""
 
-    __slots__ = ("_line_starts", "root", "stopped", "text")
+    __slots__ = ("_line_starts", "_members", "root", "stopped", "text")
 
     def __init__(self, text: str, root: Located, *, stopped: bool = False) -> None:
         self.text = text
@@ -51,19 +53,20 @@ class SourceMap:
         self.stopped = stopped
         """Whether reading ended before the text did."""
         self._line_starts: list[int] | None = None
+        self._members: dict[int, tuple[Located, dict[str, Located]]] = {}
 
     def find(self, path: str) -> Located | None:
         """The value at a pointer, or None."""
         located: Located | None = self.root
         for part in parts_of(path):
-            located = None if located is None else _child(located, part)
+            located = None if located is None else self._child(located, part)
         return located
 
     def nearest(self, path: str) -> Located:
         """The value at a pointer, or the innermost one around the place where it would be."""
         located = self.root
         for part in parts_of(path):
-            child = _child(located, part)
+            child = self._child(located, part)
             if child is None:
                 break
             located = child
@@ -134,6 +137,26 @@ class SourceMap:
     def line_count(self) -> int:
         """How many lines there are; an empty text has one."""
         return len(self._starts())
+
+    def _child(self, located: Located, part: str) -> Located | None:
+        children = located.children
+        if located.kind == "array":
+            index = int(part) if part.isascii() and part.isdecimal() and len(part) < 10 else -1
+            return children[index] if 0 <= index < len(children) else None
+        if len(children) > FEW:
+            return self._members_of(located).get(part)
+        for child in reversed(children):  # of a key that stands twice, the last one counts
+            if child.key == part:
+                return child
+        return None
+
+    def _members_of(self, located: Located) -> dict[str, Located]:
+        """The members of a large object by their keys: a thousand problems may each look for one among 100,000."""
+        known = self._members.get(id(located))
+        if known is None:  # with the object itself, so that no other one gets its id
+            members = {child.key: child for child in located.children if child.key is not None}
+            known = self._members[id(located)] = located, members
+        return known[1]
 
     def _starts(self) -> list[int]:
         if self._line_starts is None:
@@ -225,16 +248,6 @@ def _count_keys(text: str | bytes) -> int:
     """How many keys strict JSON has: colons inside of texts are none."""
     text = text if isinstance(text, str) else text.decode("utf-8")
     return _STRING_THEN_COLON.findall(text).count(":")
-
-
-def _child(located: Located, part: str) -> Located | None:
-    if located.kind == "array":
-        index = int(part) if part.isascii() and part.isdecimal() and len(part) < 10 else -1
-        return located.children[index] if 0 <= index < len(located.children) else None
-    for child in reversed(located.children):  # of a key that stands twice, the last one counts
-        if child.key == part:
-            return child
-    return None
 
 
 def _touched(children: list[Located], offset: int) -> tuple[int, Located] | None:

@@ -346,3 +346,31 @@ def test_line_and_column_lead_back_to_the_offset(text: str) -> None:
 def test_a_line_is_shown_without_its_end() -> None:
     where = map_of(parse('{\r\n "a": 1\r\n}'))
     assert [where.line(number) for number in (1, 2, 3)] == ["{", ' "a": 1', "}"]
+
+
+class CountedKey(str):
+    """A key that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedKey.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_looking_for_each_member_of_a_large_object_does_not_look_at_all_of_them_each_time() -> None:
+    names = [f"k{number}" for number in range(1000)]
+    members = [Located("true", True, at, at + 1, CountedKey(name), (at, at)) for at, name in enumerate(names)]
+    where = SourceMap(" " * 1001, Located("object", {}, 0, 1001, inside=members))
+    CountedKey.compared = 0
+    assert [where.find(f"/{name}") for name in names] == members
+    assert where.find("/k1000") is None
+    assert CountedKey.compared <= 2 * len(names)
+
+
+def test_of_a_key_that_stands_twice_in_a_large_object_the_last_one_is_found() -> None:
+    text = "{" + ", ".join(f'"k{number % 30}": {number}' for number in range(60)) + "}"
+    where = parse(text).map
+    assert where is not None
+    assert [found.value for number in range(30) if (found := where.find(f"/k{number}"))] == list(range(30, 60))
