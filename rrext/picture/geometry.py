@@ -52,6 +52,24 @@ class Geometry:
     each net with their levels, `joints` what they connect, by net, level and place.
     """
 
+    __slots__ = (
+        "_lefts",
+        "_tops",
+        "board",
+        "box_height",
+        "column_width",
+        "column_x",
+        "height",
+        "joints",
+        "label_width",
+        "level_y",
+        "row_y",
+        "runs",
+        "tight",
+        "trunk_x",
+        "width",
+    )
+
     def __init__(
         self, board: Board, sizes: Sequence[Size], nets: Sequence[Net], routes: Sequence[Route], *, tight: bool
     ) -> None:
@@ -73,33 +91,36 @@ class Geometry:
     # across
 
     def _set_across(self, sizes: Sequence[Size], routes: Sequence[Route]) -> None:
-        board = self.board
-        self.column_width = [
-            max(self._box_width(node, sizes[node]) for node in board.in_column(column)) for column in range(board.columns)
-        ]
-        runs: list[list[tuple[Trunk, Run]]] = [[] for _ in range(board.columns + 1)]
-        for route in routes:
-            for trunk in route.trunks:
-                run = Run(route.net.index, trunk.low, trunk.high, trunk.lefts, trunk.rights)
-                runs[trunk.gap].append((trunk, run))
-        tracks = [assign_tracks([run for _, run in gap], 0, tight=self.tight) for gap in runs]
+        columns = range(self.board.columns)
+        nodes = [self.board.in_column(column) for column in columns]
+        self.column_width = [max(self._box_width(node, sizes[node]) for node in nodes[column]) for column in columns]
         self.label_width = [
-            widest(label for node in board.in_column(column) for end in self._lefts[node] for label in end.labels)
-            for column in range(board.columns)
+            widest(label for node in nodes[column] for end in self._lefts[node] for label in end.labels) for column in columns
         ]
         self.column_x: list[int] = []
         self.trunk_x: dict[Trunk, int] = {}
-        spacing = 1 if self.tight else 2
         x = 0
-        for gap in range(board.columns + 1):
-            first = x + (gap > 0)
-            for trunk, run in runs[gap]:
-                self.trunk_x[trunk] = first + run.track * spacing
-            x = self._behind_gap(gap, x, first + (tracks[gap] - 1) * spacing + 1 if tracks[gap] else None)
-            if gap < board.columns:
+        for gap, trunks in enumerate(self._trunks(routes)):
+            x = self._behind_gap(gap, x, self._set_trunks(trunks, x + (gap > 0)))
+            if gap in columns:
                 self.column_x.append(x)
                 x += self.column_width[gap]
         self.width = x
+
+    def _trunks(self, routes: Sequence[Route]) -> list[dict[Trunk, Run]]:
+        """The lines up and down in each gap."""
+        found: list[dict[Trunk, Run]] = [{} for _ in range(self.board.columns + 1)]
+        for route in routes:
+            for trunk in route.trunks:
+                found[trunk.gap][trunk] = Run(route.net.index, trunk.low, trunk.high, trunk.lefts, trunk.rights)
+        return found
+
+    def _set_trunks(self, trunks: dict[Trunk, Run], first: int) -> int | None:
+        """Place the lines of a gap, from the column `first` on; the column behind the last one, None without any."""
+        spacing = 1 if self.tight else 2
+        tracks = assign_tracks(list(trunks.values()), 0, tight=self.tight)
+        self.trunk_x.update({trunk: first + run.track * spacing for trunk, run in trunks.items()})
+        return first + (tracks - 1) * spacing + 1 if tracks else None
 
     def _behind_gap(self, gap: int, start: int, behind_tracks: int | None) -> int:
         """Where the column after a gap begins."""
@@ -166,6 +187,11 @@ class Geometry:
 
     def _joint(self, net: Net, level: int, x: int) -> Joint:
         return self.joints.setdefault((net.index, level), {}).setdefault(x, Joint(x))
+
+    def __repr__(self) -> str:
+        return f"<Geometry {self.width}×{self.height}>"
+
+    # what the rest of the picture asks for
 
     def corner(self, node: int) -> tuple[int, int]:
         """Where the box of a node begins."""
