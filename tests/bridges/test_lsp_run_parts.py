@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from rrext.bridges.lsp.runs.files import MOST_COUNTED, counted, matching
+from rrext.bridges.lsp.runs.files import MOST_COUNTED, Passing, matching
 from rrext.bridges.lsp.runs.output import LINE, SHARE, EngineOutput
 from rrext.bridges.lsp.runs.progress import WorkProgress
 from rrext.bridges.lsp.runs.results import ResultFiles, shown
@@ -238,14 +239,36 @@ def test_a_pattern_that_matches_nothing_is_refused_at_its_place(folder: str) -> 
         matching(["*.pdf"], folder)
 
 
+def test_a_folder_whose_name_looks_like_a_pattern_is_one_folder(tmp_path: Path) -> None:
+    odd = tmp_path / "[ab]"
+    odd.mkdir()
+    (odd / "c.txt").touch()
+    assert matching(["*.txt", "gone"], str(odd)) == [f"{odd}/c.txt", f"{odd}/gone"]
+    assert Passing(str(odd)).count(["*.txt"]) == 1
+
+
 def test_files_are_counted_and_folders_are_not(folder: str) -> None:
-    assert counted(["*.txt", "sub/c.txt", "gone.txt", "*.pdf"], folder) == 4
-    assert counted(["a.txt", "sub"], folder) is None
+    assert Passing(folder).count(["*.txt", "sub/c.txt", "gone.txt", "*.pdf"]) == 4
+    assert Passing(folder).count(["sub/../sub/*.txt", "./a.txt", "none/*"]) == 2
+    assert Passing(folder).count(["a.txt", "sub"]) is None
+    assert Passing(folder).count(["*"]) is None
+
+
+@pytest.mark.parametrize("path", ["/*/*/*/*", "/etc/*", "/etc/hosts", "../*", "sub/../../x", "~/*", "~root/x", "*/c.txt", ".*"])
+def test_nothing_is_looked_at_in_passing_but_files_below_the_document(
+    folder: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(os, "scandir", looked.append)
+    monkeypatch.setattr(os.path, "exists", looked.append)
+    monkeypatch.setattr(os.path, "isdir", looked.append)
+    assert Passing(folder).count([path]) is None
+    assert Passing(None).count([path, "a.txt"]) is None
+    assert looked == []
 
 
 def test_counting_ends_somewhere(tmp_path: Path) -> None:
     for number in range(MOST_COUNTED + 20):
         (tmp_path / f"{number}.txt").touch()
-    found = counted(["*.txt"], str(tmp_path))
-    assert found is not None
-    assert MOST_COUNTED < found < MOST_COUNTED + 20
+    found = Passing(str(tmp_path)).count(["*.txt"])
+    assert found == MOST_COUNTED + 1

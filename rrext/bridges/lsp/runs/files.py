@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from rrext.errors import InvalidArguments
 
-__all__ = ["MOST_COUNTED", "counted", "matching"]
+__all__ = ["MOST_COUNTED", "Passing", "matching"]
 
 MOST_COUNTED = 1000
 """Files that a title counts; beyond, it says so."""
@@ -23,32 +24,74 @@ def matching(paths: Sequence[str], folder: str | None) -> list[str]:
     found: list[str] = []
     for index, path in enumerate(paths):
         whole = _whole(path, folder)
-        if not _is_pattern(whole):
+        if not _is_pattern(path, whole):
             found.append(whole)
             continue
-        names = sorted(glob.iglob(whole))
+        names = sorted(glob.iglob(_whole(path, glob.escape(folder or os.getcwd()))))
         if not names:
             raise InvalidArguments.at(f"/path/{index}" if len(paths) > 1 else "/path", f'no file matches "{path}"')
         found += names
     return found
 
 
-def counted(paths: Sequence[str], folder: str | None) -> int | None:
-    """How many files are meant; None where folders are among them, whose files are too many to count in passing. Blocks."""
-    number = 0
-    for path in paths:
-        whole = _whole(path, folder)
-        names: Iterable[str] = glob.iglob(whole) if _is_pattern(whole) else [whole]
-        for name in islice(names, MOST_COUNTED + 1):
-            if os.path.isdir(name):
+class Passing:
+    """How many files paths mean, counted in passing: for titles, of a text that somebody may just have been sent.
+
+    Only names directly in folders below the document's own are looked at: elsewhere there may be whole disks, other
+    computers, and nobody who asked for that. Each folder is read once, and no more of it than is counted. Blocks.
+    """
+
+    __slots__ = ("_folder", "_names")
+
+    def __init__(self, folder: str | None) -> None:
+        self._folder = folder
+        self._names: dict[str, dict[str, bool]] = {}
+
+    def count(self, paths: Sequence[str]) -> int | None:
+        """The number of files, more than `MOST_COUNTED` if there are more; None if that takes more than a look."""
+        if self._folder is None or not all(map(_is_below, paths)):
+            return None
+        number = 0
+        for path in paths:
+            whole, (parent, name) = _whole(path, self._folder), os.path.split(path)
+            if not _is_pattern(path, whole):
+                if os.path.isdir(whole):
+                    return None
+                number += os.path.exists(whole)
+            elif glob.has_magic(parent) or name.startswith("."):
                 return None
-            number += os.path.exists(name)
-    return number
+            else:
+                names = self._names_in(os.path.join(self._folder, parent))
+                found = fnmatch.filter(names, name)
+                if any(names[name] for name in found):
+                    return None
+                number += len(found)
+        return number
+
+    def _names_in(self, folder: str) -> dict[str, bool]:
+        """The first names in a folder but hidden ones, which patterns do not mean, and whether each is a folder."""
+        if folder not in self._names:
+            try:
+                with os.scandir(folder) as entries:
+                    listed = (entry for entry in entries if not entry.name.startswith("."))
+                    self._names[folder] = {entry.name: entry.is_dir() for entry in islice(listed, MOST_COUNTED + 1)}
+            except OSError:
+                self._names[folder] = {}
+        return self._names[folder]
+
+    def __repr__(self) -> str:
+        return f"<Passing below {self._folder}, {len(self._names)} folders>"
+
+
+def _is_below(path: str) -> bool:
+    """Whether a path cannot lead out of the folder where it begins, but for links."""
+    here = os.path.normpath(path)
+    return not (os.path.isabs(path) or os.path.splitdrive(path)[0] or path.startswith("~") or here.split(os.sep)[0] == "..")
 
 
 def _whole(path: str, folder: str | None) -> str:
     return os.path.join(folder or os.getcwd(), os.path.expanduser(path))
 
 
-def _is_pattern(path: str) -> bool:
-    return glob.has_magic(path) and not os.path.lexists(path)
+def _is_pattern(path: str, whole: str) -> bool:
+    return glob.has_magic(path) and not os.path.lexists(whole)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
@@ -11,7 +11,7 @@ from lsprotocol import types
 from rrext.bridges.lsp.places import as_range
 from rrext.bridges.lsp.runs.asking import WRITE, workspace_edit
 from rrext.bridges.lsp.runs.deployments import folder_of
-from rrext.bridges.lsp.runs.files import MOST_COUNTED, counted
+from rrext.bridges.lsp.runs.files import MOST_COUNTED, Passing
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.writing import tool_words, written_line
 from rrext.editor.lenses import Action, Lens, lenses_of
@@ -46,17 +46,21 @@ class Offers:
     async def _lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         uri = params.text_document.uri
         _, text, analysis = await self._server.look(uri)
-        return [types.CodeLens(as_range(text, lens.span), await self._command(uri, lens)) for lens in lenses_of(analysis)]
+        found = lenses_of(analysis)
+        sent = [lens.call.paths for lens in found if lens.call is not None and lens.call.kind == "send"]
+        numbers: dict[tuple[str, ...], int | None] = {}
+        if sent and self._server.options.trusted:
+            numbers = await asyncio.get_running_loop().run_in_executor(None, _counted, sent, folder_of(uri))
+        return [types.CodeLens(as_range(text, lens.span), self._command(uri, lens, numbers)) for lens in found]
 
-    async def _command(self, uri: str, lens: Lens) -> types.Command:
+    def _command(self, uri: str, lens: Lens, numbers: dict[tuple[str, ...], int | None]) -> types.Command:
         if not lens.runs:
             return types.Command(f"◇ {lens.title}", COMMANDS[lens.action], arguments=[{"uri": uri, **lens.arguments}])
         if not self._server.options.trusted:
             return types.Command(f"▷ {lens.title} (not trusted)", "rrext.explainTrust")
         title = f"▶ {lens.title}"
         if lens.call is not None and lens.call.kind == "send":
-            work = asyncio.get_running_loop().run_in_executor(None, counted, lens.call.paths, folder_of(uri))
-            title += _files(await work)
+            title += _files(numbers.get(lens.call.paths))
         return types.Command(title, COMMANDS[lens.action], arguments=[{"uri": uri, **lens.arguments}])
 
     def actions(self, params: types.CodeActionParams, text: Text, span: Span, analysis: Analysis) -> Iterator[types.CodeAction]:
@@ -106,6 +110,12 @@ def _schema(draft: Draft, tool: str) -> dict[str, Any]:
         return draft.node.tools[tool].describe(None)["inputSchema"]
     except RrextError:
         return {}
+
+
+def _counted(sent: Iterable[tuple[str, ...]], folder: str | None) -> dict[tuple[str, ...], int | None]:
+    """How many files each of some lists of paths means. Blocks."""
+    passing = Passing(folder)
+    return {paths: passing.count(paths) for paths in set(sent)}
 
 
 def _files(number: int | None) -> str:
