@@ -242,13 +242,32 @@ async def test_a_client_that_does_not_read_is_told_of_the_newest_state_alone() -
     editor.server.documents.taken = taken
     editor.open("0")
     await editor.diagnostics()
-    for number in range(100):
-        editor.change({"text": f"[{number}"})
-        await asyncio.sleep(0)
     before = len(editor.messages)
+    for number in range(5):
+        editor.change({"text": f"[{number}"})
+        await editor.server.look(URI)
+    editor.change({"text": "[5"})
+    assert len(editor.messages) == before
     reads.set()
     await editor.diagnostics()
     assert len(editor.messages) == before + 1
+
+
+async def test_the_newest_state_is_told_though_it_was_looked_at_for_a_request_before() -> None:
+    editor = Editor()
+    await editor.start()
+    reads = asyncio.Event()
+
+    async def taken() -> None:
+        await reads.wait()
+
+    editor.server.documents.taken = taken
+    editor.open("0")
+    await editor.diagnostics()
+    editor.change({"text": "["})
+    await editor.server.look(URI)
+    reads.set()
+    assert (await editor.diagnostics())[0]["code"] == "unclosed"
 
 
 async def test_a_bug_in_an_analysis_is_told_to_who_asks_and_the_next_edit_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -415,7 +415,7 @@ async def test_an_error_of_the_client_is_a_failure_for_who_asked(editor: Editor)
         await waiting
 
 
-async def test_an_answer_that_comes_too_late_is_ignored(editor: Editor) -> None:
+async def test_an_answer_that_comes_too_late_is_ignored(editor: Editor, caplog: pytest.LogCaptureFixture) -> None:
     editor.server.protocol.sink = (asked := asyncio.Queue[bytes]()).put_nowait
     waiting = apply_edit(editor)
     await asked.get()
@@ -424,6 +424,7 @@ async def test_an_answer_that_comes_too_late_is_ignored(editor: Editor) -> None:
     await asyncio.wait([waiting])
     editor.server.protocol.receive({"jsonrpc": "2.0", "id": request_id, "result": {"applied": True}})
     assert not editor.server.protocol._request_futures
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 # what clients say of themselves

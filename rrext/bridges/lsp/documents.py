@@ -25,13 +25,14 @@ log: Final = logging.getLogger("rrext.lsp")
 class State:
     """A document between two edits. `waiters` counts the requests that want its analysis, however old it is."""
 
-    __slots__ = ("analysis", "awaited", "is_begun", "text", "version", "waiters")
+    __slots__ = ("analysis", "awaited", "is_begun", "is_told", "text", "version", "waiters")
 
     def __init__(self, text: Text, version: int | None) -> None:
         self.text = text
         self.version = version
         self.waiters = 0
         self.is_begun = False
+        self.is_told = False
         self.analysis: Analysis | None = None
         self.awaited: asyncio.Future[Analysis] | None = None
 
@@ -134,7 +135,7 @@ class Documents:
 
     def _put(self, document: Document, state: State) -> None:
         document.state = state
-        self._pursue(document)
+        self._offer(document)
 
     # analyses
 
@@ -178,7 +179,7 @@ class Documents:
 
     def _pursue(self, document: Document) -> None:
         """Have the newest state looked at; what comes meanwhile is skipped."""
-        if not document.is_queued and (document.told is None or document.told.done()):
+        if not document.is_queued:
             document.is_queued = True
             self._submit(document, partial(_newest, document))
 
@@ -214,8 +215,7 @@ class Documents:
             state.analysis = outcome
             if awaited is not None:
                 awaited.set_result(outcome)
-            if document.state is state and not document.is_closed:
-                self._tell(document, state, outcome)
+            self._offer(document)
             return
         state.is_begun = False
         if isinstance(outcome, Cancelled):
@@ -227,9 +227,17 @@ class Documents:
         if awaited is not None and state.waiters:
             awaited.set_exception(outcome)
 
-    def _tell(self, document: Document, state: State, analysis: Analysis) -> None:
+    def _offer(self, document: Document) -> None:
+        """Tell the client of the newest state, unless it is to be looked at first, or the client has not taken the last one."""
+        state = document.state
+        if document.is_closed or document.told is not None or state.is_told:
+            return
+        if state.analysis is None:
+            self._pursue(document)
+            return
+        state.is_told = True
         try:
-            self._on_analysis(document, state, analysis)
+            self._on_analysis(document, state, state.analysis)
         except Exception:
             log.exception("a bug of rrext: the diagnostics of %s could not be told", document.uri)
         document.told = asyncio.get_running_loop().create_task(self._until_taken(document), name=f"told {document.uri}")
@@ -237,8 +245,7 @@ class Documents:
     async def _until_taken(self, document: Document) -> None:
         await self.taken()
         document.told = None
-        if document.state.analysis is None:
-            self._pursue(document)
+        self._offer(document)
 
     def __repr__(self) -> str:
         return f"<Documents {', '.join(self._open) or 'none'}>"
