@@ -453,7 +453,7 @@ def test_a_wrong_pipeline_is_refused_with_all_its_problems() -> None:
 
 def test_every_code_is_used_and_every_used_code_is_described() -> None:
     folder = Path(problems.__file__).parent
-    paths = [*folder.glob("*.py"), *folder.parent.joinpath("editor").glob("call*.py")]
+    paths = [*folder.glob("*.py"), *folder.parent.joinpath("editor", "calls").glob("*.py")]
     source = "\n".join(path.read_text(encoding="utf-8") for path in paths if path.name != "problems.py")
     used = set(re.findall(r'"([a-z][a-z0-9_]+)"', source))
     assert set(CODES) - used == {"too_many_problems"}
