@@ -102,7 +102,9 @@ class Server:
                 if header.lower().startswith(b"content-length:"):
                     size = int(header.split(b":")[1])
                 header = stdout.readline()
-            self._messages.put(json.loads(stdout.read(size)))
+            body = stdout.read(size)
+            if len(body) == size:  # else the server was ended meanwhile
+                self._messages.put(json.loads(body))
 
     def send(self, **message: Any) -> None:
         body = json.dumps({"jsonrpc": "2.0", **message}).encode()
