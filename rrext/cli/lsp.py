@@ -15,10 +15,9 @@ from rrext.transports.parent import ParentWatch
 
 __all__ = ["add_parser", "run"]
 
-EXAMPLE = """example (Helix, languages.toml):
-  [language-server.rrext]
-  command = "rrext"
-  args = ["lsp"]
+EXAMPLE = """example, as the command in an editor's settings (README has them for several editors):
+  rrext lsp
+  rrext lsp --nodes my_nodes.py --log-file rrext.log
 
 Pipelines are run, and nodes of your own are loaded, only if the editor sends {"trusted": true} as initializationOptions.
 """
