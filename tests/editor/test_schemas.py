@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.pages.json_text import json_text
-from rrext.editor.schemas import bounds_text, parameters_of, schema_at, signature_of, type_text
+from rrext.editor.schemas.examples import example_of
+from rrext.editor.schemas.inside import field_at, schema_at, schemas_at
+from rrext.editor.schemas.words import bounds_text, parameters_of, signature_of, type_text
 
 DEEP: dict[str, Any] = {
     "type": "object",
@@ -94,6 +96,9 @@ def test_whatever_stands_in_a_schema_gives_words(schema: dict[str, Any], parts: 
     assert type_text(schema, schema)
     found = schema_at(schema, parts)
     assert found is None or type_text(found, schema)
+    assert (found is not None) >= bool(schemas_at(schema, parts))
+    assert field_at(schema, parts) is None or found is not None
+    example_of(schema, schemas_at(schema, parts))
 
 
 @given(wild)

@@ -9,20 +9,19 @@ from typing import Any, Final
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.edits import Edit
+from rrext.editor.schemas.examples import example_of
+from rrext.editor.schemas.inside import schemas_at
 from rrext.engine.shape import Draft
 from rrext.engine.tree import Located
 
 __all__ = ["example_input", "tool_words", "written_line"]
 
-DEPTH: Final = 4
-"""How deep objects of an example are filled in."""
-_EMPTY: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
 def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
     """An input with all that a schema requires: defaults and examples of its own if there are some, else empty values."""
-    value = _example(schema, DEPTH)
+    value = example_of(schema, schemas_at(schema, ()))
     return value if isinstance(value, dict) else {}
 
 
@@ -58,30 +57,3 @@ def _own_line(text: str, located: Located) -> tuple[int, str] | None:
     start = max(text.rfind("\n", 0, key), text.rfind("\r", 0, key)) + 1
     indent = text[start:key]
     return (start, indent) if start > located.start and not indent.strip(" \t") else None
-
-
-def _example(schema: Any, depth: int) -> Any:
-    """A value for a schema, as far as it can be told without a generator of random ones."""
-    if not isinstance(schema, Mapping):
-        return ""
-    if "default" in schema:
-        return schema["default"]
-    for key in ("examples", "enum"):
-        values = schema.get(key)
-        if isinstance(values, list) and values:
-            return values[0]
-    if "const" in schema:
-        return schema["const"]
-    alternatives = schema.get("anyOf") or schema.get("oneOf")
-    if isinstance(alternatives, list) and alternatives:
-        return _example(next((part for part in alternatives if part != {"type": "null"}), alternatives[0]), depth)
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = next((name for name in kind if name != "null"), "null")
-    properties = schema.get("properties")
-    if kind == "object" and depth and isinstance(properties, Mapping):
-        required = schema.get("required", ())
-        return {name: _example(part, depth - 1) for name, part in properties.items() if name in required}
-    if kind in ("integer", "number") and isinstance(schema.get("minimum"), int):
-        return schema["minimum"]
-    return _EMPTY.get(str(kind), "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rrext.editor.completions.form import fields_of, schemas_at
 from rrext.editor.completions.offer import About
 from rrext.editor.completions.shelf import Shelf, Ware, input_schema
 from rrext.editor.pages.json_text import json_text
@@ -13,7 +12,8 @@ from rrext.editor.pages.node import add_lanes, listed
 from rrext.editor.pages.page import Code, Page, inlines_of
 from rrext.editor.pages.setting import profile_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
-from rrext.editor.schemas import Schema, bounds_text, signature_of, type_text
+from rrext.editor.schemas.inside import Schema, field_at
+from rrext.editor.schemas.words import bounds_text, signature_of, type_text
 from rrext.editor.secrets import masked
 from rrext.engine.services import definition_of
 
@@ -100,8 +100,7 @@ def _field_page(root: Schema, parts: tuple[str, ...], profile: str, given: Mappi
     """A key of an object; `given` is what a profile sets there."""
     while parts and parts[-1].isdecimal():  # the elements of a list are what its own text says
         parts = parts[:-1]
-    fields = fields_of(root, schemas_at(root, parts[:-1])) if parts else []
-    field = next((field for field in fields if field.name == parts[-1]), None)
+    field = field_at(root, parts)
     if field is None:
         return None
     said = [text for text in (type_text(field.schema, root), bounds_text(field.schema)) if text]

@@ -10,13 +10,13 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.completions.fields import schema_keys, schema_values
-from rrext.editor.completions.form import fields_of, schemas_at, template_of
 from rrext.editor.completions.gap import Gap, gap_at
 from rrext.editor.completions.offer import Offer, Taken, ranked, taken
 from rrext.editor.completions.parts import Part, Parts
 from rrext.editor.completions.shelf import Shelf, input_schema
 from rrext.editor.completions.template import Template, has_stops
-from rrext.editor.schemas import Schema
+from rrext.editor.completions.values import template_of
+from rrext.editor.schemas.inside import Schema, fields_of, schemas_at
 from rrext.editor.style import Style
 from rrext.engine.pointer import below
 from rrext.engine.source import SourceMap, parse

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rrext.editor.completions.fields import schema_keys, schema_values
-from rrext.editor.completions.form import kinds_of
 from rrext.editor.completions.here import Here, Scene
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import Section, profile_names, required_settings, section_of
 from rrext.editor.completions.template import Stop, Template, literal
+from rrext.editor.schemas.inside import kinds_of
 from rrext.engine.config import COMMON
 from rrext.engine.edges import accepted_lanes
 from rrext.engine.node import Node

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from rrext.editor.completions.form import Field, kinds_of, template_of, values_of
 from rrext.editor.completions.offer import About, Offer
 from rrext.editor.completions.template import literal
-from rrext.editor.schemas import Schema, type_text
+from rrext.editor.completions.values import template_of, values_of
+from rrext.editor.schemas.inside import Field, Schema, kinds_of
+from rrext.editor.schemas.words import type_text
 from rrext.editor.secrets import masked
 
 __all__ = ["schema_keys", "schema_values"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rrext.editor.completions.form import Field, fields_of, schemas_at, template_of
 from rrext.editor.completions.here import Here, Scene
 from rrext.editor.completions.template import Stop, Template, joined, literal
-from rrext.editor.schemas import Schema
+from rrext.editor.completions.values import template_of
+from rrext.editor.schemas.inside import Field, Schema, fields_of, schemas_at
 from rrext.engine.node import Node
 
 __all__ = ["Section", "profile_names", "required_settings", "section_of"]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
-from rrext.editor.completions.form import Field, fields_of, schemas_at
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.near import replacements
-from rrext.editor.fixes.values import allowed_near, placeholder
+from rrext.editor.fixes.values import allowed_near
 from rrext.editor.layout import Edits
+from rrext.editor.schemas.examples import example_of
+from rrext.editor.schemas.inside import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
 from rrext.editor.written import text_of
 from rrext.engine.pointer import below, parts_of, pointer
@@ -97,10 +98,10 @@ def invalid_config(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     inside = parts[1:] if draft.config.get("profile") == parts[0] and "profile" not in root.get("properties", {}) else parts
     if not inside:
         return
-    schemas, field = schemas_at(root, inside), _field(root, inside)
+    schemas, field = schemas_at(root, inside), field_at(root, inside)
     located = bench.find(problem.path)
     if located is None:
-        yield _added(bench, problem, parts[-1], field)
+        yield _added(bench, problem, root, field)
         return
     values = allowed_near(located.value, schemas, root) if located.kind != "hole" else []
     old = bench.text[located.start : located.end]
@@ -115,23 +116,17 @@ def invalid_config(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
         yield fix(problem, f"Remove {what}{default if len(default) <= 80 else ''}", bench.remove(problem.path))
 
 
-def _added(bench: Bench, problem: Problem, key: str, field: Field | None) -> Fix | None:
+def _added(bench: Bench, problem: Problem, root: Schema, field: Field | None) -> Fix | None:
     """A setting that must be there and is not."""
     if field is None or not field.required:
         return None
-    value = placeholder(field.schemas)
-    title = f'Add "{key}": {bench.layout.style.flat(value)}'
-    return fix(problem, title, bench.set(pointer(*parts_of(problem.path)[:-1]), key, value), preferred=True)
+    value = example_of(root, field.schemas)
+    title = f'Add "{field.name}": {bench.layout.style.flat(value)}'
+    return fix(problem, title, bench.set(pointer(*parts_of(problem.path)[:-1]), field.name, value), preferred=True)
 
 
-def _schema_of(bench: Bench, draft: Draft | None) -> Mapping[str, Any] | None:
+def _schema_of(bench: Bench, draft: Draft | None) -> Schema | None:
     return bench.shelf.schema(draft.node) if draft is not None and draft.node is not None else None
-
-
-def _field(root: Mapping[str, Any], parts: list[str]) -> Field | None:
-    """What the schema says of a key; None for an element of a list."""
-    fields = fields_of(root, schemas_at(root, parts[:-1]))
-    return next((field for field in fields if field.name == parts[-1]), None)
 
 
 CONFIG_MAKERS: Final = {

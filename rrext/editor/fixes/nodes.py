@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rrext.editor.completions.form import fields_of, schemas_at
 from rrext.editor.fixes.bench import Bench
-from rrext.editor.fixes.values import placeholder
 from rrext.editor.layout import Edits, joined
+from rrext.editor.schemas.examples import example_of
+from rrext.editor.schemas.inside import fields_of, schemas_at
 from rrext.editor.spot import EdgeKind
 from rrext.editor.written import member, text_of
 from rrext.engine.edges import accepted_lanes
@@ -73,7 +73,7 @@ def _settings(bench: Bench, node: type[Node]) -> dict[str, Any]:
         return {}
     given = node.profiles.get(node.default_profile or "", {})
     fields = fields_of(schema, schemas_at(schema, ()))
-    return {field.name: placeholder(field.schemas) for field in fields if field.required and field.name not in given}
+    return {field.name: example_of(schema, field.schemas) for field in fields if field.required and field.name not in given}
 
 
 def response_for(bench: Bench, lanes: Sequence[str]) -> tuple[str, type[Node]] | None:

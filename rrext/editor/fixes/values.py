@@ -5,36 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from rrext.editor.completions.form import fields_of, kinds_of
-from rrext.editor.schemas import Schema
+from rrext.editor.schemas.examples import choices_of, example_of
+from rrext.editor.schemas.inside import Schema, kinds_of
 from rrext.errors import near_matches
 from rrext.tools.validation import InvalidSchema, SchemaValidator
 
-__all__ = ["allowed_near", "placeholder"]
+__all__ = ["allowed_near"]
 
 MANY: Final = 6
 """So many values of a choice are offered if none resembles the wrong one."""
-DEEP: Final = 3
 
-_PLACEHOLDERS: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 _WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-
-
-def placeholder(schemas: Sequence[Schema], depth: int = 0) -> Any:
-    """A value to begin with: the default, the first of a choice, or an empty one. None if nothing is known."""
-    for schema in schemas:
-        if "default" in schema:
-            return schema["default"]
-    for schema in schemas:
-        for value in _choices(schema):
-            return value
-    kind = next((kind for kind in kinds_of(schemas) if kind != "null"), "null")
-    if kind in ("integer", "number"):
-        return next((schema["minimum"] for schema in schemas if "minimum" in schema), 0)
-    if kind == "object" and depth < DEEP:
-        needed = [field for schema in schemas for field in fields_of(schema, [schema]) if field.required]
-        return {field.name: placeholder(field.schemas, depth + 1) for field in needed}
-    return _PLACEHOLDERS.get(kind)
 
 
 def allowed_near(value: Any, schemas: Sequence[Schema], root: Schema) -> list[Any]:
@@ -42,7 +23,7 @@ def allowed_near(value: Any, schemas: Sequence[Schema], root: Schema) -> list[An
     found: list[Any] = []
     for schema in schemas:
         fits = _validator(schema, root)
-        for candidate in (*_meant(value, schema), *_near_choices(value, schema)):
+        for candidate in (*_meant(value, schema, root), *_near_choices(value, schema)):
             if fits is not None and fits(candidate) and not any(_same(candidate, other) for other in found):
                 found.append(candidate)
     return found
@@ -58,7 +39,7 @@ def _validator(schema: Schema, root: Schema) -> Any:
     return validator.fits
 
 
-def _meant(value: Any, schema: Schema) -> Iterator[Any]:
+def _meant(value: Any, schema: Schema, root: Schema) -> Iterator[Any]:
     """The same value in the right type, or as near as its bounds allow."""
     kinds = kinds_of([schema])
     if isinstance(value, str):
@@ -80,7 +61,7 @@ def _meant(value: Any, schema: Schema) -> Iterator[Any]:
     if isinstance(value, list) and len(value) == 1:
         yield value[0]
     if value in (None, "", [], {}):
-        yield placeholder([schema])
+        yield example_of(root, [schema])
 
 
 def _number(text: str) -> float | None:
@@ -102,20 +83,13 @@ def _in_bounds(value: float, schema: Schema) -> Iterator[Any]:
             yield limit + step
 
 
-def _choices(schema: Schema) -> list[Any]:
-    if "const" in schema:
-        return [schema["const"]]
-    choices = schema.get("enum")
-    return choices if isinstance(choices, list) else []
-
-
 def _near_choices(value: Any, schema: Schema) -> list[Any]:
-    choices = _choices(schema)
+    choices = choices_of(schema)
     if isinstance(value, str):
         near = near_matches(value[:100], [choice for choice in choices if isinstance(choice, str)])
         if near:
             return near
-    return choices[:MANY]
+    return list(choices[:MANY])
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
-from rrext.editor.schemas import Parameter, parameters_of, signature_of
+from rrext.editor.schemas.words import Parameter, parameters_of, signature_of
 
 __all__ = ["add_lanes", "add_tool", "add_tools", "listed", "slot_text"]
 

@@ -11,7 +11,8 @@ from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.page import Code, Inline, Item, Page
 from rrext.editor.pages.resolved import Resolved, resolved_of, settings_of
 from rrext.editor.pages.vocabulary import CONFIG_TEXTS
-from rrext.editor.schemas import Schema, bounds_text, schema_at, type_text
+from rrext.editor.schemas.inside import Schema, schema_at
+from rrext.editor.schemas.words import bounds_text, type_text
 from rrext.editor.secrets import is_secret, masked
 from rrext.editor.written import Part
 from rrext.engine.config import COMMON

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Parameter", "Schema", "bounds_text", "parameters_of", "schema_at", "signature_of", "type_text"]
+from rrext.editor.schemas.inside import Schema, alternatives_in, list_of, members_of
 
-Schema: TypeAlias = Mapping[str, Any]
+__all__ = ["Parameter", "bounds_text", "parameters_of", "signature_of", "type_text"]
 
 MANY: Final = 12
 """So many values of a choice are listed."""
@@ -46,8 +46,8 @@ class Parameter(msgspec.Struct, frozen=True):
 
 def parameters_of(schema: Schema) -> list[Parameter]:
     """The members of an object, in their order."""
-    required = _list_of(schema, "required")
-    return [_parameter(name, inner, schema, name in required) for name, inner in _properties(schema).items()]
+    required = list_of(schema, "required")
+    return [_parameter(name, inner, schema, name in required) for name, inner in members_of(schema).items()]
 
 
 def _parameter(name: str, schema: Any, root: Schema, required: bool) -> Parameter:
@@ -77,11 +77,11 @@ def type_text(schema: Any, root: Schema, depth: int = DEEP) -> str:
         return str(schema["$ref"]).rpartition("/")[2] or "any JSON"
     if "const" in schema:
         return _json(schema["const"])
-    values = _list_of(schema, "enum")
+    values = list_of(schema, "enum")
     if values:
         more = f" or {len(values) - MANY} more" if len(values) > MANY else ""
         return " or ".join(_json(value) for value in values[:MANY]) + more
-    members = _list_of(schema, "anyOf")
+    members = alternatives_in(schema)
     if members:
         return " or ".join(dict.fromkeys(type_text(member, root, depth - 1) for member in members))
     return _kind_text(schema, root, depth)
@@ -104,51 +104,6 @@ def _kind_text(schema: Schema, root: Schema, depth: int) -> str:
 def bounds_text(schema: Schema) -> str:
     """`at least 1, at most 10`; empty without bounds."""
     return ", ".join(text.format(schema[key]) for key, text in _BOUNDS if key in schema)
-
-
-def schema_at(root: Schema, parts: Sequence[str]) -> Schema | None:
-    """The schema of the value that some keys and indexes lead to; None for what the schema does not know."""
-    found: Any = root
-    for part in parts:
-        found = _inside(_resolved(found, root), part, root)
-        if not isinstance(found, Mapping):
-            return None
-    return _resolved(found, root)
-
-
-def _inside(schema: Schema, part: str, root: Schema) -> Any:
-    for member in _list_of(schema, "anyOf"):
-        found = _inside(_resolved(member, root), part, root)
-        if found is not None:
-            return found
-    kind = schema.get("type", "object" if "anyOf" not in schema else None)
-    if kind == "array":
-        return schema.get("items", {}) if part.isdecimal() else None
-    if part in _properties(schema):
-        return _properties(schema)[part]
-    rest = schema.get("additionalProperties", True) if kind == "object" else False
-    return rest if isinstance(rest, Mapping) else {} if rest else None
-
-
-def _resolved(schema: Any, root: Schema) -> Schema:
-    """What a reference leads to. Schemas that tools were given by hand may lead in a circle."""
-    for _ in range(DEEP):
-        if not isinstance(schema, Mapping) or "$ref" not in schema:
-            break
-        definitions = root.get("$defs")
-        name = str(schema["$ref"]).rpartition("/")[2]
-        schema = definitions.get(name) if isinstance(definitions, Mapping) else None
-    return schema if isinstance(schema, Mapping) else {}
-
-
-def _properties(schema: Schema) -> Mapping[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _list_of(schema: Schema, key: str) -> Sequence[Any]:
-    found = schema.get(key)
-    return found if isinstance(found, list | tuple) else ()
 
 
 def _json(value: Any) -> str:

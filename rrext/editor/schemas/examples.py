@@ -1,0 +1,40 @@
+"""A value to begin with, as far as a schema tells one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rrext.editor.schemas.inside import Schema, fields_of, kinds_of, list_of
+
+__all__ = ["choices_of", "example_of"]
+
+DEEP: Final = 4
+"""How deep objects are filled in."""
+
+_EMPTY: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
+
+
+def example_of(root: Schema, schemas: Sequence[Schema], depth: int = DEEP) -> Any:
+    """The default, the first of a choice or an example, or an empty value with what it must have; None if nothing is known.
+
+    `schemas` are those that the value may follow, without references; `root` has the definitions.
+    """
+    for schema in schemas:
+        if "default" in schema:
+            return schema["default"]
+    for schema in schemas:
+        for value in (*choices_of(schema), *list_of(schema, "examples")):
+            return value
+    kind = next((kind for kind in kinds_of(schemas) if kind != "null"), "null")
+    if kind in ("integer", "number"):
+        return next((schema["minimum"] for schema in schemas if isinstance(schema.get("minimum"), int | float)), 0)
+    if kind == "object" and depth:
+        needed = [field for field in fields_of(root, schemas) if field.required]
+        return {field.name: example_of(root, field.schemas, depth - 1) for field in needed}
+    return _EMPTY.get(kind)
+
+
+def choices_of(schema: Schema) -> Sequence[Any]:
+    """The only values that a schema allows; empty if it names none."""
+    return [schema["const"]] if "const" in schema else list_of(schema, "enum")
