@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,19 @@ class LspProcess:
         item = {"uri": URI, "languageId": "pipe", "version": version, "text": text}
         self.notify("textDocument/didOpen", {"textDocument": item})
 
+    def rest(self) -> None:
+        """Return when the server has taken all that was sent, and sleeps."""
+        assert self.process.stdin is not None
+        until, waiting = time.monotonic() + PATIENCE, bytearray(b"    ")
+        while any(waiting) or not self._sleeps():
+            fcntl.ioctl(self.process.stdin.fileno(), termios.FIONREAD, waiting)
+            assert time.monotonic() < until, "the server goes on and on"
+            os.sched_yield()
+
+    def _sleeps(self) -> bool:
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "S" for task in tasks)
+
     def close_stdin(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
@@ -172,9 +188,9 @@ class LspProcess:
 
 
 def edits(count: int, start: int = 2) -> Sequence[bytes]:
-    """Frames of edits, each of which puts a character before all others."""
+    """Frames of edits, each of which puts one more line before all others."""
     place = {"line": 0, "character": 0}
-    change = {"range": {"start": place, "end": place}, "text": "["}
+    change = {"range": {"start": place, "end": place}, "text": "\n"}
     return [
         frame(
             {
