@@ -8,6 +8,8 @@ from typing import Any
 from bridges.editors import URI, Editor
 from bridges.places import DOCUMENT, piece_of, place
 
+from rrext.bridges.lsp.ranges import MOST
+
 TEXT = """// A talk,
 // in chain order.
 {
@@ -102,6 +104,13 @@ async def test_no_more_folds_are_sent_than_the_client_asked_for() -> None:
     editor = await opened(foldingRange={"lineFoldingOnly": True, "rangeLimit": 2})
     found = await editor.request("textDocument/foldingRange", DOCUMENT)
     assert [fold["startLine"] for fold in found] == [2, 3]
+
+
+async def test_a_client_that_names_no_number_gets_no_flood_of_folds() -> None:
+    editor = Editor()
+    await editor.start()
+    editor.open('{"components": [\n' + "[\n],\n" * (MOST + 10) + "]}")
+    assert len(await editor.request("textDocument/foldingRange", DOCUMENT)) == MOST
 
 
 async def test_selections_grow_one_for_each_place() -> None:

@@ -10,7 +10,9 @@ from editor.readers import at, broken, documents, look, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from rrext.editor import names as names_module
 from rrext.editor.analysis import Analysis
+from rrext.editor.calls.checked import MOST
 from rrext.editor.edits import applied
 from rrext.editor.names import Name, Names, NotRenamed
 from rrext.editor.written import Written, text_of
@@ -236,3 +238,15 @@ def test_any_place_of_any_text_gives_names_inside_of_it_or_none(text: str, data:
             after = renamed(analysis, name, "brand new")
             meant = {(-1 if place.component is None else place.component, place.use) for place in places}
             assert (ids(after), edges(after)) == replaced(text, meant, old, "brand new")
+
+
+def test_of_a_hundred_thousand_call_lines_only_those_that_are_looked_at_name_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    analysis = look(
+        f"// rrext tool read_file --node a\n{json.dumps({'components': [A]})}\n" + "// rrext tool t --node a\n" * 2000
+    )
+    read: list[object] = []
+    wrapped = names_module.read_call
+    monkeypatch.setattr(names_module, "read_call", lambda *args: read.append(args) or wrapped(*args))
+    names = Names(analysis)
+    assert len(read) == MOST
+    assert len(names.meaning(name_at(analysis, '"a"'))) == MOST + 1

@@ -24,6 +24,9 @@ _KINDS: Final[dict[FoldKind, types.FoldingRangeKind | None]] = {
     "region": types.FoldingRangeKind.Region,
 }
 
+MOST: Final = 5000
+"""Folds for a client that does not say how many it wants: more of them help nobody, and hold up other answers."""
+
 
 def register(server: PipeServer) -> None:
     """Let a server answer what can be folded and selected."""
@@ -36,7 +39,7 @@ def register(server: PipeServer) -> None:
         most = get_capability(can, "text_document.folding_range.range_limit", None)
         folds = folds_of(analysis)
         folds = by_lines(folds) if lines_only else folds
-        folds = folds if most is None else limited(folds, most)
+        folds = limited(folds, MOST if most is None else most)
         return [_range(fold, text, lines_only=bool(lines_only), labels=bool(labels)) for fold in folds]
 
     async def selection(params: types.SelectionRangeParams) -> list[types.SelectionRange]:

@@ -17,7 +17,7 @@ from rrext.errors import RrextError, near_matches
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
-__all__ = ["CallLine", "Calls", "calls_in", "source_takes", "tool_owners"]
+__all__ = ["MOST", "CallLine", "Calls", "calls_in", "source_takes", "tool_owners"]
 
 MOST: Final = 1000
 """Call lines of one document that are looked at; nobody writes or reads more."""
