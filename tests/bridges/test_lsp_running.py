@@ -465,3 +465,10 @@ async def test_a_document_without_a_file_runs_too(bench: Desk) -> None:
     bench.editor.open(pipeline(), bench.uri)
     answer: Any = await bench.run("add", {"a": 1})
     assert (answer["ok"], file_of(answer["uri"]).name) == (True, "untitled_Untitled-1.add.json")
+
+
+async def test_input_that_cannot_travel_is_no_end_of_the_engine(bench: Desk) -> None:
+    answer = await bench.run("add", {"a": "\ud800"})
+    assert answer["error"]["code"] == "invalid_arguments"
+    assert "surrogate" in answer["error"]["message"]
+    assert (await bench.run("add", {"a": 1}))["ok"]

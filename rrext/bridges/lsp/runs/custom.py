@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from rrext.bridges.lsp.runs.engine import EngineProcess
 from rrext.bridges.lsp.runs.output import EngineOutput
 from rrext.bridges.lsp.runs.trouble import NotTrusted, as_trouble
-from rrext.errors import Cancelled, InvalidArguments, InvalidRequest, RrextError, UsageError
+from rrext.errors import Cancelled, InvalidRequest, RrextError
 from rrext.limits import DEFAULTS
 from rrext.server.arguments import decode
 from rrext.server.commands import COMMANDS, Cancel
@@ -56,10 +56,6 @@ class CustomMethods:
             body = await client.request(command, arguments, on_event=partial(self._relay, request_id))
         except asyncio.CancelledError:
             raise Cancelled from None
-        except UsageError as error:
-            if "arguments cannot be sent" not in error.message:
-                raise as_trouble(error) from None
-            raise InvalidArguments.at("", error.message) from None
         except RrextError as error:
             raise as_trouble(error, has_ended=client is not None and self._engine.has_ended(client)) from None
         finally:

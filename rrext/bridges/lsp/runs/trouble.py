@@ -62,6 +62,8 @@ def as_trouble(error: RrextError, *, has_ended: bool = False) -> RrextError:
         return EngineEnded(error.message.replace("The server", "The engine", 1), hint="the next run starts it again", data=data)
     if isinstance(error, NotConnected):
         return EngineEnded("The engine was ended while this ran", hint="run it again")
+    if isinstance(error, UsageError) and "arguments cannot be sent" in error.message:
+        return InvalidArguments.at("", error.message)
     if isinstance(error, UsageError):
         return EngineEnded(error.message.replace("the server", "the engine", 1))
     return error
