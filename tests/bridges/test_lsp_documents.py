@@ -199,16 +199,18 @@ async def test_an_edit_that_cannot_be_read_makes_its_document_unknown_and_that_i
 
 
 class SlowAnalysis:
-    """Lets analyses begin, and end when a test says so."""
+    """Lets analyses begin, and end when a test says so. `thread` is that of the last one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[str] = []
         self.begun, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
+        self.thread = threading.current_thread()
         self._analyse = analysis_module.analyse
         monkeypatch.setattr("rrext.bridges.lsp.documents.analyse", self)
 
     def __call__(self, text: str, *more: Any, **how: Any) -> Any:
         self.seen.append(text)
+        self.thread = threading.current_thread()
         self.begun.release()
         self.go_on.acquire()
         return self._analyse(text, *more, **how)
@@ -229,6 +231,24 @@ async def test_what_was_edited_meanwhile_is_neither_looked_at_nor_told_of(monkey
     assert slow.seen == ["0", "[3"]
     published = [message["params"] for message in editor.messages if message.get("method") == "textDocument/publishDiagnostics"]
     assert [params["version"] for params in published] == [4]
+
+
+async def test_closing_gives_up_what_is_looked_at_ends_the_thread_and_leaves_no_request_unanswered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = SlowAnalysis(monkeypatch)
+    editor = Editor()
+    await editor.start()
+    editor.open("[0]")
+    await asyncio.to_thread(slow.begun.acquire)
+    before = editor.post("textDocument/documentSymbol", {"textDocument": {"uri": URI}})
+    await asyncio.sleep(0)
+    await editor.server.aclose()
+    slow.go_on.release()
+    assert (await editor.answer(before))["error"]["data"]["code"] == "cancelled"
+    after = await editor.failure("textDocument/documentSymbol", {"textDocument": {"uri": URI}})
+    assert after["data"]["code"] == "cancelled"
+    await asyncio.to_thread(slow.thread.join)
 
 
 async def test_a_client_that_does_not_read_is_told_of_the_newest_state_alone() -> None:

@@ -82,6 +82,7 @@ class Documents:
         self._open: dict[str, Document] = {}
         self._turns: deque[asyncio.Future[None]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-analysis")
+        self._is_over = False
 
     def get(self, uri: str) -> Document:
         """An open document. Raises `JsonRpcInvalidParams` for one that is not."""
@@ -133,6 +134,11 @@ class Documents:
         for document in self:
             self._put(document, State(document.state.text, document.state.version))
 
+    async def aclose(self) -> None:
+        """Give up what is looked at, and end the thread, which is not waited for: it may be in the code of a node."""
+        self._is_over = True
+        self._thread.shutdown(wait=False)
+
     def _put(self, document: Document, state: State) -> None:
         document.state = state
         self._offer(document)
@@ -143,7 +149,7 @@ class Documents:
         """The analysis of one state, for a request that asked about it.
 
         Requests go on one after another, as there may be many of them: edits that came after them are taken in at once, and
-        diagnostics are told between them.
+        diagnostics are told between them. Raises `Cancelled` once it is closed.
         """
         found = state.analysis
         if found is None:
@@ -152,6 +158,8 @@ class Documents:
         return found
 
     async def _awaited(self, document: Document, state: State) -> Analysis:
+        if self._is_over:
+            raise Cancelled
         state.waiters += 1
         try:
             if state.awaited is None:
@@ -184,8 +192,8 @@ class Documents:
             self._submit(document, partial(_newest, document))
 
     def _submit(self, document: Document, choose: Callable[[], State]) -> None:
-        loop = asyncio.get_running_loop()
-        self._thread.submit(self._analyse, loop, document, choose)
+        if not self._is_over:
+            self._thread.submit(self._analyse, asyncio.get_running_loop(), document, choose)
 
     def _analyse(self, loop: asyncio.AbstractEventLoop, document: Document, choose: Callable[[], State]) -> None:
         """On the thread: look at a state, unless that was done already, and tell the loop."""
@@ -195,7 +203,7 @@ class Documents:
         state.is_begun = True
 
         def is_stale() -> bool:
-            return state.waiters == 0 and (document.state is not state or document.is_closed)
+            return self._is_over or (state.waiters == 0 and (document.state is not state or document.is_closed))
 
         outcome: Analysis | Exception
         try:
@@ -218,12 +226,13 @@ class Documents:
             self._offer(document)
             return
         state.is_begun = False
-        if isinstance(outcome, Cancelled):
+        if isinstance(outcome, Cancelled) and not self._is_over:
             if state.waiters:  # somebody asked just when it was given up
                 state.awaited = awaited
                 self._submit(document, lambda: state)
             return
-        log.error("a bug of rrext: %s could not be analysed", document.uri, exc_info=outcome)
+        if not isinstance(outcome, Cancelled):
+            log.error("a bug of rrext: %s could not be analysed", document.uri, exc_info=outcome)
         if awaited is not None and state.waiters:
             awaited.set_exception(outcome)
 

@@ -50,7 +50,7 @@ class PipeServer(LanguageServer):
         self._complaints: list[str] = []
         self._told: set[str] = set()
         self._commands: dict[str, CommandHandler] = {}
-        self._closers: list[Callable[[], Awaitable[None]]] = []
+        self._closers: list[Callable[[], Awaitable[None]]] = [self.documents.aclose]
         self.on_document_closed: list[Callable[[str], object]] = []
         """Called with the URI of each document that is closed."""
         self.on_trust_withdrawn: list[Callable[[], object]] = []
