@@ -119,6 +119,7 @@ async def test_the_lens_of_a_call_runs_it_and_shows_the_result(editor: LanguageC
     lenses = await editor.text_document_code_lens_async(types.CodeLensParams(document)) or ()
     command = next(lens.command for lens in lenses if lens.command is not None and "notes.txt" in lens.command.title)
     answer = await editor.workspace_execute_command_async(types.ExecuteCommandParams(command.command, command.arguments))
+    assert answer is not None
     assert "hello" in str(answer)
     capabilities = editor.capabilities
     assert capabilities is not None
@@ -134,7 +135,7 @@ async def test_a_fix_comes_in_the_form_that_the_editor_takes(editor: LanguageCli
     first = editor.diagnostics[uri][0]
     context = types.CodeActionContext([first], [types.CodeActionKind.QuickFix])
     params = types.CodeActionParams(types.TextDocumentIdentifier(uri), first.range, context)
-    action = (await editor.text_document_code_action_async(params) or ())[0]
+    action = next(iter(await editor.text_document_code_action_async(params) or ()))
     assert isinstance(action, types.CodeAction)
     if action.edit is None:
         action = await editor.code_action_resolve_async(action)
