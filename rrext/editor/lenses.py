@@ -8,6 +8,7 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.checked import CallLine, source_takes
+from rrext.editor.pages.page import readable
 from rrext.engine.pointer import below
 from rrext.engine.problems import Span
 from rrext.engine.shape import Draft
@@ -85,5 +86,4 @@ def _of_call(call: CallLine) -> Lens:
 
 
 def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    return readable(" ".join(text.split()), _LONG)

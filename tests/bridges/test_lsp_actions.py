@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -247,3 +248,13 @@ async def test_applying_the_first_preferred_fix_again_and_again_repairs_a_docume
         text = after(text, next(action for action in found if action.get("isPreferred")))
         editor.change({"text": text})
     raise AssertionError(text)
+
+
+async def test_what_a_file_names_cannot_colour_or_turn_around_a_title() -> None:
+    odd = "a\u001b[31m\u202e\n" + "a" * 1000
+    edge = {"lane": "questions", "from": odd}
+    text = json.dumps({"components": [{"id": odd, "provider": "prompt", "config": {}, "input": [edge, edge]}]})
+    editor = await opened(text)
+    titles = [action["title"] for action in await actions(editor, place_of(text, text))]
+    assert any(title.startswith("Remove the edge a\ufffd[31m\ufffd aaa") for title in titles), titles
+    assert all(title.isprintable() and len(title) <= 200 for title in titles)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from bridges.editors import Editor
 
 from rrext.bridges.lsp.manual import Manual
 from rrext.engine.problems import CODES
+from rrext.limits import DEFAULTS
 
 
 async def test_a_problem_is_told_with_range_code_and_link() -> None:
@@ -56,3 +58,31 @@ def test_a_link_leads_to_a_folder_of_any_name(tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("\n| `unclosed` | error | x |\n", encoding="utf-8")
     assert Manual(path).link("unclosed") == f"{path.as_uri()}#L2"
+
+
+@pytest.mark.parametrize("sign", ["\x1b[31m", "\x00", "\u202e", "\n"])
+async def test_what_a_file_names_cannot_colour_or_turn_around_a_message(sign: str) -> None:
+    editor = Editor()
+    await editor.start()
+    edges = [{"id": f"a{sign}", "provider": "prompt", "config": {}, "input": [{"lane": "questions", "from": f"a{sign}"}]}] * 2
+    editor.open(json.dumps({"components": edges}))
+    found = await editor.diagnostics()
+    assert {"cycle", "duplicate_id"} <= {problem["code"] for problem in found}
+    told = [problem["message"] for problem in found]
+    told += [other["message"] for problem in found for other in problem.get("relatedInformation", ())]
+    assert all(message.isprintable() for message in told), told
+
+
+async def test_a_name_of_megabytes_makes_no_message_of_megabytes() -> None:
+    editor = Editor()
+    await editor.start()
+    edge = {
+        "id": "a" * 1_000_000,
+        "provider": "prompt",
+        "config": {},
+        "input": [{"lane": "questions", "from": "a" * 1_000_000}],
+    }
+    editor.open(json.dumps({"components": [edge]}))
+    found = await editor.diagnostics()
+    assert "cycle" in {problem["code"] for problem in found}
+    assert max(len(problem["message"]) for problem in found) <= DEFAULTS.max_error_text

@@ -100,3 +100,9 @@ def test_any_text_is_survived(junk: str, at: int) -> None:
     analysis = look(text[:at] + junk + text[at:])
     for lens in lenses_of(analysis):
         assert 0 <= lens.span[0] <= lens.span[1] <= len(analysis.text)
+
+
+def test_a_title_has_no_character_that_does_something() -> None:
+    text = f"// rrext send \x1b[31mred \u202eabc\n// rrext send \x00{'a' * 100}\n{pipeline()}"
+    titles = [lens.title for lens in lenses_of(look(text)) if lens.call is not None]
+    assert titles == ["Send \ufffd[31mred \ufffdabc", f"Send \ufffd{'a' * 38}…"]

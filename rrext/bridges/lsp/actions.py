@@ -12,7 +12,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
-from rrext.bridges.lsp.diagnostics import SOURCE
+from rrext.bridges.lsp.diagnostics import SOURCE, as_told
 from rrext.bridges.lsp.documents import State
 from rrext.bridges.lsp.places import as_range, offset_of
 from rrext.bridges.lsp.runs.asking import workspace_edit
@@ -24,6 +24,7 @@ from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.fixes.together import is_safe, mended
+from rrext.editor.pages.page import readable
 from rrext.engine.problems import Problem, Span
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ FIX_ALL: Final = f"{types.CodeActionKind.SourceFixAll.value}.rrext"
 
 MOST: Final = 20
 """Problems whose fixes are offered at once: nobody reads more, and a selection may hold a thousand."""
+
+TITLE: Final = 200
+"""Characters of a title, which may quote the file."""
 
 _MODIFIED: Final = types.LSPErrorCodes.ContentModified.value
 
@@ -137,7 +141,7 @@ class Actions:
     def _quick(self, uri: str, state: State, same: Sequence[Fix], told: _Told) -> types.CodeAction:
         """One action for the fixes that make the same change."""
         return types.CodeAction(
-            same[0].title,
+            readable(same[0].title, TITLE),
             kind=QUICK,
             diagnostics=[told.diagnostic(fix.problem) for fix in same],
             is_preferred=True if any(fix.preferred for fix in same) else None,
@@ -213,7 +217,7 @@ class _Told:
         known = self._known(problem)
         if known is not None:
             return known
-        return types.Diagnostic(self._range(problem), problem.message, code=problem.code, source=SOURCE)
+        return types.Diagnostic(self._range(problem), as_told(problem.message), code=problem.code, source=SOURCE)
 
 
 def _key(place: types.Range) -> tuple[int, int, int, int]:

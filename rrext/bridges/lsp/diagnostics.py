@@ -9,12 +9,14 @@ import msgspec
 from lsprotocol import types
 
 from rrext.bridges.lsp.manual import Manual
+from rrext.editor.pages.page import readable
 from rrext.editor.text import Text
 from rrext.engine.located import related_places
 from rrext.engine.problems import Problem, Severity, Span
 from rrext.engine.source import SourceMap
+from rrext.limits import DEFAULTS
 
-__all__ = ["SOURCE", "Form", "as_diagnostics", "form_for"]
+__all__ = ["SOURCE", "Form", "as_diagnostics", "as_told", "form_for"]
 
 SOURCE: Final = "rrext"
 
@@ -68,20 +70,28 @@ def as_diagnostics(
     return [_diagnostic(problem, where, text, uri, manual, form) for problem in problems]
 
 
+def as_told(message: str) -> str:
+    """The message of a problem for a person. It may quote the file, which may hold megabytes in one name, and characters
+    that turn the line around or colour it.
+    """
+    most = DEFAULTS.max_error_text
+    return message if message.isprintable() and len(message) <= most else readable(message, most)
+
+
 def _diagnostic(problem: Problem, where: SourceMap, text: Text, uri: str, manual: Manual, form: Form) -> dict[str, Any]:
     found: dict[str, Any] = {
         "range": _range(text, where.span_of(problem)),
         "severity": _SEVERITIES[problem.severity],
         "code": problem.code,
         "source": SOURCE,
-        "message": problem.message,
+        "message": as_told(problem.message),
     }
     if form.links and (href := manual.link(problem.code)) is not None:
         found["codeDescription"] = {"href": href}
     if form.unused and problem.code in _UNUSED:
         found["tags"] = [_UNNECESSARY]
     if problem.related:
-        places = [(_range(text, span), other["message"]) for other, span in related_places(problem, where)]
+        places = [(_range(text, span), as_told(other["message"])) for other, span in related_places(problem, where)]
         if form.related:
             found["relatedInformation"] = [
                 {"location": {"uri": uri, "range": place}, "message": message} for place, message in places
