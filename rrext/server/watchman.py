@@ -16,14 +16,14 @@ from rrext.transports.parent import ParentWatch
 
 __all__ = ["Watchman"]
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the last: the terminal is closed
 STDERR: Final = 2
 
 log: Final = logging.getLogger("rrext.server")
 
 
 class Watchman:
-    """Tells the loop of SIGTERM and SIGINT, of the parent's death, and of a peer that hung up; sees that an end is one.
+    """Tells the loop of SIGTERM, SIGINT and SIGHUP, of the parent's death, and of a peer that hung up; sees that an end is one.
 
     `on_signal(name)`, `on_orphaned()` and `on_hung_up()` run on the loop, the last one at each look for as long as the
     loop can run it. `on_unheard()` and `on_overdue()` run on this thread: the first when nobody reads stderr any more, the
@@ -87,6 +87,8 @@ class Watchman:
         os.set_blocking(self._ring, False)
         signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         for number in SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup
             signal.signal(number, self._hear)
             signal.siginterrupt(number, False)
         os.register_at_fork(after_in_child=_forget_signals)
@@ -171,4 +173,5 @@ def _forget_signals() -> None:
     """In a forked child: its signals are its own, and must not ring at its parent's."""
     signal.set_wakeup_fd(-1)
     for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)

@@ -41,7 +41,7 @@ def ended_within(server: Server, began: float, seconds: float) -> int:
 
 
 @pytest.mark.promise("life:sigterm:bounded")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_ends_the_server_with_0_and_an_answer_whatever_is_stuck(
     spawn: Callable[..., Server], number: signal.Signals
 ) -> None:
@@ -54,6 +54,18 @@ def test_a_signal_ends_the_server_with_0_and_an_answer_whatever_is_stuck(
         assert server.code(calls[how]) == "shutting_down", how
         assert server.until_end() == []
         assert ended_within(server, began, DRAIN_AND_MORE) == 0
+
+
+def test_a_server_that_is_to_outlive_its_terminal_does(spawn: Callable[..., Server]) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does it
+    try:
+        server = spawn(*SHORT)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    server.signal(signal.SIGHUP)
+    assert server.ask("rrext_ping") == {"pong": True}
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
 
 
 @pytest.mark.promise("life:sigterm:bounded")
