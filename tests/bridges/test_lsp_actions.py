@@ -258,3 +258,11 @@ async def test_what_a_file_names_cannot_colour_or_turn_around_a_title() -> None:
     titles = [action["title"] for action in await actions(editor, place_of(text, text))]
     assert any(title.startswith("Remove the edge a\ufffd[31m\ufffd aaa") for title in titles), titles
     assert all(title.isprintable() and len(title) <= 200 for title in titles)
+
+
+async def test_what_was_edited_meanwhile_is_not_told_to_have_nothing_to_offer() -> None:
+    editor = await opened()
+    params = {"textDocument": {"uri": URI}, "range": place_of(BROKEN, '"webhok"'), "context": {"diagnostics": []}}
+    request = editor.post("textDocument/codeAction", params)
+    editor.change({"text": BROKEN.replace("webhok", "webhoo")})
+    assert (await editor.answer(request))["error"]["code"] == types.LSPErrorCodes.ContentModified.value

@@ -46,7 +46,7 @@ async def test_without_a_tool_the_person_chooses_one(bench: Desk) -> None:
 async def test_who_chooses_no_tool_is_told_how_to_name_one(bench: Desk) -> None:
     error = await bench.refused("rrext.runTool")
     assert (error["code"], error["data"]["errors"][0]["path"]) == (-32602, "/tool")
-    assert "pass `tool`, one of add, where" in error["message"]
+    assert "pass `tool`, one of add, where" in error["data"]["hint"]
 
 
 async def test_the_only_tool_is_run_without_a_question(tmp_path: Path) -> None:
@@ -65,9 +65,10 @@ async def test_the_only_tool_is_run_without_a_question(tmp_path: Path) -> None:
 async def test_missing_input_is_written_as_a_call_line_in_the_component(bench: Desk) -> None:
     bench.editor.answers["window/showMessageRequest"] = lambda _: WRITE
     bench.editor.answers["workspace/applyEdit"] = lambda _: {"applied": True}
-    error = await bench.refused("rrext.runTool", {"tool": "add"})
+    answer = await bench.ask("rrext.runTool", {"tool": "add"})
     assert "add needs input: a." in bench.messages("window/showMessageRequest")[0]["message"]
-    assert 'a call line was written into the document: rrext tool add {"a": 0}' in error["message"]
+    assert (answer["ok"], answer["written"]) == (False, 'rrext tool add {"a": 0}')
+    assert not bench.messages("window/showMessage")
     after = edited(bench, pipeline())
     bench.replace(after)
     assert await bench.editor.diagnostics(bench.uri) == []
@@ -103,7 +104,7 @@ async def test_an_edit_is_for_the_version_that_was_seen_if_the_client_looks_at_t
     async with desk(tmp_path, capabilities={"workspace": workspace}) as bench:
         bench.editor.answers["window/showMessageRequest"] = lambda _: WRITE
         bench.editor.answers["workspace/applyEdit"] = lambda _: {"applied": True}
-        await bench.refused("rrext.runTool", {"tool": "add"})
+        await bench.ask("rrext.runTool", {"tool": "add"})
         (asked,) = bench.messages("workspace/applyEdit")
         (change,) = asked["edit"]["documentChanges"]
         assert change["textDocument"] == {"uri": bench.uri, "version": 1}
@@ -135,7 +136,7 @@ async def test_missing_files_and_questions_are_call_lines_too(bench: Desk, comma
     assert words in error["data"]["hint"]
     bench.editor.answers["window/showMessageRequest"] = lambda _: WRITE
     bench.editor.answers["workspace/applyEdit"] = lambda _: {"applied": True}
-    await bench.refused(command)
+    assert (await bench.ask(command))["written"] == words.removeprefix("// ")
     assert words in edited(bench, pipeline()).partition('"id": "in"')[0]
 
 

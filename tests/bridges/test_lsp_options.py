@@ -74,6 +74,13 @@ async def test_an_option_that_cannot_be_used_is_complained_of_and_the_others_cou
     assert editor.server.options.trusted == isinstance(options, dict)
 
 
+async def test_options_of_other_servers_are_nothing_to_complain_of() -> None:
+    editor = Editor()
+    await editor.start({"provideFormatter": True, "trusted": True})
+    assert complaints(editor) == []
+    assert editor.server.options.trusted
+
+
 def test_paths_begin_at_the_workspace(tmp_path: Path) -> None:
     folder = tmp_path / "a b"
     options = {"nodes": ["own.py", "sub/own.py", "module.name", "/abs/own.py", "~/own.py"], "root": "data"}

@@ -74,7 +74,7 @@ class Actions:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-actions")
 
     async def answer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """What can be done at a place. Nothing for a client that knows commands only."""
+        """What can be done at a place. Nothing for a client that knows commands only. Raises if it was edited meanwhile."""
         if not self._can("code_action_literal_support"):
             return []
         uri = params.text_document.uri
@@ -94,7 +94,9 @@ class Actions:
             found += await self._all_safe(uri, state, analysis, asked.only is not None)
         for source in self._server.action_sources:
             found += source(params, text, span, analysis)
-        return found if document.state.version == state.version else []  # the client asks again for what it has now
+        if document.state.version != state.version:  # an empty list would say that there is nothing to offer
+            raise JsonRpcException(f"{uri} was edited meanwhile", _MODIFIED)
+        return found
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
         """The edit of an action that came without one. Raises if its document is another one by now."""

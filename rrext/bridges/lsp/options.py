@@ -8,6 +8,8 @@ from typing import Any, cast
 import msgspec
 from pygls.uris import to_fs_path
 
+from rrext.errors import near_matches
+
 __all__ = ["Options", "options_from", "withdrawn"]
 
 ONLY_THERE = (
@@ -45,7 +47,8 @@ def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
     complaints: list[str] = []
     for key, value in cast("dict[str, Any]", sent).items():
         if key not in known:
-            complaints.append(f'initializationOptions has no "{key}"; there are {", ".join(known)}')
+            if near_matches(key, tuple(known)):  # the others are another server's: editors send some to all of them
+                complaints.append(f'initializationOptions has no "{key}"; there are {", ".join(known)}')
             continue
         try:
             taken[known[key]] = getattr(msgspec.convert({key: value}, Options), known[key])

@@ -11,7 +11,7 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
 from rrext.bridges.lsp.places import as_edits
-from rrext.bridges.lsp.runs.trouble import InputNeeded
+from rrext.bridges.lsp.runs.trouble import InputNeeded, InputWanted
 from rrext.editor.calls.writing import tool_words, written_line
 from rrext.editor.edits import Edit
 from rrext.editor.text import Text
@@ -43,7 +43,7 @@ class Asking:
         titles = [f"{tool['name']} ({tool['nodeId']})" if tool["name"] in twice else tool["name"] for tool in tools]
         chosen = await self._choose(f"Which tool of {where} is to run?", titles)
         if chosen is None:
-            raise InputNeeded("/tool", f"no tool was chosen: pass `tool`, one of {', '.join(titles)}")
+            raise InputNeeded("/tool", "no tool was chosen", hint=f"pass `tool`, one of {', '.join(titles)}")
         return tools[titles.index(chosen)]
 
     async def input(self, uri: str, node: str, tool: dict[str, Any]) -> InputNeeded:
@@ -62,8 +62,7 @@ class Asking:
 
     async def _offer(self, uri: str, node: str, message: str, words: str, path: str, needed: str) -> InputNeeded:
         if await self._choose(message, [WRITE]) == WRITE and await self._write(uri, node, words):
-            hint = "complete the line, and run it where it stands"
-            return InputNeeded(path, f"a call line was written into the document: {words}", hint=hint)
+            return InputWanted(path, words)
         hint = f"pass `{path[1:]}`, or write a comment into the document: // {words}"
         return InputNeeded(path, f"is missing: {needed}", hint=hint)
 

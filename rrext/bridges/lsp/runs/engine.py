@@ -98,8 +98,7 @@ class _Life:
         # -P: a folder that is open in an editor may hold modules of any name, and `-m` alone would put it first.
         program = (sys.executable, "-P", "-m", "rrext", "serve")
         command = serve_command((), program, nodes=options.nodes, env_names=options.env, root=options.root, drain=DRAIN)
-        # All of the environment, as for `rrext tool`: who trusts this workspace could run that instead.
-        self.process = Launch(command=command, env=dict(os.environ), on_stderr=on_output).start()
+        self.process = Launch(command=command, env=engine_environment(), on_stderr=on_output).start()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._client.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # nobody may be waiting
         self._task = asyncio.get_running_loop().create_task(self._live(on_event), name="rrext engine")
@@ -143,3 +142,15 @@ class _Life:
 
     def __repr__(self) -> str:
         return f"<_Life {self.process!r}>"
+
+
+def engine_environment() -> dict[str, str]:
+    """All of the environment, as for `rrext tool`: who trusts a workspace could run that instead.
+
+    Where `python -m rrext` was called in a folder that has rrext, and nothing else leads to it, the engine is told of the folder.
+    """
+    environment = dict(os.environ)
+    home = str(Path(__file__).parents[4])
+    if not sys.flags.safe_path and sys.path[:1] == [home] and home not in sys.path[1:]:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), home)))
+    return environment

@@ -76,10 +76,11 @@ class Offers:
         if draft is None or draft.node is None:
             return
         for name, spec in draft.node.tools.items():
-            if is_trusted:
-                yield _run(f"Run tool {name}", COMMANDS["run_tool"], {"uri": uri, "node": draft.id, "tool": name})
             schema = _schema(draft, name) if spec.static else {}
-            yield self._writing(uri, text, analysis, draft, name, schema)
+            if is_trusted and not schema.get("required"):
+                yield _run(f"Run tool {name}", COMMANDS["run_tool"], {"uri": uri, "node": draft.id, "tool": name})
+            else:  # its input has to be typed
+                yield self._writing(uri, text, analysis, draft, name, schema)
 
     def _writing(
         self, uri: str, text: Text, analysis: Analysis, draft: Draft, tool: str, schema: dict[str, Any]

@@ -16,7 +16,7 @@ from rrext.bridges.lsp.runs.marks import Marks, Work
 from rrext.bridges.lsp.runs.output import EngineOutput
 from rrext.bridges.lsp.runs.progress import WorkProgress
 from rrext.bridges.lsp.runs.results import shown
-from rrext.bridges.lsp.runs.trouble import InputNeeded, as_trouble
+from rrext.bridges.lsp.runs.trouble import InputNeeded, InputWanted, as_trouble
 from rrext.errors import Cancelled, InvalidPipeline, RrextError
 from rrext.limits import MIB
 from rrext.wire.frames import wire_error
@@ -60,7 +60,10 @@ Doing: TypeAlias = Callable[[Run, Ready], Awaitable[Any]]
 
 
 class Runner:
-    """Runs things for commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same."""
+    """Runs things for commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same.
+
+    Where the person would rather type what is missing it is `{ok: false, written, seconds}`, with the call line.
+    """
 
     def __init__(
         self, server: PipeServer, engine: EngineProcess, deployments: Deployments, output: EngineOutput, display: Display
@@ -92,6 +95,9 @@ class Runner:
         except asyncio.CancelledError:
             ending = "cancelled"
             raise Cancelled from None
+        except InputWanted as wanted:
+            ending = "not run"
+            answer = {"ok": False, "written": wanted.words}
         except InputNeeded:
             ending = "not run"
             raise

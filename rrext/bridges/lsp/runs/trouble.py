@@ -14,7 +14,7 @@ from rrext.errors import (
     UsageError,
 )
 
-__all__ = ["TRUST_HINT", "EngineEnded", "FilesFailed", "InputNeeded", "NotTrusted", "as_trouble"]
+__all__ = ["TRUST_HINT", "EngineEnded", "FilesFailed", "InputNeeded", "InputWanted", "NotTrusted", "as_trouble"]
 
 TRUST_HINT = 'set "trusted": true in initializationOptions if you would run this pipeline on the command line too'
 
@@ -41,6 +41,14 @@ class InputNeeded(InvalidArguments):
 
     def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {message}", hint=hint, data={"errors": [{"path": path, "message": message}]})
+
+
+class InputWanted(InputNeeded):
+    """The person wants to type it, and it has a place now: `words` stand in the document as a call line."""
+
+    def __init__(self, path: str, words: str) -> None:
+        super().__init__(path, f"a call line was written into the document: {words}")
+        self.words = words
 
 
 class FilesFailed(RrextError):
