@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 from bridges.running import EVERYTHING, Desk, components, desk, pipeline
 
 from rrext.bridges.lsp.options import Options
-from rrext.bridges.lsp.runs.engine import EngineProcess
+from rrext.bridges.lsp.runs.engine import EngineProcess, engine_environment
 from rrext.bridges.lsp.runs.trouble import NotTrusted
 from rrext.server.commands import COMMANDS
 
+ROOT = str(Path(__file__).parents[2])
 RUNNING = ["rrext.runTool", "rrext.sendFile", "rrext.chat", "rrext.listTools", "rrext.restartEngine"]
 CUSTOM = sorted(set(COMMANDS) - {"initialize", "shutdown", "disconnect"})
 TEXT = '// rrext tool read_file {"path": "a"}\n' + json.dumps(
@@ -69,6 +71,26 @@ async def test_the_same_requests_start_an_engine_where_there_is_trust(tmp_path: 
         await bench.ask("rrext.listTools")
     assert len(processes) == 1
     assert processes[0][:5] == [sys.executable, "-P", "-m", "rrext", "serve"]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ([ROOT], True),
+        ([ROOT, "/lib"], True),
+        (["/bin", ROOT], False),
+        ([ROOT, "/lib", ROOT], False),
+        (["/project", "/lib"], False),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "/more"])
+def test_the_engine_is_told_of_a_folder_only_if_rrext_is_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, path: list[str], told: bool, before: str
+) -> None:
+    monkeypatch.setattr(sys, "path", path)
+    monkeypatch.setenv("PYTHONPATH", before)
+    given = [before] if before else []
+    assert engine_environment()["PYTHONPATH"].split(os.pathsep) == ([*given, ROOT] if told else given or [""])
 
 
 async def test_no_engine_is_started_before_something_runs(tmp_path: Path, processes: list[Any]) -> None:

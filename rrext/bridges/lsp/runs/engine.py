@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.bridges.lsp.options import Options
@@ -16,7 +17,7 @@ from rrext.errors import NotConnected, RrextError
 if TYPE_CHECKING:
     from rrext.client.client import Client
 
-__all__ = ["EngineProcess"]
+__all__ = ["EngineProcess", "engine_environment"]
 
 log: Final = logging.getLogger("rrext.lsp")
 
