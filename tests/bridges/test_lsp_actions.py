@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -264,5 +265,6 @@ async def test_what_was_edited_meanwhile_is_not_told_to_have_nothing_to_offer() 
     editor = await opened()
     params = {"textDocument": {"uri": URI}, "range": place_of(BROKEN, '"webhok"'), "context": {"diagnostics": []}}
     request = editor.post("textDocument/codeAction", params)
+    await asyncio.sleep(0)  # it begins
     editor.change({"text": BROKEN.replace("webhok", "webhoo")})
     assert (await editor.answer(request))["error"]["code"] == types.LSPErrorCodes.ContentModified.value
