@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from rrext.bridges.lsp.diagnostics import as_told
 from rrext.editor import analysis as analysis_module
 from rrext.editor.analysis import Surroundings, analyse
 from rrext.editor.text import Unit
@@ -116,7 +117,11 @@ def expected(view: NaiveText) -> list[tuple[Any, ...]]:
     for problem in fresh.problems:
         offsets = [offset - (text[offset - 1 : offset + 1] == "\r\n") for offset in fresh.map.span_of(problem)]
         found.append(
-            (problem.code, problem.message, *(view.place(len(units_of(text[:offset], view.unit))) for offset in offsets))
+            (
+                problem.code,
+                as_told(problem.message),
+                *(view.place(len(units_of(text[:offset], view.unit))) for offset in offsets),
+            )
         )
     return found
 
@@ -146,12 +151,14 @@ async def assert_same_view(unit: Unit, wanted: list[tuple[Any, ...]]) -> None:
         assert last["params"]["diagnostics"] == []
 
 
+@pytest.mark.promise("editor:view:clients-text")
 @settings(max_examples=120)
 @given(operations(halved))
 async def test_any_edits_in_utf_16_leave_the_server_with_the_clients_text(wanted: list[tuple[Any, ...]]) -> None:
     await assert_same_view("utf-16", wanted)
 
 
+@pytest.mark.promise("editor:view:clients-text")
 @settings(max_examples=80)
 @given(operations(plain), st.sampled_from(["utf-8", "utf-32"]))
 async def test_any_edits_in_other_units_leave_the_server_with_the_clients_text(
