@@ -58,4 +58,16 @@ PROMISES: dict[str, str] = {
     ),
     "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
+    # the editor face
+    "editor:view:clients-text": "After any edits, in every unit, the server's text is the client's",
+    "editor:answer:exactly-one": "Every request of an editor has one answer, whatever was sent before, between and after",
+    "editor:untrusted:runs-nothing": "Without trust no process starts and no node's code is imported, and answers say why",
+    "editor:cancel:reaches-tool": "The editor's cancel unwinds the tool in its process, and nothing is marked as failed",
+    "editor:run:disturbs-nothing": "A tool that blocks, prints or crashes keeps back no answer and no later run",
+    "editor:engine:ends-with-it": "No engine outlives its server, even a killed one; a server that ends leaves no result file",
+    "editor:fix:removes-problem": "Every fix that is offered removes its problem and leaves the rest of the text as it is",
+    "editor:offer:stays-sound": "Whatever completion is accepted, a sound text stays sound and a broken one gets no worse",
+    "editor:rename:keeps-graph": "A rename keeps the graph, and the rename back restores the text",
+    "editor:secrets:never-shown": "No value of a variable and no secret is on a page, in an outline or in a picture",
+    "picture:edges:followed": "Every edge of a picture can be followed by eye from its end to its other end",
 }

@@ -118,6 +118,7 @@ def terminate(server: Process) -> None:
     server.popen.send_signal(signal.SIGTERM)
 
 
+@pytest.mark.promise("editor:engine:ends-with-it")
 @pytest.mark.parametrize("end", [exit_properly, close_stdin, terminate])
 def test_the_engine_ends_with_the_server_and_results_are_removed(server: Process, end: Callable[[Process], None]) -> None:
     pid = server.start()
@@ -128,6 +129,7 @@ def test_the_engine_ends_with_the_server_and_results_are_removed(server: Process
     assert server.results() == []
 
 
+@pytest.mark.promise("editor:engine:ends-with-it")
 def test_the_engine_ends_also_if_the_server_is_killed(server: Process) -> None:
     pid = server.start()
     server.popen.kill()

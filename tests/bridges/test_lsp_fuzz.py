@@ -90,6 +90,7 @@ def answered(editor: Editor) -> Counter[Any]:
     return Counter(message["id"] for message in editor.messages if "method" not in message)
 
 
+@pytest.mark.promise("editor:answer:exactly-one")
 @settings(max_examples=80)
 @given(st.lists(messages, max_size=12), st.sampled_from([{}, {"trusted": True}]))
 async def test_any_messages_are_answered_as_they_should_and_do_no_harm(sent: list[Any], options: dict[str, Any]) -> None:
@@ -111,6 +112,7 @@ async def test_any_messages_are_answered_as_they_should_and_do_no_harm(sent: lis
     ]
 
 
+@pytest.mark.promise("editor:answer:exactly-one")
 @settings(max_examples=30)
 @given(st.lists(messages, max_size=6))
 async def test_before_initialize_and_after_shutdown_any_request_is_refused(sent: list[Any]) -> None:

@@ -223,6 +223,7 @@ async def test_progress_is_told_under_the_clients_token(bench: Desk) -> None:
     assert not bench.messages("window/workDoneProgress/create")
 
 
+@pytest.mark.promise("editor:cancel:reaches-tool")
 async def test_without_a_token_the_server_makes_one_and_its_cancel_button_works(bench: Desk) -> None:
     request = bench.command("rrext.runTool", {"tool": "wait", "input": {}})
     await bench.noted("waiting")
@@ -257,6 +258,7 @@ async def test_a_client_without_progress_is_told_none(tmp_path: Path) -> None:
         assert not bench.messages("window/workDoneProgress/create")
 
 
+@pytest.mark.promise("editor:run:disturbs-nothing")
 async def test_a_tool_that_hears_nobody_is_answered_at_once_and_blocks_nothing(bench: Desk) -> None:
     request = bench.command("rrext.runTool", {"tool": "block", "input": {}})
     await bench.noted("blocking")
@@ -267,6 +269,7 @@ async def test_a_tool_that_hears_nobody_is_answered_at_once_and_blocks_nothing(b
     assert (await bench.run("add", {"a": 1}))["ok"]
 
 
+@pytest.mark.promise("editor:cancel:reaches-tool")
 async def test_a_cancelled_run_leaves_no_mark_and_no_message(bench: Desk) -> None:
     request = bench.command("rrext.runTool", {"tool": "wait", "input": {}})
     await bench.noted("waiting")
@@ -274,8 +277,11 @@ async def test_a_cancelled_run_leaves_no_mark_and_no_message(bench: Desk) -> Non
     await bench.editor.answer(request)
     assert await bench.marks() == []
     assert not bench.messages("window/showMessage")
+    while "unwound" not in bench.journal():
+        await bench.run("add", {"a": 1})
 
 
+@pytest.mark.promise("editor:run:disturbs-nothing")
 async def test_what_a_tool_prints_is_in_the_editors_log_and_disturbs_nothing(bench: Desk) -> None:
     assert (await bench.run("talk", {"times": 3}))["result"] == "said"
     assert "hello from a tool" in (await bench.told("window/logMessage", "hello"))["message"]
@@ -292,6 +298,7 @@ async def test_of_a_flood_of_output_the_log_has_the_beginning_of_each_run(bench:
 # the engine's life
 
 
+@pytest.mark.promise("editor:run:disturbs-nothing")
 async def test_a_crash_fails_the_run_with_its_reason_and_the_next_run_starts_a_new_engine(bench: Desk) -> None:
     parked = bench.command("rrext.runTool", {"tool": "wait", "input": {}})
     await bench.noted("waiting")

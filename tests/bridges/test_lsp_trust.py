@@ -56,6 +56,7 @@ async def everything(bench: Desk) -> list[dict[str, Any]]:
     return errors + [await bench.editor.failure(method, arguments) for method in CUSTOM]
 
 
+@pytest.mark.promise("editor:untrusted:runs-nothing")
 @pytest.mark.parametrize("trusted", [False, None, "true", 1])
 async def test_nothing_runs_and_every_answer_says_why(tmp_path: Path, processes: list[Any], trusted: Any) -> None:
     async with desk(tmp_path, TEXT, trusted=trusted, nodes=[]) as bench:
@@ -103,6 +104,7 @@ async def test_no_engine_is_started_before_something_runs(tmp_path: Path, proces
     assert processes == []
 
 
+@pytest.mark.promise("editor:untrusted:runs-nothing")
 async def test_code_of_nodes_is_not_imported(tmp_path: Path, processes: list[Any]) -> None:
     trap = tmp_path / "trap_nodes.py"
     trap.write_text(f"open({str(tmp_path / 'sprung')!r}, 'w').close()\n")
@@ -145,6 +147,7 @@ async def test_the_engine_itself_refuses_to_start(processes: list[Any]) -> None:
     assert processes == []
 
 
+@pytest.mark.promise("editor:untrusted:runs-nothing")
 async def test_an_editor_that_says_nothing_is_not_trusted(tmp_path: Path, processes: list[Any]) -> None:
     from bridges.editors import Editor
 

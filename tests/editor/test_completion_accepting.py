@@ -56,6 +56,7 @@ def test_nothing_was_wrong_with_the_documents(text: str) -> None:
     assert mistakes(text) == []
 
 
+@pytest.mark.promise("editor:offer:stays-sound")
 @pytest.mark.parametrize("text", DOCUMENTS, ids=NAMES)
 def test_in_a_sound_document_every_offer_at_every_place_leaves_it_sound(text: str) -> None:
     offered = 0
@@ -156,6 +157,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, int]:
     return text, cursor
 
 
+@pytest.mark.promise("editor:offer:stays-sound")
 @given(damaged())
 def test_where_a_sign_is_missing_no_offer_makes_it_worse(damage: tuple[str, int]) -> None:
     text, cursor = damage

@@ -7,6 +7,7 @@ import re
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from editor.fix_cases import CASES
 from editor.fixing import SAMPLE, SECRET, breach, look, mistakes, preferred
 from hypothesis import given
@@ -123,6 +124,7 @@ def check(text: str, data: st.DataObject) -> None:
             assert SECRET not in fix.title + "".join(edit.text for edit in fix.edits), "no variable's value is written"
 
 
+@pytest.mark.promise("editor:fix:removes-problem")
 @given(st.data())
 def test_fixes_of_spoilt_pipelines_keep_their_promises(data: st.DataObject) -> None:
     document = json.loads(FLAT)
@@ -133,6 +135,7 @@ def test_fixes_of_spoilt_pipelines_keep_their_promises(data: st.DataObject) -> N
     check(json.dumps(document, indent=indent, ensure_ascii=data.draw(st.booleans())), data)
 
 
+@pytest.mark.promise("editor:fix:removes-problem")
 @given(st.data())
 def test_fixes_of_broken_texts_keep_their_promises(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(BASES))

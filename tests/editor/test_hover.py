@@ -215,6 +215,7 @@ def test_a_variable_where_none_is_replaced_says_so() -> None:
     assert "stays as it is written" in page_at(analysis, "${")
 
 
+@pytest.mark.promise("editor:secrets:never-shown")
 def test_secrets_are_hidden_and_variables_stay_as_they_are_written() -> None:
     secrets = {"token": "t-1", "names": ["n-1"]}
     analysis = with_config({"apikey": "k-1", "secureParameters": secrets, "url": "https://me:p-1@host"}, "anything")

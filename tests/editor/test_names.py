@@ -184,6 +184,7 @@ def replaced(text: str, meant: set[tuple[int, str]], old: str, new: str) -> tupl
     return named, changed
 
 
+@pytest.mark.promise("editor:rename:keeps-graph")
 @given(written(documents(PLAIN)), st.sampled_from([*PLAIN, "new", "\\u0041", "x" * 300, "'"]), st.data())
 def test_renaming_keeps_the_graph_and_renaming_back_the_text(text: str, new: str, data: st.DataObject) -> None:
     analysis = look(text)

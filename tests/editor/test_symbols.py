@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from editor.readers import CATALOG, TALK, VALUE, broken, documents, look, written
 from hypothesis import given
 
@@ -119,6 +120,7 @@ def test_a_component_holds_its_edges_and_its_settings() -> None:
     ]
 
 
+@pytest.mark.promise("editor:secrets:never-shown")
 def test_secrets_are_hidden() -> None:
     component = {**node("a"), "config": {"token": "t-1", "secureParameters": {"n": 815}}}
     details = [symbol.detail for symbol in everything(symbols_of(look({"components": [component]})))]

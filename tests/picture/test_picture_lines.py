@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from picture_graphs import pictures, small_pictures
@@ -69,12 +70,14 @@ def _text_at(drawing: Drawing, x: int, y: int) -> str:
     return "".join(drawing.cells[y][x:])
 
 
+@pytest.mark.promise("picture:edges:followed")
 @given(small_pictures(), WIDTHS)
 @settings(max_examples=300)
 def test_every_edge_of_a_small_picture_can_be_followed(picture: Picture, width: int) -> None:
     check(picture, width)
 
 
+@pytest.mark.promise("picture:edges:followed")
 @given(pictures(), WIDTHS)
 @settings(max_examples=60, deadline=None)
 def test_every_edge_of_a_large_picture_can_be_followed(picture: Picture, width: int) -> None:

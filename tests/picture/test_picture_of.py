@@ -150,6 +150,7 @@ def test_problems_are_found_in_a_pipeline_with_a_wrapper() -> None:
     assert [remark.code for remark in picture.nodes[0].remarks] == ["unknown_provider"]
 
 
+@pytest.mark.promise("editor:secrets:never-shown")
 def test_what_a_variable_stands_for_is_never_shown() -> None:
     marked = "${ROCKETRIDE_X}"
     picture = of(

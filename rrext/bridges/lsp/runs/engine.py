@@ -148,7 +148,7 @@ class _Life:
 def engine_environment() -> dict[str, str]:
     """All of the environment, as for `rrext tool`: who trusts a workspace could run that instead.
 
-    Where `python -m rrext` was called in a folder that has rrext, and nothing else leads to it, the engine is told of the folder.
+    Where `python -m rrext` found rrext in its folder and nothing else leads to it, as in a checkout, the engine is told so.
     """
     environment = dict(os.environ)
     home = str(Path(__file__).parents[4])
