@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from rrext.bridges.lsp import features
+from rrext.bridges.lsp.features import table
 from rrext.bridges.lsp.server import PipeServer
 from rrext.cli.main import main
 
@@ -47,7 +47,7 @@ def register(server: PipeServer) -> None:
 
 
 if __name__ == "__main__":
-    before = features.register_features
+    before = table.register_features
 
     def both(server: PipeServer) -> None:
         before(server)

@@ -10,7 +10,7 @@ import pytest
 from bridges.editors import URI, Editor
 from lsprotocol import types
 
-from rrext.bridges.lsp.actions import FIX_ALL
+from rrext.bridges.lsp.features.actions import FIX_ALL
 from rrext.editor.edits import Edit, applied
 from rrext.editor.text import Text
 

@@ -8,7 +8,7 @@ from typing import Any
 from bridges.editors import URI, Editor
 from bridges.places import DOCUMENT, piece_of, place
 
-from rrext.bridges.lsp.ranges import MOST
+from rrext.bridges.lsp.features.ranges import MOST
 
 TEXT = """// A talk,
 // in chain order.

@@ -13,7 +13,7 @@ from pygls.protocol import default_converter
 
 from rrext import __version__
 from rrext.bridges.lsp.documents import Document, Documents
-from rrext.bridges.lsp.features import register_features
+from rrext.bridges.lsp.features.table import register_features
 from rrext.bridges.lsp.manual import Manual
 from rrext.bridges.lsp.options import Options, options_from, withdrawn
 from rrext.bridges.lsp.protocol import PipeProtocol

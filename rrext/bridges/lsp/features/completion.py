@@ -11,7 +11,7 @@ import msgspec
 from lsprotocol import types
 from pygls.capabilities import get_capability
 
-from rrext.bridges.lsp.hover import as_markup
+from rrext.bridges.lsp.features.hover import as_markup
 from rrext.bridges.lsp.places import as_position
 from rrext.bridges.lsp.sync import Identifier, Place, read
 from rrext.columns import cut, one_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rrext.bridges.lsp import actions, completion, hover, navigation, ranges, running, symbols
+from rrext.bridges.lsp.features import actions, completion, hover, navigation, ranges, running, symbols
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer
