@@ -11,6 +11,7 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.edits import Edit
 from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.inside import schemas_at
+from rrext.editor.style import line_start
 from rrext.engine.shape import Draft
 from rrext.engine.tree import Located
 
@@ -54,6 +55,6 @@ def _own_line(text: str, located: Located) -> tuple[int, str] | None:
     if not keys:
         return None
     key = keys[0][0]
-    start = max(text.rfind("\n", 0, key), text.rfind("\r", 0, key)) + 1
+    start = line_start(text, key)
     indent = text[start:key]
     return (start, indent) if start > located.start and not indent.strip(" \t") else None

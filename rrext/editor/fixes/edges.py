@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rrext.editor.fixes.bench import Bench
@@ -30,9 +30,7 @@ def from_not_found(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     yield from replacements(bench, problem, taken)
     if not problem.near:
         names = [name for name in sources_for(bench, draft, edge.kind, edge.name) if name not in taken]
-        for name in names:
-            title = f"Replace {shown(edge.source)} with {shown(name)}"
-            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(names) == 1)
+        yield from _instead(bench, problem, edge.source, names)
     yield _without(bench, problem, edge)
 
 
@@ -47,13 +45,18 @@ def wrong_lane(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     ends = ends_of(bench, draft, edge.source)
     common = [] if ends is None else names_for("input", *ends)
     names = [name for name in common if name not in taken]
-    for name in names:
-        if name not in problem.near:
-            title = f"Replace {shown(edge.name)} with {shown(name)}"
-            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(names) == 1 and not problem.near)
+    yield from _instead(bench, problem, edge.name, names)
     if ends is not None and not common:
         yield _other_response(bench, problem, ends[0], draft, edge)
     yield _without(bench, problem, edge, preferred=bool(common) and not names)
+
+
+def _instead(bench: Bench, problem: Problem, old: str, names: Sequence[str]) -> Iterator[Fix | None]:
+    """Names that fit, beside those that the problem itself knows."""
+    for name in names:
+        if name not in problem.near:
+            title = f"Replace {shown(old)} with {shown(name)}"
+            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(names) == 1 and not problem.near)
 
 
 def _other_response(bench: Bench, problem: Problem, producer: Draft, draft: Draft, edge: Edge) -> Fix | None:
@@ -86,10 +89,7 @@ def class_type_not_served(bench: Bench, problem: Problem) -> Iterator[Fix | None
     taken = _others(bench, draft, edge, source=edge.source)
     yield from replacements(bench, problem, taken)
     served = [name for name in served_types(draft.node)[:5] if name not in taken] if draft.node is not None else []
-    for name in served:
-        if name not in problem.near:
-            title = f"Replace {shown(edge.name)} with {shown(name)}"
-            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(served) == 1 and not problem.near)
+    yield from _instead(bench, problem, edge.name, served)
     yield _without(bench, problem, edge)
 
 
