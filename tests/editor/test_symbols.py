@@ -146,6 +146,10 @@ def test_there_are_only_so_many_symbols_and_every_component_is_among_them() -> N
     assert len(list(everything(found))) == MOST
 
 
+def test_a_heap_of_things_that_should_be_components_is_no_heap_of_symbols() -> None:
+    assert len(symbols_of(look('{"components": [' + "1," * (MOST + 10) + "]}"))) == MOST
+
+
 def assert_sound(symbols: list[Symbol], around: tuple[int, int]) -> None:
     for symbol in symbols:
         assert symbol.name.strip()

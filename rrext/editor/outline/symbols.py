@@ -78,8 +78,7 @@ class _Outline:
 
     def run(self) -> list[Symbol]:
         steps = chain_of(self._analysis, self._written)
-        self._left -= len(steps)
-        return [self._component(step) for step in steps]
+        return [self._component(step) for step in steps[: self._take(len(steps))]]
 
     def _component(self, step: Step) -> Symbol:
         part = step.part
