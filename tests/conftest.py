@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 
@@ -20,6 +23,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def anyio_backend() -> str:
     """The server runs on asyncio; what also runs on trio says so by overriding this fixture."""
     return "asyncio"
+
+
+@pytest.fixture
+def hang_up_ends() -> Iterator[None]:
+    """What is started heeds SIGHUP, also where the tests themselves are run by nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -127,6 +127,7 @@ def test_what_was_asked_before_stdin_ended_is_answered(spawn: Spawn) -> None:
     assert process.wait() == 1
 
 
+@pytest.mark.usefixtures("hang_up_ends")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_ends_it_whatever_is_stuck(spawn: Spawn, number: signal.Signals) -> None:
     processes = {how: spawn(stuck=True) for how in ("nothing", "wait", "deaf", "block")}

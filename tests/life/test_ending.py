@@ -41,6 +41,7 @@ def ended_within(server: Server, began: float, seconds: float) -> int:
 
 
 @pytest.mark.promise("life:sigterm:bounded")
+@pytest.mark.usefixtures("hang_up_ends")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_ends_the_server_with_0_and_an_answer_whatever_is_stuck(
     spawn: Callable[..., Server], number: signal.Signals
