@@ -91,7 +91,7 @@ class Watchman:
                 continue  # nohup
             signal.signal(number, self._hear)
             signal.siginterrupt(number, False)
-        os.register_at_fork(after_in_child=_forget_signals)
+        os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forget_signals)
         threading.Thread(target=self._watch, name="rrext-watchman", daemon=True).start()
 
     def expect_end(self, seconds: float) -> None:
@@ -169,9 +169,19 @@ class Watchman:
         return f"<Watchman of {self._parent!r}{' hung up' if self._hung_up else ''}{' orphaned' if self._orphaned else ''}>"
 
 
+def _hold_signals() -> None:
+    """Around a fork: a child that is ended at once must not ring at its parent's before it has forgotten the signals."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _let_signals_come() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
 def _forget_signals() -> None:
     """In a forked child: its signals are its own, and must not ring at its parent's."""
     signal.set_wakeup_fd(-1)
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+    _let_signals_come()
