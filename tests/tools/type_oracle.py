@@ -107,7 +107,9 @@ _SCALARS: dict[Any, typing.Callable[[Any], Any]] = {
     str: _exactly(str),
     bytes: _base64,
     date: _text(date.fromisoformat, r"\d{4}-\d\d-\d\d"),
-    datetime: _text(datetime.fromisoformat, r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?" + OFFSET),
+    datetime: _text(
+        lambda text: datetime.fromisoformat(text.upper()), r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?" + OFFSET
+    ),
     time: _text(time.fromisoformat, r"\d\d:\d\d:\d\d(\.\d{1,6})?" + OFFSET),
     UUID: _text(UUID, r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     Decimal: _text(Decimal, r"-?\d+(\.\d+)?"),
