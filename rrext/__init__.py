@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rrext import blocking
     from rrext.client.client import Client
     from rrext.engine.node import Entry, Node
+    from rrext.engine.setup import SetupContext
     from rrext.errors import (
         Cancelled,
         ClientError,
@@ -77,6 +78,7 @@ __all__ = [
     "ResultTooLarge",
     "RrextError",
     "ServerExited",
+    "SetupContext",
     "ShuttingDown",
     "TaskAlreadyRunning",
     "TaskAmbiguous",
@@ -99,6 +101,7 @@ _MODULES = {
     "Entry": "rrext.engine.node",
     "Limits": "rrext.limits",
     "Node": "rrext.engine.node",
+    "SetupContext": "rrext.engine.setup",
     "ToolContext": "rrext.tools.context",
     "tool_function": "rrext.tools.decorator",
 }

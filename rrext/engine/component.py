@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.engine.failures import failure_of
 from rrext.engine.node import Node
 from rrext.engine.places import Places
+from rrext.engine.setup import SetupContext, takes_context
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.workers import OwnThread, Workers
 
@@ -42,6 +43,7 @@ class Component:
         "_keeper",
         "_leave",
         "_makes_state",
+        "_setup",
         "_thread",
         "_thread_lock",
         "_waiting",
@@ -86,6 +88,7 @@ class Component:
         self._waiting: asyncio.Future[None] | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._leave: asyncio.Event | None = None
+        self._setup: SetupContext | None = None
         self._thread: OwnThread | None = None
         self._thread_lock = threading.Lock()
         self.turns = Places(1)
@@ -140,6 +143,11 @@ class Component:
                 self._thread = OwnThread(f"rrext-{self.id}")
             return self._thread
 
+    def disconnected(self, connection_id: str) -> None:
+        """A connection is gone: what is set up lets go of what it held for it."""
+        if self._setup is not None:
+            self._setup.disconnected(connection_id)
+
     async def close(self, patience: float) -> None:
         """Leave `setup`; returns when it was left, or after `patience` seconds, with a warning: it must hold up nobody."""
         self._is_closed = True
@@ -161,14 +169,18 @@ class Component:
                 self._thread.stop()
 
     async def _keep(self, waiting: asyncio.Future[None], workers: Workers) -> None:
+        context = SetupContext(
+            workers, node_id=self.id, directory=self.directory, confined=self.confined, bindings=self.bindings
+        )
         try:
             if not self._checked:
-                await self._check(workers)
+                await self._check(context)
             if not hasattr(self.node_class, "setup"):
                 self._become_ready(waiting)
                 return
-            async with self.node_class.setup(self.config) as shared:  # pyright: ignore[reportAttributeAccessIssue]
+            async with self._entering(context) as shared:
                 self.shared = shared
+                self._setup = context
                 self._leave = asyncio.Event()
                 self._become_ready(waiting)
                 await self._leave.wait()
@@ -183,25 +195,24 @@ class Component:
                 log.warning("leaving setup of node %s failed", self.id, exc_info=error)
             self._fail(waiting, error)
         finally:
-            self._leave = self._keeper = None
+            self._leave = self._keeper = self._setup = None
 
-    async def _check(self, workers: Workers) -> None:
+    def _entering(self, context: SetupContext) -> Any:
+        setup = self.node_class.setup  # pyright: ignore[reportAttributeAccessIssue]
+        return setup(self.config, context) if takes_context(setup) else setup(self.config)
+
+    async def _check(self, context: SetupContext) -> None:
         """Ask the class, in a thread because it may import or probe, whether this machine can run it."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[str | None] = loop.create_future()
 
-        def ask() -> None:
+        def ask() -> str | None:
             try:
-                found = self.node_class.unavailable()
+                return self.node_class.unavailable()
             except BaseException as error:
                 log.warning("node %s could not say whether it is available", self.id, exc_info=error)
                 name = self.node_class.__name__  # the exception's text is not for every caller, and may not even be readable
-                found = f"{name} could not say whether it can run here: {type(error).__name__}, told in the server's log"
-            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
+                return f"{name} could not say whether it can run here: {type(error).__name__}, told in the server's log"
 
-        workers.run(ask)
-        reason = await answer
-        self.blocked = reason
+        reason = self.blocked = await context.in_thread(ask)
         if reason is not None:
             raise Unavailable(f'Node "{self.id}" is not available here: {reason}', data={"nodeId": self.id})
         self._checked = True

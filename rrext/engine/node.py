@@ -62,7 +62,9 @@ class Node:
     A node object belongs to one pipe: `open(entry)` begins an object, `write_<lane>(payload)` receives data,
     `closing()` sends on what was collected, `close()` ends. Each may be `def` (it runs where it may block) or
     `async def`, and each may ask for a `ToolContext`. What all objects of a loaded pipeline share — clients,
-    models, connections — is made once by `setup` and is `self.shared`.
+    models, connections — is made once by the async context manager `setup(cls, config)`, or `setup(cls, config, ctx)`
+    with a `SetupContext`, and is `self.shared`. It runs at first use, also when tools are only listed: it imports and
+    prepares, and leaves connecting to the calls.
     """
 
     provider: ClassVar[str] = ""

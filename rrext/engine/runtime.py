@@ -313,6 +313,9 @@ class LocalEngine(Engine):
         for pipe in self._pipes.of_connection(connection_id):
             self._objects.reclaim(pipe)
         self._pipes.forget_connection(connection_id)
+        for task in self._tasks:
+            for component in task.components.values():
+                component.disconnected(connection_id)
 
     async def aclose(self) -> None:
         """Unload every pipeline and stop what runs on the loop. What is stuck is left behind."""

@@ -40,7 +40,7 @@ ROOMS: dict[str, set[str]] = {
 }
 """Room → rooms that it may import. `package` is `rrext/__init__.py` itself, which loads its names on first use."""
 
-NODE_API = {"rrext.engine.node", "rrext.engine.lanes"}
+NODE_API = {"rrext.engine.node", "rrext.engine.lanes", "rrext.engine.setup"}
 """What a node may see of the engine; the pool and the pipes are none of its business."""
 
 FACES_ONLY = {"pygls", "lsprotocol", "websockets"}

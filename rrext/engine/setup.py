@@ -1,0 +1,123 @@
+"""What `setup` of a node is given: where its paths begin, threads to import and connect in, and news of lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from rrext.errors import Unavailable
+
+if TYPE_CHECKING:
+    from rrext.workers import Workers
+
+__all__ = ["SetupContext", "takes_context"]
+
+T = TypeVar("T")
+NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
+
+log: Final = logging.getLogger("rrext.component")
+
+
+class SetupContext:
+    """One `setup`, as its node class sees it: `async def setup(cls, config, ctx)`.
+
+    `node_id`, `directory`, `confined` and `bindings` are those that the node's objects have. It may be kept as long as
+    what `setup` yields.
+    """
+
+    __slots__ = ("_listeners", "_workers", "bindings", "confined", "directory", "node_id")
+
+    def __init__(
+        self,
+        workers: Workers,
+        *,
+        node_id: str = "",
+        directory: str = "",
+        confined: bool = False,
+        bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
+    ) -> None:
+        self._workers = workers
+        self._listeners: list[Callable[[str], object]] = []
+        self.node_id = node_id
+        self.directory = directory
+        self.confined = confined
+        self.bindings = bindings
+
+    def path(self, name: str) -> str:
+        """The absolute path that a setting means: a relative one begins at the node's `directory`.
+
+        Raises `Unavailable` if the node is confined and the path leads out of its directory, also by a symbolic link.
+        """
+        directory = os.path.abspath(self.directory)
+        path = os.path.normpath(os.path.join(directory, name))
+        if self.confined:
+            root = os.path.realpath(directory)
+            if os.path.commonpath([root, os.path.realpath(path)]) != root:
+                raise Unavailable(
+                    f'Node "{self.node_id}" may not use "{name}": it leads out of the root',
+                    hint="Give a path below --root.",
+                )
+        return path
+
+    async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a function that imports, connects or reads on a thread of its own, and return or raise what it did.
+
+        Who is cancelled meanwhile waits no longer; the thread goes on to its end.
+        """
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: Any, error: BaseException | None) -> None:
+            if outcome.done():
+                return
+            if error is None:
+                outcome.set_result(result)
+            else:
+                outcome.set_exception(error)
+
+        def work() -> None:
+            result, failure = None, None
+            try:
+                result = function(*args)
+            except BaseException as error:
+                failure = RuntimeError(str(error)) if isinstance(error, StopIteration) else error
+            try:
+                loop.call_soon_threadsafe(settle, result, failure)
+            except RuntimeError:
+                log.debug("the loop is closed: nobody waits for %r", function)
+
+        self._workers.run(work)
+        return await outcome
+
+    def on_disconnect(self, listener: Callable[[str], object]) -> None:
+        """Call `listener` with the id of every connection that is lost while the node is set up, on a thread that may block.
+
+        The connection's calls were cancelled before, but threads of theirs may still run.
+        """
+        self._listeners.append(listener)
+
+    def disconnected(self, connection_id: str) -> None:
+        """A connection is gone: tell the listeners."""
+        for listener in self._listeners:
+            self._workers.run(lambda listener=listener: _tell(listener, connection_id))
+
+    def __repr__(self) -> str:
+        return f"<SetupContext {self.node_id}>"
+
+
+def _tell(listener: Callable[[str], object], connection_id: str) -> None:
+    try:
+        listener(connection_id)
+    except Exception:
+        log.exception("on_disconnect: %r failed", listener)
+
+
+def takes_context(setup: Callable[..., Any]) -> bool:
+    """Whether a `setup` asks for a `SetupContext` beside the settings."""
+    from inspect import Parameter, signature
+
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(parameter.kind in positional for parameter in signature(setup).parameters.values()) > 1
