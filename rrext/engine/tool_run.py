@@ -87,9 +87,11 @@ class ToolRun(Run):
         component, spec = self.route.component, self.spec
         self.node = self.lease.objects.object(component.id)
         if spec.has_predicate and not spec.is_available(self.node, self.context()):
+            predicate = spec.options.available  # it may say what it misses
             raise Unavailable(
-                f'Tool "{spec.name}" on node "{component.id}" is not available in this context',
-                hint=getattr(spec.options.available, "missing", None),  # a predicate may say what it misses
+                getattr(predicate, "refusal", None)
+                or f'Tool "{spec.name}" on node "{component.id}" is not available in this context',
+                hint=getattr(predicate, "missing", None),
                 data={"nodeId": component.id, "tool": spec.name},
             )
         return spec.structure(self.node, value, self.host.limits)

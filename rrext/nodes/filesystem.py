@@ -11,6 +11,7 @@ from rrext.engine.node import Node
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.confinement import Confinement, FileInfo
 from rrext.nodes.encodings import decode, encode, known_encoding
+from rrext.nodes.switches import Switch
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -28,27 +29,9 @@ WRITES = {"readOnlyHint": False, "destructiveHint": True}
 ADDS = {"readOnlyHint": False, "destructiveHint": False}
 
 
-class Allowed:
-    """An availability rule: a switch in the node's settings is on. `missing` is what the caller reads if it is not."""
-
-    __slots__ = ("missing", "switch")
-
-    def __init__(self, switch: str) -> None:
-        self.switch = switch
-        self.missing = f'The operator of this pipeline has to set "{switch}": true in the settings of the node.'
-
-    def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
-        return node is not None and getattr(node.config, self.switch)
-
-    def require(self, node: Node, tool: str) -> None:
-        """Raise `Unavailable` if the switch is off."""
-        if not self(node, None):
-            raise Unavailable(f'"{tool}" of node "{node.node_id}" is off: "{self.switch}" is not set', hint=self.missing)
-
-
-ALLOW_WRITE = Allowed("allow_write")
-ALLOW_DELETE = Allowed("allow_delete")
-ALLOW_CREATE_DIRECTORY = Allowed("allow_create_directory")
+ALLOW_WRITE = Switch("allow_write")
+ALLOW_DELETE = Switch("allow_delete")
+ALLOW_CREATE_DIRECTORY = Switch("allow_create_directory")
 
 
 class FilesystemNode(Node):

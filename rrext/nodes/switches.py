@@ -1,0 +1,35 @@
+"""Switches in a node's settings that an operator turns on before a tool is offered at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rrext.engine.node import Node
+from rrext.errors import Unavailable
+from rrext.tools.context import ToolContext
+
+__all__ = ["Switch"]
+
+
+class Switch:
+    """An availability rule: a switch in the node's settings is on.
+
+    `refusal` is what the caller of a tool that is off reads first, if there is a text of its own for that; `missing` is
+    what has to be done.
+    """
+
+    __slots__ = ("missing", "refusal", "switch")
+
+    def __init__(self, switch: str, *, refusal: str | None = None) -> None:
+        self.switch = switch
+        self.refusal = refusal
+        self.missing = f'The operator of this pipeline has to set "{switch}": true in the settings of the node.'
+
+    def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
+        return node is not None and getattr(node.config, self.switch)
+
+    def require(self, node: Node, tool: str) -> None:
+        """Raise `Unavailable` if the switch is off."""
+        if not self(node, None):
+            message = self.refusal or f'"{tool}" of node "{node.node_id}" is off: "{self.switch}" is not set'
+            raise Unavailable(message, hint=self.missing)
