@@ -1,0 +1,1 @@
+"""Embeddings: texts as vectors, and the nodes that make them."""

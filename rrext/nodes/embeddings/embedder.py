@@ -1,0 +1,38 @@
+"""`Embedder`: what turns texts into vectors, as stores and embedding nodes use it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from rrext.errors import InvalidArguments
+from rrext.tools.context import ToolContext
+
+__all__ = ["Embedder", "TextKind", "require_texts"]
+
+TextKind = Literal["document", "query"]
+"""What a text is: one that is looked through, or one that is looked for. Some models embed them differently."""
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one size, which can be compared with each other and with no other model's."""
+
+    model: str
+    """The name that stores remember with the vectors; "" if it is known only after the first call."""
+    size: int | None
+    """Numbers in a vector; None if it is known only after the first call."""
+
+    def embed(self, texts: Sequence[str], kind: TextKind, ctx: ToolContext) -> list[list[float]]:
+        """One vector for each text, in their order. Blocks.
+
+        Raises `InvalidArguments` at `/input/texts/<n>` for a blank text, which has no vector, and `ToolError` or
+        `Unavailable` for what the model's own side reports.
+        """
+        ...
+
+
+def require_texts(texts: Sequence[str]) -> None:
+    """Raise `InvalidArguments` at the first text that is blank: it says nothing, so no vector of it means anything."""
+    for n, text in enumerate(texts):
+        if not text.strip():
+            raise InvalidArguments.at(f"/input/texts/{n}", "is blank: only a text that says something has a vector")
