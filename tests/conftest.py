@@ -1,4 +1,4 @@
-"""What all tests share: the backend of async tests, hypothesis' bounds, and `--no-skips`."""
+"""What all tests share: the backend of async tests, hypothesis' bounds, `--no-skips`, and real database servers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import hypothesis
 import pytest
+from postgres_server import Database, PostgresServer, running_postgres
 
 # A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data.
 hypothesis.settings.register_profile(
@@ -31,6 +32,22 @@ def hang_up_ends() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL with pgvector: started at the first test that asks for it, one for all of them."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_database(postgres_server: PostgresServer) -> Iterator[Database]:
+    """A fresh, empty database on the server; the server runs again after a test that stopped it."""
+    postgres_server.start()
+    yield postgres_server.create_database("fresh")
+    postgres_server.start()
+    postgres_server.drop_database("fresh")
 
 
 @pytest.hookimpl(wrapper=True)
