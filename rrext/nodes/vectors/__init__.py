@@ -1,0 +1,1 @@
+"""Vector stores: chunks of documents that are found by meaning, by words, or by both."""

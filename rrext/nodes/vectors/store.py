@@ -1,0 +1,219 @@
+"""What every vector store does, whatever keeps its data: the protocol and the records that go in and out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Literal, Protocol
+
+import msgspec
+
+from rrext.errors import ToolError
+from rrext.tools.context import ToolContext
+
+__all__ = [
+    "RRF_K",
+    "Chunk",
+    "Deleted",
+    "Hit",
+    "Listing",
+    "Mode",
+    "Page",
+    "Place",
+    "Scope",
+    "Search",
+    "Space",
+    "StoreStats",
+    "VectorStore",
+    "candidates",
+    "fused_score",
+    "require_space",
+]
+
+Mode = Literal["dense", "keyword", "hybrid"]
+
+RRF_K: Final = 60
+"""How much reciprocal rank fusion flattens the first ranks; 60 is what its authors and most engines use."""
+
+
+class Space(msgspec.Struct, frozen=True):
+    """The vector space of a store's content: the model that made the vectors, and how many numbers each has."""
+
+    model: str
+    size: int
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """One piece of a document. `(object_id, chunk_id)` names it; `extra` is the rest of its metadata, any JSON."""
+
+    object_id: str
+    chunk_id: int
+    content: str
+    node_id: str
+    parent: str
+    extra: dict[str, Any] = {}
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A chunk that was found, and its score, which is higher for better ones; see `Search` for what it means."""
+
+    chunk: Chunk
+    score: float
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Which chunks are meant: all that fit everything that is not None.
+
+    `parent` is the very path. `prefix` is a folder: the path itself and all below it, so `/a` means `/a` and `/a/b`, but
+    not `/ab`; it has no `/` at its end unless it is `/`, which means all paths that begin with `/`.
+    """
+
+    object_ids: tuple[str, ...] | None = None
+    node_id: str | None = None
+    parent: str | None = None
+    prefix: str | None = None
+
+    @property
+    def below(self) -> str | None:
+        """How every path below `prefix` begins, as `/a/`; None without a prefix."""
+        return None if self.prefix is None else self.prefix.rstrip("/") + "/"
+
+
+class Search(msgspec.Struct, frozen=True):
+    """One search: by `vector` (dense), by the words of `text` (keyword), or by both (hybrid). The others are not used.
+
+    Scores: dense is the cosine similarity, -1 to 1 (0 for a vector of zeros); keyword is the engine's own relevance,
+    above 0 and without an upper end; hybrid is `fused_score`. A keyword search finds only chunks that hold at least one
+    of the words. Of equal scores, the order is the store's.
+    """
+
+    mode: Mode
+    top_k: int
+    text: str = ""
+    vector: Sequence[float] | None = None
+    scope: Scope = Scope()
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A parent path, one object there (the first by id), and how many chunks all objects of this very path have."""
+
+    parent: str
+    object_id: str
+    chunks: int
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A page of places, sorted by path, and how many there are in all."""
+
+    places: list[Place]
+    total: int
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of one object's chunks, sorted by `chunk_id`, and how many it has in all."""
+
+    chunks: list[Chunk]
+    total: int
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """How many chunks were there and are gone, and of which objects."""
+
+    chunks: int
+    object_ids: frozenset[str]
+
+
+class StoreStats(msgspec.Struct, frozen=True):
+    """True counts. `space` is None while nothing was ever stored; `disk_bytes` is None if the store cannot know it.
+
+    `keyword` names how words are ranked, as `bm25`. `details` is what only this kind of store has to say, JSON.
+    """
+
+    chunks: int
+    objects: int
+    parents: int
+    space: Space | None
+    disk_bytes: int | None
+    keyword: str
+    details: dict[str, Any] = {}
+
+
+class VectorStore(Protocol):
+    """A store. All methods block, and any number of threads may call them at once.
+
+    Nothing is opened or connected before the first call, and a call after a failed one tries again. What a method has
+    returned survives the end of the process. Strings hold neither NUL nor lone surrogates, numbers are finite, and
+    vectors have the length of the space: the node checks it before. `ctx` is the call: a long one gives up when it is
+    cancelled. Failures are `ToolError` or `Unavailable`, without secrets.
+    """
+
+    def space(self, ctx: ToolContext) -> Space | None:
+        """The space of what is stored; None while nothing ever was. It stays when everything is deleted."""
+        ...
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
+        """Store all of the chunks, each in place of the one of the same name, or none of them.
+
+        No name comes twice. Raises what `require_space` raises, also if another call settled the space meanwhile.
+        """
+        ...
+
+    def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
+        """Delete the chunks of an object whose `chunk_id` is not in `keep`; how many they were."""
+        ...
+
+    def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
+        """Delete all chunks in the scope, in one step. The scope names at least one thing."""
+        ...
+
+    def search(self, search: Search, ctx: ToolContext) -> list[Hit]:
+        """At most `top_k` hits, best first. Empty if nothing is stored."""
+        ...
+
+    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
+        """The parent paths, sorted by code points; with `prefix`, those that a `Scope` with this prefix means."""
+        ...
+
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
+        """Chunks of one object; none if there is no such object."""
+        ...
+
+    def stats(self, ctx: ToolContext) -> StoreStats:
+        """What is stored, counted now."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections, so that another process can have them. Later calls raise `Unavailable`."""
+        ...
+
+
+def candidates(top_k: int) -> int:
+    """How many hits of each kind a hybrid search fuses: enough that what is good in both is not missed."""
+    return max(50, 3 * top_k)
+
+
+def fused_score(*ranks: int) -> float:
+    """The score of a hybrid hit from its ranks (from 1) in the rankings that it is in, at most two.
+
+    It is the sum of 1 / (RRF_K + rank), scaled so that the first of both rankings has 1.0 and the first of one has 0.5.
+    """
+    return sum(1 / (RRF_K + rank) for rank in ranks) * (RRF_K + 1) / 2
+
+
+def require_space(stored: Space | None, given: Space, *, doing: str) -> None:
+    """Raise `ToolError` (`embedding_model_mismatch`) unless vectors of `given` fit to what is stored.
+
+    `doing` begins the message, as "This text was embedded".
+    """
+    if stored is None or stored == given:
+        return
+    raise ToolError(
+        f'{doing} with "{given.model}" ({given.size} numbers), but this store holds vectors of "{stored.model}" '
+        f"({stored.size} numbers): they cannot be compared",
+        code="embedding_model_mismatch",
+        hint=f'Use the model "{stored.model}" again (bind its embedding node), search with "mode": "keyword", '
+        "or fill another, empty store with the new model.",
+        data={
+            "stored": {"model": stored.model, "size": stored.size},
+            "given": {"model": given.model, "size": given.size},
+        },
+    )
