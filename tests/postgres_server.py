@@ -109,7 +109,7 @@ class PostgresServer:
         self._server: subprocess.Popen[bytes] | None = None
         # A shell whose input ends when this process does, however it does.
         last_will = 'read _; kill -QUIT $(head -1 "$0/data/postmaster.pid"); rm -rf "$0"'
-        self._watch = subprocess.Popen(
+        self._watch: subprocess.Popen[bytes] = subprocess.Popen(
             ["sh", "-c", last_will, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
