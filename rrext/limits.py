@@ -113,6 +113,8 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Chunks that wait for `on_chunk` before reading pauses, where that delays nobody else."""
     max_chunk_backlog: int = 64 * MIB
     """Chunks that wait for `on_chunk` before their call is given up."""
+    rollback: float = 5.0
+    """How long a block that failed waits for the rollback of its transaction; the server undoes it anyway once it is idle."""
     write_chunk: int = MIB
     """A file is read and sent in pieces of this size; larger ones gain nothing and delay a cancel."""
     whole_write: int = 16 * MIB - 64 * KIB

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from rrext.client import client as client_module
 from rrext.client import pipe as pipe_module
+from rrext.client.blocking_tools import Database, Vectors
 from rrext.client.call import Body
 from rrext.client.events import EventStream, ServerEvent
 from rrext.client.portal import Portal
@@ -151,6 +152,16 @@ class Client:
             return self.wrapped.events(size=size)
 
         return _read_events(portal, portal.run(listen))
+
+    @property
+    def database(self) -> Database:
+        """The tools of database nodes by name; see `rrext.Client.database`."""
+        return Database(self.wrapped.database, self.portal)
+
+    @property
+    def vectors(self) -> Vectors:
+        """The tools of vector stores by name; see `rrext.Client.vectors`."""
+        return Vectors(self.wrapped.vectors, self.portal)
 
     @property
     def server(self) -> Body:

@@ -14,6 +14,7 @@ from anyio.abc import ByteStream
 import rrext
 from rrext.client.call import Body, Deadline
 from rrext.client.channel import Channel, as_channel
+from rrext.client.database import Database
 from rrext.client.events import EventStream
 from rrext.client.launch import Launch, serve_command, server_env
 from rrext.client.pipe import Data, Pipe
@@ -22,6 +23,7 @@ from rrext.client.session import Dialect, Session, closed
 from rrext.client.toolcall import call_tool
 from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
+from rrext.client.vectors import Vectors
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.wire.codec import encode
@@ -338,6 +340,16 @@ class Client:
     ) -> list[Body]:
         """The tools that may be called now: `{nodeId, name, description, inputSchema, …}` each."""
         return (await self.request("tools", {"token": token, "nodeId": node_id, "context": context}))["tools"]
+
+    @property
+    def database(self) -> Database:
+        """The tools of database nodes by name: `await client.database.query("select 1")`."""
+        return Database(self.tool)
+
+    @property
+    def vectors(self) -> Vectors:
+        """The tools of vector stores by name: `await client.vectors.search("opening hours")`."""
+        return Vectors(self.tool)
 
     # The server
 

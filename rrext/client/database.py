@@ -1,0 +1,168 @@
+"""`client.database`: the tools of database nodes by name, SQL and graphs alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import anyio
+
+from rrext.client.call import Body
+from rrext.client.nodetools import NodeTools
+from rrext.client.updates import ChunkCallback
+from rrext.limits import CLIENT_DEFAULTS
+
+__all__ = ["Database", "Params", "Transaction"]
+
+Params: TypeAlias = Sequence[Any] | Mapping[str, Any]
+"""A list for the `$1…$n` of SQL, an object for the `$name` of Cypher."""
+
+
+class Database(NodeTools):
+    """The tools of a pipeline's database nodes."""
+
+    __slots__ = ()
+
+    async def query(
+        self,
+        sql: str,
+        *,
+        params: Params | None = None,
+        session_id: str | None = None,
+        row_mode: str | None = None,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """Run any statement and return `{rows, affected_rows}`: the tool `execute`, which a node's settings must allow.
+
+        With `session_id` it is a step of the transaction that `begin_transaction` began. `row_mode` is "object" or "array".
+        """
+        input = {"sql": sql, "params": params, "session_id": session_id, "row_mode": row_mode}
+        return await self._call("execute", input, node_id, token, timeout)
+
+    async def read(
+        self,
+        sql: str,
+        *,
+        params: Params | None = None,
+        limit: int | None = None,
+        explain: bool | None = None,
+        row_mode: str | None = None,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """Run a statement that only reads: the tool `query`, which every database node has. The database refuses to write.
+
+        `limit` is how many rows are returned at most; `explain` returns the plan instead of rows.
+        """
+        input = {"sql": sql, "params": params, "limit": limit, "explain": explain, "row_mode": row_mode}
+        return await self._call("query", input, node_id, token, timeout)
+
+    async def stream(
+        self,
+        sql: str,
+        *,
+        on_chunk: ChunkCallback,
+        params: Params | None = None,
+        row_mode: str | None = None,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Read a result of any size: the tool `query_stream`. `on_chunk` gets each chunk of rows as it arrives.
+
+        Returns what the tool says of the whole when all rows were given.
+        """
+        input = {"sql": sql, "params": params, "row_mode": row_mode}
+        return await self._call("query_stream", input, node_id, token, timeout, on_chunk)
+
+    async def begin_transaction(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> str:
+        """Begin a transaction and return its session id. It is rolled back when this connection ends, or when it is idle."""
+        return (await self._call("begin", {}, node_id, token, timeout))["session_id"]
+
+    async def commit(
+        self, session_id: str, *, node_id: str = "", token: str | None = None, timeout: float | None = None
+    ) -> Body:
+        """Keep what a transaction did. Returns `{ok: true}`."""
+        return await self._call("commit", {"session_id": session_id}, node_id, token, timeout)
+
+    async def rollback(
+        self, session_id: str, *, node_id: str = "", token: str | None = None, timeout: float | None = None
+    ) -> Body:
+        """Undo what a transaction did. Returns `{ok: true}`."""
+        return await self._call("rollback", {"session_id": session_id}, node_id, token, timeout)
+
+    @asynccontextmanager
+    async def transaction(self, *, node_id: str = "", token: str | None = None) -> AsyncIterator[Transaction]:
+        """A transaction as a block: committed at its end, rolled back if the block fails or is cancelled.
+
+        What comes out is the block's own failure; a rollback that fails too is noted on it.
+        """
+        session_id = await self.begin_transaction(node_id=node_id, token=token)
+        try:
+            yield Transaction(self, session_id, node_id=node_id, token=token)
+        except BaseException as error:
+            with anyio.move_on_after(CLIENT_DEFAULTS.rollback, shield=True):
+                try:
+                    await self.rollback(session_id, node_id=node_id, token=token)
+                except Exception as second:
+                    error.add_note(f"The rollback failed too: {second}")
+            raise
+        await self.commit(session_id, node_id=node_id, token=token)
+
+    async def dialect(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> str:
+        """What the database speaks: `postgres`, `mysql`, `sqlite`, `duckdb`, `neo4j` or `ladybug`."""
+        return (await self._call("dialect", {}, node_id, token, timeout))["dialect"]
+
+    async def schema(
+        self,
+        *,
+        table: str | None = None,
+        label: str | None = None,
+        refresh: bool = False,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """Tables, columns and keys, or one `table`; of a graph, its node and relationship types, or one `label`.
+
+        It is a snapshot; with `refresh` it is read anew.
+        """
+        if refresh:
+            whole = await self._call("refresh_schema", {}, node_id, token, timeout)
+            if table is None and label is None:
+                return whole
+        return await self._call("get_schema", {"table": table, "label": label}, node_id, token, timeout)
+
+
+class Transaction:
+    """A transaction of `Database.transaction`: `query` runs a step of it."""
+
+    __slots__ = ("_database", "_node_id", "_token", "session_id")
+
+    def __init__(self, database: Database, session_id: str, *, node_id: str, token: str | None) -> None:
+        """Made by `Database.transaction`."""
+        self._database = database
+        self._node_id = node_id
+        self._token = token
+        self.session_id = session_id
+
+    async def query(
+        self, sql: str, *, params: Params | None = None, row_mode: str | None = None, timeout: float | None = None
+    ) -> Body:
+        """Run a statement in the transaction and return `{rows, affected_rows}`."""
+        return await self._database.query(
+            sql,
+            params=params,
+            session_id=self.session_id,
+            row_mode=row_mode,
+            node_id=self._node_id,
+            token=self._token,
+            timeout=timeout,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Transaction {self.session_id}>"

@@ -1,0 +1,39 @@
+"""What `client.database` and `client.vectors` have in common: tools of nodes, called by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from rrext.client.updates import ChunkCallback
+
+__all__ = ["NodeTools"]
+
+
+class NodeTools:
+    """Calls tools as `Client.tool` does. Without `node_id` the first node that has the tool answers.
+
+    In every method `node_id`, `token` and `timeout` are those of `Client.tool`, and so are the failures.
+    """
+
+    __slots__ = ("_tool",)
+
+    def __init__(self, tool: Callable[..., Awaitable[Any]]) -> None:
+        """Made by the client; `tool` is its method of that name."""
+        self._tool = tool
+
+    async def _call(
+        self,
+        tool: str,
+        input: Mapping[str, Any],
+        node_id: str,
+        token: str | None,
+        timeout: float | None = None,
+        on_chunk: ChunkCallback | None = None,
+    ) -> Any:
+        """Call a tool. What is None in its input is left out."""
+        given = {name: value for name, value in input.items() if value is not None}
+        return await self._tool(tool=tool, node_id=node_id, input=given, token=token, timeout=timeout, on_chunk=on_chunk)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} tools>"

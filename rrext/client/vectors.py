@@ -1,0 +1,102 @@
+"""`client.vectors`: the tools of vector stores by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rrext.client.call import Body
+from rrext.client.nodetools import NodeTools
+
+__all__ = ["Vectors"]
+
+
+class Vectors(NodeTools):
+    """The tools of a pipeline's vector stores."""
+
+    __slots__ = ()
+
+    async def search(
+        self,
+        query: str | None = None,
+        *,
+        mode: str | None = None,
+        top_k: int | None = None,
+        filter: Mapping[str, Any] | None = None,
+        score_threshold: float | None = None,
+        embedding: Sequence[float] | None = None,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """The chunks that fit a query best: `{results: [{content, score, metadata}], total}`.
+
+        `mode` is "dense", "keyword" or "hybrid". `filter` has `objectId`, `nodeId`, `parent`. `embedding` stands in for
+        that of the query.
+        """
+        input = {
+            "query": query,
+            "mode": mode,
+            "top_k": top_k,
+            "filter": filter,
+            "score_threshold": score_threshold,
+            "embedding": embedding,
+        }
+        return await self._call("search", input, node_id, token, timeout)
+
+    async def upsert(
+        self,
+        documents: Sequence[Mapping[str, Any]],
+        *,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """Store chunks, `{content, object_id, metadata?, embedding?, embedding_model?}` each. Returns `{count, …}`."""
+        return await self._call("upsert", {"documents": documents}, node_id, token, timeout)
+
+    async def delete(
+        self,
+        object_ids: Sequence[str] | None = None,
+        *,
+        parent: str | None = None,
+        prefix: str | None = None,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """Remove objects by their ids, by parent, or by what their parent begins with. Returns `{deleted_count, …}`."""
+        input = {"object_ids": object_ids, "parent": parent, "prefix": prefix}
+        return await self._call("delete", input, node_id, token, timeout)
+
+    async def list(
+        self,
+        *,
+        parent: str | None = None,
+        offset: int | None = None,
+        limit: int | None = None,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """What is stored, by parent: `{paths: {parent: id}, counts: {parent: n}, total}`."""
+        input = {"parent": parent, "offset": offset, "limit": limit}
+        return await self._call("list", input, node_id, token, timeout)
+
+    async def get(
+        self,
+        object_id: str,
+        *,
+        offset: int | None = None,
+        limit: int | None = None,
+        node_id: str = "",
+        token: str | None = None,
+        timeout: float | None = None,
+    ) -> Body:
+        """The chunks of one object, in their order: `{chunks: [{content, chunkId, metadata}], total}`."""
+        input = {"object_id": object_id, "offset": offset, "limit": limit}
+        return await self._call("get", input, node_id, token, timeout)
+
+    async def stats(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> Body:
+        """How much is stored, with which model and vector size: `{count, model, vector_size, …}`."""
+        return await self._call("stats", {}, node_id, token, timeout)
