@@ -1,0 +1,131 @@
+"""What rrext needs of a kind of database. One subclass each; all the rest of the SQL nodes is the same for all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rrext.nodes.sql.schema import Schema
+
+__all__ = ["Backend", "Cursor", "Failure", "FailureKind"]
+
+FailureKind = Literal["statement", "syntax", "timeout", "cancelled", "read_only", "locked", "lost", "unreachable"]
+"""Why a driver failed.
+
+`statement` — the database refused or failed this statement; `syntax` — it does not understand it;
+`timeout` — its own limit of time ended it; `cancelled` — `cancel` did; `read_only` — it writes in a read-only transaction;
+`locked` — somebody else holds a lock; `lost` — the connection is gone, and any transaction with it;
+`unreachable` — no connection could be made (server down, wrong password, TLS refused, missing or corrupt file).
+"""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A driver's failure in a sentence that may be shown: no statement, no parameters, no password, no DSN in it."""
+
+    kind: FailureKind
+    message: str
+    hint: str | None = None
+
+
+class Cursor(Protocol):
+    """The part of a DBAPI cursor that is used. `description` is None if the statement gives no rows."""
+
+    @property
+    def description(self) -> Sequence[Sequence[Any]] | None: ...
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]: ...
+
+    def close(self) -> Any: ...
+
+
+class Backend(ABC):
+    """One database, as its settings describe it.
+
+    Making one imports its driver and prepares; it connects to nothing and so cannot fail because a server is down. It
+    runs on a worker thread, as all methods do. `connection` is always what `connect` returned, used by one thread at a
+    time; only `cancel` may come from another one meanwhile. Methods raise whatever the driver raises: `failure` reads it.
+    """
+
+    dialect: ClassVar[str]
+    """The name of the SQL dialect: what the tool `dialect` answers, and what the read-only gate parses."""
+    separate_readers: ClassVar[bool] = False
+    """Whether a connection is opened either for reading or for writing, so that each kind has a pool of its own."""
+    reusable_after_cancel: ClassVar[bool] = False
+    """Whether a connection is good for the next call after its statement was cancelled; else it is thrown away."""
+
+    # connections: the pool calls these
+
+    @abstractmethod
+    def connect(self, *, read_only: bool) -> Any:
+        """A new DBAPI connection. `read_only` is False unless `separate_readers`. Sets limits of a session, as the
+        server's own statement timeout, once for all transactions. Bounded in time itself."""
+
+    def disconnect(self, connection: Any) -> None:
+        """End a connection; it may be broken."""
+        connection.close()
+
+    def close(self) -> None:
+        """The component is unloaded, and all connections are gone: let go of what they shared."""
+        return
+
+    # transactions
+
+    @abstractmethod
+    def begin(self, connection: Any, *, read_only: bool) -> None:
+        """Begin a transaction; with `read_only`, one in which the database itself refuses every write.
+
+        The first thing that is sent after a connection comes out of the pool: if this fails with a failure of kind
+        `lost`, it is tried once more on a new connection.
+        """
+
+    @abstractmethod
+    def commit(self, connection: Any) -> None: ...
+
+    @abstractmethod
+    def rollback(self, connection: Any) -> None: ...
+
+    @abstractmethod
+    def in_transaction(self, connection: Any) -> bool:
+        """Whether the transaction that `begin` began is still open (also if it can only be rolled back), as far as can
+        be told without asking the server. A statement that failed, or one like MySQL's DDL, may have ended it."""
+
+    # statements
+
+    @abstractmethod
+    def run(self, connection: Any, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
+        """Run one statement in the open transaction and return its cursor, before its rows are fetched.
+
+        `params` are the values of `$1`, `$2`, …; if there are none, nothing is bound and the text goes to the database
+        as it is, whatever `%`, `?` or `:name` stand in it. Only as many rows are held in memory as a batch has,
+        however large the result: `read_only` says that the transaction is, so that a server-side cursor will do.
+        Raises `InvalidArguments` for placeholders that do not fit (see `placeholders.py`), and for several statements
+        in one text.
+        """
+
+    @abstractmethod
+    def cancel(self, connection: Any) -> None:
+        """Make the statement that runs on this connection fail soon. Called from another thread, and called again
+        every `CANCEL_AGAIN` seconds until the statement has ended, because it may come before the statement began.
+        Never called after `run` and the fetching of its rows are over."""
+
+    def explain(self, sql: str) -> str:
+        """The statement that shows how the database would run another one, without running it."""
+        return f"EXPLAIN {sql}"
+
+    @abstractmethod
+    def failure(self, error: Exception) -> Failure | None:
+        """What an exception of the driver means; None if it is none of the driver's (a bug of ours)."""
+
+    # facts
+
+    @abstractmethod
+    def read_schema(self, connection: Any) -> Schema:
+        """Tables and views with their columns and keys, read in an open read-only transaction. What SQLAlchemy has a
+        dialect for uses `schema.inspected`."""
