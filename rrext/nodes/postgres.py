@@ -1,0 +1,176 @@
+"""How a node reaches PostgreSQL: its settings, the parameters of a connection, and failures in words without secrets."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+import msgspec
+
+from rrext.errors import RrextError, ToolError, Unavailable
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["PostgresSettings", "connection_failure", "connection_parameters", "driver_sentence", "place_of"]
+
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+
+NEUTRAL: Final = {"sslcertmode": "allow", "client_encoding": "UTF8", "application_name": "rrext"}
+"""What is said in place of environment variables where neither the driver's default nor an empty value will do."""
+
+UNSAID: Final = frozenset({"service", "require_auth", "min_protocol_version", "max_protocol_version"})
+"""What has no neutral value. A service fills no gap, as none is left; the others can only refuse more."""
+
+IN_URL: Final = frozenset(
+    [
+        "host",
+        "hostaddr",
+        "port",
+        "user",
+        "password",
+        "dbname",
+        "sslmode",
+        "sslrootcert",
+        "sslcert",
+        "sslkey",
+        "sslnegotiation",
+        "connect_timeout",
+        "options",
+        "application_name",
+        "target_session_attrs",
+        "channel_binding",
+        "keepalives",
+        "keepalives_idle",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+    ]
+)
+"""What a URL may say. Not among it: what reads or writes other files, or asks others for a password."""
+
+REFUSALS: Final = (
+    ("password authentication failed", "Check the node's user and password."),
+    ("no password supplied", "Give the node a password."),
+    ("pg_hba.conf", "The server's pg_hba.conf lets this user in only otherwise, or from elsewhere; see sslmode too."),
+    ("SSL", 'Check the node\'s sslmode: "prefer" also connects without TLS, "require" only with it.'),
+    ("certificate", "Check the node's sslmode and sslrootcert."),
+    ("role ", "Check the node's user."),
+    ("database ", "Check the node's database: it has to exist."),
+)
+"""What a server says that is there but lets nobody in: a part of its message, and what a person can do."""
+
+
+class PostgresSettings:
+    """Where a PostgreSQL server is and who connects. The base of the `Config` of nodes that use one."""
+
+    url: Annotated[
+        str, "`postgresql://user:password@host:5432/database?sslmode=require`; the other settings fill what it leaves out."
+    ] = ""
+    host: Annotated[str, "Name or address of the server, or the folder of its socket."] = "localhost"
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535), "Port of the server."] = 5432
+    database: Annotated[str, "Name of the database."] = "postgres"
+    user: Annotated[str, "Who connects."] = "postgres"
+    password: Annotated[str, "The user's password; best as `${ROCKETRIDE_…}`, filled from the environment."] = ""
+    sslmode: Annotated[SslMode, "Whether TLS is used, and what is verified, as in PostgreSQL's own clients."] = "prefer"
+    sslrootcert: Annotated[str, "File of the certificates that sign the server's; `system` for the machine's own."] = ""
+    connect_timeout: Annotated[
+        float, msgspec.Meta(gt=0, le=600), "Seconds for one attempt to connect: a server that is there answers in one."
+    ] = 10.0
+
+
+def connection_parameters(settings: PostgresSettings, *, timeout: float | None = None) -> dict[str, str]:
+    """Keyword arguments for `psycopg.connect`, complete: no PG… variable and no password file changes what they mean.
+
+    `timeout` (seconds) shortens the time of an attempt. Imports the driver. Raises `Unavailable` for a URL that is none.
+    """
+    from psycopg.pq import Conninfo
+
+    own = {
+        "host": settings.host,
+        "port": str(settings.port),
+        "dbname": settings.database,
+        "user": settings.user,
+        "password": settings.password,
+        "sslmode": settings.sslmode,
+        "sslrootcert": settings.sslrootcert,
+        "connect_timeout": str(settings.connect_timeout),
+        # No file can be there, so that libpq looks for no password in the home folder of whoever runs the server.
+        "passfile": os.path.join(os.devnull, "none"),
+    }
+    given = own | _parts_of(settings.url)
+    if timeout is not None:
+        given["connect_timeout"] = str(min(timeout, float(given["connect_timeout"])))
+    # The driver counts in whole seconds, and takes 0 for ever.
+    given["connect_timeout"] = str(max(1, math.ceil(float(given["connect_timeout"]))))
+    for option in Conninfo.get_defaults():
+        keyword = option.keyword.decode()
+        if option.envvar and keyword not in given and keyword not in UNSAID:
+            given[keyword] = NEUTRAL.get(keyword, (option.compiled or b"").decode())
+    return given
+
+
+def _parts_of(url: str) -> dict[str, str]:
+    """What a URL says. Its text is in no message, as it may hold the password."""
+    if not url:
+        return {}
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    url = re.sub(r"\Apostgres(?:ql)?(?:\+\w+)?://", "postgresql://", url)
+    try:
+        if not url.startswith("postgresql://"):
+            raise ValueError
+        parts = {key: str(value) for key, value in conninfo_to_dict(url).items() if value not in (None, "")}
+        float(parts.get("connect_timeout", 1))
+    except (ProgrammingError, ValueError):
+        raise Unavailable(
+            'The "url" of this node is no URL of a PostgreSQL database',
+            hint="Write it as postgresql://user:password@host:5432/database, with signs such as @ and / percent-encoded.",
+        ) from None
+    unknown = sorted(parts.keys() - IN_URL)
+    if unknown:
+        raise Unavailable(
+            f'The "url" of this node may not set {", ".join(unknown)}', hint=f"It may set {', '.join(sorted(IN_URL))}."
+        )
+    return parts
+
+
+def place_of(parameters: dict[str, str]) -> str:
+    """The server, database and user of connection parameters, for messages; never the password."""
+    host = parameters["host"]
+    where = host if host.startswith("/") else f"{host}:{parameters['port']}"
+    return f'PostgreSQL at {where} (database "{parameters["dbname"]}", user "{parameters["user"]}")'
+
+
+def connection_failure(error: psycopg.Error, parameters: dict[str, str]) -> RrextError:
+    """What a failed attempt to connect means.
+
+    `Unavailable` if nobody answers there (for now); else `ToolError` with code `connection_refused`: it would fail again.
+    """
+    text = _attempt(error)
+    for part, hint in REFUSALS:
+        if part in text:
+            return ToolError(f"{place_of(parameters)} refused the connection: {text}", code="connection_refused", hint=hint)
+    return Unavailable(
+        f"{place_of(parameters)} cannot be reached: {text}",
+        hint="Check the node's host and port, and that the server runs; the next call tries again.",
+    )
+
+
+def _attempt(error: psycopg.Error) -> str:
+    """Why connecting failed: the driver tells of each address, the last one's reason is told here, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reasons = [line for line in lines if "failed: " in line] or lines or ["no reason was given"]
+    reason = re.split(r'(?:server (?:at|on socket) [^"]*"[^"]*"(?:, port \d+)?|attempts?) failed: ', reasons[-1])[-1]
+    return reason.removeprefix("connection failed: ").removeprefix("FATAL:").strip()
+
+
+def driver_sentence(error: psycopg.Error) -> str:
+    """The server's or the driver's own sentence, on one line: without the statement, its parameters and its place."""
+    message = error.diag.message_primary
+    if message is None:
+        message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return " ".join(message.split())
