@@ -1,0 +1,66 @@
+"""The tries of one request: what a failed one means, and whether there is another."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rrext.errors import ToolError
+from rrext.nodes.http.failures import ServerName, bad_answer, broken, late
+from rrext.nodes.http.settings import EndpointSettings
+from rrext.tools.context import ToolContext
+
+__all__ = ["Attempts"]
+
+
+class Attempts:
+    """The tries of one request: how many there were, until when there may be more, and what the last one came to."""
+
+    __slots__ = ("_ctx", "_server", "_settings", "asked", "is_passing", "tries", "until")
+
+    def __init__(self, server: ServerName, settings: EndpointSettings, ctx: ToolContext) -> None:
+        self._server = server
+        self._settings = settings
+        self._ctx = ctx
+        self.tries = 1
+        self.until = asyncio.get_running_loop().time() + settings.total
+        self.asked: float | None = None
+        self.is_passing = False
+
+    async def failed(self, error: Exception, *, final: bool = False) -> None:
+        """Wait until the request may be tried again, or raise what the failure is to the caller."""
+        failure = self._failure(error)
+        pause = None if final or not self.is_passing else self._settings.retries.pause(self.tries, self.asked)
+        if pause is None or pause >= self._left():
+            raise failure from None  # the client's own exception holds the request, and its headers the key
+        self.tries += 1
+        self.asked, self.is_passing = None, False
+        await asyncio.sleep(pause)
+
+    def _left(self) -> float:
+        """Seconds until the answer is too late: for the settings, or for the caller's deadline."""
+        left = self.until - asyncio.get_running_loop().time()
+        deadline = self._ctx.remaining()
+        return left if deadline is None else min(left, deadline)
+
+    def _failure(self, error: Exception) -> ToolError:
+        import httpx2
+
+        server, settings = self._server, self._settings
+        if isinstance(error, ToolError):
+            return error
+        if isinstance(error, TimeoutError):
+            return late(server, f"was not done within {settings.total:g} s (totalTimeout)", tries=self.tries)
+        if isinstance(error, httpx2.ConnectTimeout):
+            self.is_passing = True
+            return broken(server, RuntimeError("nobody takes the connection"), tries=self.tries)
+        if isinstance(error, httpx2.TimeoutException):
+            return late(server, f"said nothing for {settings.silence:g} s (timeout)", tries=self.tries)
+        if isinstance(error, httpx2.DecodingError):
+            return bad_answer(server, "in a form that cannot be unpacked")
+        if isinstance(error, httpx2.TransportError):
+            self.is_passing = True
+            return broken(server, error, tries=self.tries)
+        raise error
+
+    def __repr__(self) -> str:
+        return f"<Attempts {self.tries} at {self._server.address}>"

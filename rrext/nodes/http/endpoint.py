@@ -1,0 +1,160 @@
+"""`Endpoint`: the HTTP API of one server, asked with JSON. One pool of connections per component."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.engine.setup import SetupContext
+from rrext.nodes.http.attempts import Attempts
+from rrext.nodes.http.events import EventReader
+from rrext.nodes.http.failures import ServerName, of_status, too_large
+from rrext.nodes.http.retries import RETRIED, retry_after
+from rrext.nodes.http.settings import EndpointSettings, checked_address, checked_key
+from rrext.tools.context import ToolContext
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["Endpoint", "open_endpoint"]
+
+CONNECT: Final = 10.0
+"""Seconds until a connection that nobody takes is given up."""
+MAX_CONNECTIONS: Final = 100
+"""Connections of one component: as many calls at once wait for the model, further ones for a free connection."""
+MAX_FAILURE: Final = 64 * 1024
+"""Bytes read of an answer that says what went wrong; more is not worth quoting from."""
+SPENT: Final = "insufficient_quota"
+"""A 429 that no waiting mends."""
+
+
+@asynccontextmanager
+async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncIterator[Endpoint]:
+    """The endpoint of a component, for its `setup`: connects to nothing yet, and closes its connections at the end.
+
+    Proxies and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE); certificates are
+    always checked. Raises `Unavailable` for an address or a key that can never work.
+    """
+    server = ServerName(ctx.node_id, checked_address(settings.address, ctx.node_id), checked_key(settings.apikey, ctx.node_id))
+    client = await ctx.in_thread(_client, server, settings)  # imports, and reads certificates
+    try:
+        yield Endpoint(client, server, settings, ctx)
+    finally:
+        await client.aclose()
+
+
+def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClient:
+    import httpx2
+
+    # No compression: an answer is bounded as it is read, and a small packed one could hold a huge one.
+    headers = {"accept-encoding": "identity", "content-type": "application/json", "user-agent": "rrext"}
+    if server.secret:
+        headers["authorization"] = f"Bearer {server.secret}"
+    return httpx2.AsyncClient(
+        headers=headers,
+        timeout=httpx2.Timeout(settings.silence, connect=min(CONNECT, settings.silence), pool=settings.total),
+        limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
+        follow_redirects=False,
+    )
+
+
+class Endpoint:
+    """Asks one server. Its methods belong to the event loop; who is cancelled closes the request at once.
+
+    Every failure is a `ToolError` of `rrext.nodes.http.failures`. Requests are repeated if no connection came about,
+    one broke before its answer, or the server says that it cannot now; a stream only until its first event.
+    """
+
+    __slots__ = ("_client", "_settings", "ctx", "server")
+
+    def __init__(self, client: httpx2.AsyncClient, server: ServerName, settings: EndpointSettings, ctx: SetupContext) -> None:
+        self._client = client
+        self._settings = settings
+        self.server = server
+        self.ctx = ctx
+
+    async def post(self, path: str, body: Mapping[str, Any], ctx: ToolContext) -> bytes:
+        """The body of the answer to one request, however often it takes to be asked."""
+        content = msgspec.json.encode(body)
+        attempt = Attempts(self.server, self._settings, ctx)
+        while True:
+            try:
+                async with asyncio.timeout_at(attempt.until):
+                    return await self._asked(path, content, attempt)
+            except Exception as error:
+                await attempt.failed(error)
+
+    async def events(self, path: str, body: Mapping[str, Any], ctx: ToolContext) -> AsyncGenerator[str, None]:
+        """The data of each event of a streamed answer, as it arrives. Close it (`aclosing`) to close the request."""
+        content = msgspec.json.encode(body)
+        attempt = Attempts(self.server, self._settings, ctx)
+        while True:
+            began = False
+            try:
+                async with aclosing(self._streamed(path, content, attempt)) as events:
+                    async for event in events:
+                        began = True
+                        yield event
+                return
+            except Exception as error:
+                await attempt.failed(error, final=began)
+
+    async def _asked(self, path: str, content: bytes, attempt: Attempts) -> bytes:
+        async with self._client.stream("POST", self.server.address + path, content=content) as response:
+            await self._require_success(response, attempt)
+            return await self._whole(response)
+
+    async def _streamed(self, path: str, content: bytes, attempt: Attempts) -> AsyncGenerator[str, None]:
+        reader = EventReader()
+        size = 0
+        request = self._client.build_request("POST", self.server.address + path, content=content)
+        async with asyncio.timeout_at(attempt.until):
+            response = await self._client.send(request, stream=True)
+        try:
+            async with asyncio.timeout_at(attempt.until):
+                await self._require_success(response, attempt)
+            pieces = response.aiter_bytes()
+            while True:
+                # The limit is one of waiting: it must not be running while the receiver of an event has its turn.
+                async with asyncio.timeout_at(attempt.until):
+                    piece = await anext(pieces, None)
+                if piece is None:
+                    return
+                size += len(piece)
+                self._require_size(size)
+                for event in reader.feed(piece):
+                    yield event
+        finally:
+            await response.aclose()
+
+    async def _require_success(self, response: httpx2.Response, attempt: Attempts) -> None:
+        if response.is_success:
+            return
+        body = bytearray()
+        async for piece in response.aiter_bytes():
+            body += piece[: MAX_FAILURE - len(body)]
+            if len(body) >= MAX_FAILURE:
+                break
+        asked = retry_after(response.headers)
+        attempt.asked = asked
+        attempt.is_passing = response.status_code in RETRIED and SPENT.encode() not in body
+        raise of_status(self.server, response.status_code, bytes(body), asked=asked, tries=attempt.tries)
+
+    async def _whole(self, response: httpx2.Response) -> bytes:
+        pieces, size = [], 0
+        async for piece in response.aiter_bytes():
+            size += len(piece)
+            self._require_size(size)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _require_size(self, size: int) -> None:
+        if size > self._settings.max_answer:
+            raise too_large(self.server, self._settings.max_answer)
+
+    def __repr__(self) -> str:
+        return f"<Endpoint {self.server.address}>"

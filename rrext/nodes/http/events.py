@@ -1,0 +1,64 @@
+"""Server-sent events: the data of each event, out of bytes that arrive in any pieces."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import Final
+
+from rrext.errors import ToolError
+
+__all__ = ["MAX_EVENT", "EventReader"]
+
+MAX_EVENT: Final = 4 * 1024 * 1024
+"""Characters of one event, or of a line without an end; an event of a model has a few hundred."""
+
+
+class EventReader:
+    """Takes pieces of a stream and gives the data of the events that they complete.
+
+    Lines end with LF, CR LF or CR. Names, ids, pauses and comments are passed over; lines of data in one event are
+    joined by LF. An event that no blank line completes is none.
+    """
+
+    __slots__ = ("_data", "_decoder", "_limit", "_rest", "_size")
+
+    def __init__(self, limit: int = MAX_EVENT) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+        self._rest = ""
+        self._data: list[str] = []
+        self._size = 0
+        self._limit = limit
+
+    def feed(self, piece: bytes) -> Iterator[str]:
+        """The data of each event that ends within this piece. Raises `ToolError` for one that is far too long."""
+        text = self._rest + self._decoder.decode(piece)
+        # A CR at the end may be half of a line's end.
+        held = "\r" if text.endswith("\r") else ""
+        lines = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        self._rest = lines.pop() + held
+        self._require(len(self._rest))
+        for line in lines:
+            if line:
+                self._take(line)
+            elif self._data:
+                data, self._data, self._size = "\n".join(self._data), [], 0
+                yield data
+
+    def _take(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        if name == "data":
+            self._size += len(value)
+            self._require(self._size)
+            self._data.append(value.removeprefix(" "))
+
+    def _require(self, size: int) -> None:
+        if size > self._limit:
+            raise ToolError(
+                f"An event of the stream has over {self._limit} characters",
+                code="model_answer_too_large",
+                data={"limit": "max_event", "maximum": self._limit},
+            )
+
+    def __repr__(self) -> str:
+        return f"<EventReader {len(self._rest)} characters held>"

@@ -1,0 +1,58 @@
+"""When a request is tried again, and how long it waits before."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from math import isfinite
+from typing import Final
+
+import msgspec
+
+__all__ = ["RETRIED", "Retries", "retry_after"]
+
+RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""Statuses that mean "not now": too early, too much, or a server that is ill. Others stay what they are."""
+
+
+class Retries(msgspec.Struct, frozen=True):
+    """How often a request is repeated, and how patiently."""
+
+    count: int = 2
+    """Repetitions after the first try."""
+    delay: float = 0.5
+    """Seconds before the first repetition; each further one waits twice as long."""
+    longest: float = 20.0
+    """The longest such pause: beyond it, a person has given up."""
+    longest_asked: float = 60.0
+    """A pause that the server asks for with `Retry-After` is kept up to this; a longer one is reported instead."""
+
+    def pause(self, tried: int, asked: float | None) -> float | None:
+        """Seconds until the next try, after `tried` tries failed; None: do not try again.
+
+        `asked` is what the server asked for. Without it the pause grows, and is drawn by lot between half of it and
+        all of it, so that callers who failed together do not come back together.
+        """
+        if tried > self.count:
+            return None
+        if asked is not None:
+            return asked if asked <= self.longest_asked else None
+        longest = min(self.longest, self.delay * 2 ** (tried - 1))
+        return random.uniform(longest / 2, longest)
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds that `Retry-After` asks for, given as a number or as a date; None if it is not there or is neither."""
+    said = headers.get("retry-after", "").strip()
+    if not said:
+        return None
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(said).timestamp() - (time.time() if now is None else now)
+        except (ValueError, OverflowError):
+            return None
+    return max(0.0, seconds) if isfinite(seconds) else None
