@@ -15,14 +15,14 @@ from rrext.cli.options import catalog_from, environment_from, root_from
 from rrext.cli.report import NodeLog, print_error
 from rrext.cli.results import Results
 from rrext.columns import printable
+from rrext.engine.calls.places import Places
 from rrext.engine.interface import ANONYMOUS, Call, Caller, Feed, Operation
-from rrext.engine.places import Places
 from rrext.errors import Cancelled, RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
 
 if TYPE_CHECKING:
-    from rrext.engine.catalog import Catalog
-    from rrext.engine.environment import Environment
+    from rrext.engine.pipeline.environment import Environment
+    from rrext.engine.providers.catalog import Catalog
     from rrext.engine.runtime import LocalEngine
     from rrext.engine.task import Task
 

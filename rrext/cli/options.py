@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rrext.engine.catalog import Catalog
-    from rrext.engine.environment import Environment
+    from rrext.engine.pipeline.environment import Environment
+    from rrext.engine.providers.catalog import Catalog
 
 __all__ = [
     "add_nodes_option",
@@ -39,11 +39,11 @@ def add_nodes_option(parser: argparse.ArgumentParser) -> None:
 
 def catalog_from(args: argparse.Namespace) -> Catalog:
     """The built-in nodes and those of `--nodes`. Raises `RrextError` when they cannot be loaded."""
-    from rrext.engine.catalog import Catalog
+    from rrext.engine.providers.catalog import Catalog
 
     catalog = Catalog()
     if args.nodes:
-        from rrext.engine.plugins import load_nodes
+        from rrext.engine.providers.plugins import load_nodes
 
         for name in args.nodes:
             for node_class in load_nodes(name):
@@ -53,7 +53,7 @@ def catalog_from(args: argparse.Namespace) -> Catalog:
 
 def environment_from(args: argparse.Namespace) -> Environment:
     """What `${NAME}` may mean: this process's variables, as far as they may be read."""
-    from rrext.engine.environment import Environment
+    from rrext.engine.pipeline.environment import Environment
 
     return Environment.of_process(args.env)
 

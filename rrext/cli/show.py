@@ -15,7 +15,7 @@ from rrext.errors import RrextError
 from rrext.limits import PICTURE_DEFAULTS
 
 if TYPE_CHECKING:
-    from rrext.engine.loading import Loaded
+    from rrext.engine.pipeline.loading import Loaded
     from rrext.picture.picture import Picture
 
 __all__ = ["add_parser", "run"]
@@ -58,7 +58,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw the file; 2 if it cannot be run, 1 if there is no picture."""
-    from rrext.engine.loading import check_pipeline
+    from rrext.engine.pipeline.loading import check_pipeline
     from rrext.picture.picture import picture_of
 
     try:

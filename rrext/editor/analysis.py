@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import Loaded, check_pipeline
-from rrext.engine.pointer import below
-from rrext.engine.problems import Problem
-from rrext.engine.shape import Draft
-from rrext.engine.source import SourceMap
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import Loaded, check_pipeline
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Problem
+from rrext.engine.text.source import SourceMap
 from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 

@@ -24,10 +24,10 @@ from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_begun, variables_whole
 from rrext.editor.pages.page import Page
 from rrext.editor.style import Style, margin_of, style_of
-from rrext.engine.catalog import Catalog
-from rrext.engine.pointer import below
-from rrext.engine.source import SourceMap
-from rrext.engine.tree import Located
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.text.pointer import below
+from rrext.engine.text.source import SourceMap
+from rrext.engine.text.tree import Located
 
 __all__ = ["TRIGGERS", "Completer", "Completion"]
 

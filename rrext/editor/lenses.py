@@ -9,9 +9,9 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.checked import CallLine, source_takes
 from rrext.editor.pages.page import readable
-from rrext.engine.pointer import below
-from rrext.engine.problems import Span
-from rrext.engine.shape import Draft
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Span
 
 __all__ = ["Action", "Lens", "call_arguments", "lenses_of"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from rrext.engine.node import Node
-from rrext.engine.problems import Span
+from rrext.engine.text.problems import Span
 
 __all__ = ["Origin", "origin_of"]
 

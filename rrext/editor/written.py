@@ -12,8 +12,8 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.spot import EdgeKind
 from rrext.engine.node import Node
-from rrext.engine.pointer import below
-from rrext.engine.tree import Located
+from rrext.engine.text.pointer import below
+from rrext.engine.text.tree import Located
 
 __all__ = ["Edge", "Part", "Written", "member", "text_of"]
 

@@ -8,15 +8,15 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.engine.failures import failure_of
+from rrext.engine.calls.failures import failure_of
+from rrext.engine.calls.places import Places
 from rrext.engine.node import Node
-from rrext.engine.places import Places
 from rrext.engine.setup import SetupContext, takes_context
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.workers import OwnThread, Workers
 
 if TYPE_CHECKING:
-    from rrext.engine.host import Host
+    from rrext.engine.calls.host import Host
 
 __all__ = ["Component"]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rrext.clock import Clock
-from rrext.engine.catalog import Catalog
 from rrext.engine.component import Component
-from rrext.engine.environment import Environment
-from rrext.engine.loading import load_pipeline
-from rrext.engine.plan import LanePlan
-from rrext.engine.spec import PipelineSpec
+from rrext.engine.flow.plan import LanePlan
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import load_pipeline
+from rrext.engine.pipeline.spec import PipelineSpec
+from rrext.engine.providers.catalog import Catalog
 from rrext.engine.task import Task
 from rrext.limits import Limits
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from rrext.clock import Clock, Timer
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.failures import internal_error
-from rrext.engine.host import Host
+from rrext.engine.calls.failures import internal_error
+from rrext.engine.calls.host import Host
+from rrext.engine.calls.tool_calls import ToolCalls
+from rrext.engine.flow.object_calls import ObjectCalls
+from rrext.engine.flow.pipes import Pipes
 from rrext.engine.interface import (
     Call,
     Close,
@@ -32,13 +33,12 @@ from rrext.engine.interface import (
     Write,
 )
 from rrext.engine.loader import load_task
-from rrext.engine.loading import validate
-from rrext.engine.object_calls import ObjectCalls
-from rrext.engine.pipes import Pipes
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import validate
+from rrext.engine.providers.catalog import Catalog
 from rrext.engine.status import status_of, summary_of
 from rrext.engine.task import Task
 from rrext.engine.tasks import Tasks, already_running, new_token
-from rrext.engine.tool_calls import ToolCalls
 from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.callbacks import SILENT, ToolCallbacks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rrext.engine.pipes import Pipe
+from rrext.engine.flow.pipes import Pipe
 from rrext.engine.task import Task
 
 __all__ = ["status_of", "summary_of"]

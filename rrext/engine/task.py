@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
 
+from rrext.engine.calls.places import Places
 from rrext.engine.component import Component
+from rrext.engine.flow.objects import NodeObjects
+from rrext.engine.flow.plan import LanePlan
 from rrext.engine.interface import Call
 from rrext.engine.node import Node
-from rrext.engine.objects import NodeObjects
-from rrext.engine.places import Places
-from rrext.engine.plan import LanePlan
-from rrext.engine.spec import PipelineSpec
+from rrext.engine.pipeline.spec import PipelineSpec
 from rrext.errors import InvalidArguments, NodeNotFound, NotFound, RrextError, ToolNotFound
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
-    from rrext.engine.tool_run import ToolRun
+    from rrext.engine.calls.tool_run import ToolRun
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["Route", "Task"]

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from rrext.engine.problems import Severity
+from rrext.engine.text.problems import Severity
 from rrext.picture.board import Board
 from rrext.picture.boxes import BoxLine, box_lines, reference, widest
 from rrext.picture.geometry import Geometry, Size, least_width

@@ -7,12 +7,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from rrext.engine.loading import Loaded
-from rrext.engine.pointer import parts_of
-from rrext.engine.problems import Problem, Severity
-from rrext.engine.shape import Draft
-from rrext.engine.spec import ControlEdge, DataEdge
-from rrext.engine.whole import is_response
+from rrext.engine.pipeline.loading import Loaded
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.pipeline.spec import ControlEdge, DataEdge
+from rrext.engine.pipeline.whole import is_response
+from rrext.engine.text.pointer import parts_of
+from rrext.engine.text.problems import Problem, Severity
 from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.columns import columns, cut, one_line
-from rrext.engine.problems import Severity
+from rrext.engine.text.problems import Severity
 from rrext.limits import PICTURE_DEFAULTS
 from rrext.picture.boxes import MARKS, REFERENCES
 from rrext.picture.canvas import Canvas

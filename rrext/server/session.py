@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.failures import internal_error
+from rrext.engine.calls.failures import internal_error
 from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits

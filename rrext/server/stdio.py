@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rrext.engine.host import Host
+from rrext.engine.calls.host import Host
 from rrext.engine.interface import Caller, Engine
 from rrext.errors import Cancelled, RrextError, ShuttingDown
 from rrext.limits import Limits

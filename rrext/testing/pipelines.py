@@ -11,10 +11,10 @@ import anyio
 
 from rrext.client.client import Client
 from rrext.clock import Clock
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
 from rrext.engine.node import Node
-from rrext.engine.plugins import load_nodes
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.providers.plugins import load_nodes
 from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS, Limits
 from rrext.testing.pairs import pair

@@ -21,9 +21,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import Loaded, check_pipeline
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import Loaded, check_pipeline
+from rrext.engine.providers.catalog import Catalog
 
 SIGNS = '"{}[],:\\/'
 """What makes text of another shape when it comes or goes."""

@@ -12,7 +12,7 @@ import pytest
 from bridges.editors import Editor
 
 from rrext.bridges.lsp.manual import Manual
-from rrext.engine.problems import CODES
+from rrext.engine.text.problems import CODES
 from rrext.limits import DEFAULTS
 
 

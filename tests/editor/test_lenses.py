@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.lenses import lenses_of
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
 from rrext.engine.node import Node
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.providers.catalog import Catalog
 
 CONTROL = [{"classType": "tool", "from": "in"}]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rrext.editor.origins import origin_of
 from rrext.engine.node import Node
-from rrext.engine.plugins import load_nodes
+from rrext.engine.providers.plugins import load_nodes
 from rrext.nodes.filesystem import FilesystemNode
 
 

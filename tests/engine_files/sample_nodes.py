@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import Loaded, load_pipeline
 from rrext.engine.node import Node
-from rrext.engine.problems import Problem
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import Loaded, load_pipeline
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.text.problems import Problem
 from rrext.tools.decorator import tool_function
 
 

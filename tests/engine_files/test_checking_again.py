@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from keystrokes import Edit, edited, edits, flat, map_of
 from sample_nodes import ALL, catalog, component, echo, pipeline
 
-from rrext.engine import loading
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import Loaded, check_pipeline, load_pipeline
-from rrext.engine.near_names import NearNames
-from rrext.engine.shape import Draft
-from rrext.engine.source import Source
+from rrext.engine.pipeline import loading
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import Loaded, check_pipeline, load_pipeline
+from rrext.engine.pipeline.near_names import NearNames
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.text.source import Source
 from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 

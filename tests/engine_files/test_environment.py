@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
-from rrext.engine.environment import NEVER, Environment, substitute
-from rrext.engine.loading import validate
+from rrext.engine.pipeline.environment import NEVER, Environment, substitute
+from rrext.engine.pipeline.loading import validate
 from rrext.errors import InvalidPipeline
 
 SECRET = 'pa"ss\\word\n'

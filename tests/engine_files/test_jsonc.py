@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.engine.pointer import below
-from rrext.engine.problems import CODES
-from rrext.engine.source import Source, SourceMap, parse, read
-from rrext.engine.tree import Located
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import CODES
+from rrext.engine.text.source import Source, SourceMap, parse, read
+from rrext.engine.text.tree import Located
 from rrext.limits import Limits
 
 scalars = (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sample_nodes import Hammer, catalog, component, echo, load, pipeline
 
-from rrext.engine.environment import Environment
-from rrext.engine.loading import load_pipeline, validate
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import load_pipeline, validate
 
 COMMENTED = """
 // A pipeline with a comment
@@ -119,9 +119,9 @@ def test_validating_begins_where_the_caller_says() -> None:
 def test_a_pipeline_of_bare_nodes_loads_without_heavy_libraries() -> None:
     program = """
 import sys
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import load_pipeline
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import load_pipeline
 from rrext.engine.node import Node
 
 class Begin(Node):
@@ -138,8 +138,8 @@ text = '''{"components": [
   {"id": "t", "provider": "step", "config": {}, "input": [{"lane": "text", "from": "s"}]}]}'''
 load_pipeline(text, Catalog([Begin, Step]), Environment.of_process()).require()
 heavy = {"cattrs", "attr", "attrs", "jsonschema_rs", "dataclasses", "anyio", "importlib.metadata", "json"}
-heavy |= {"rrext.engine.jsonc", "rrext.engine.tokens", "rrext.engine.builder", "rrext.engine.former", "rrext.engine.pieces"}
-heavy |= {"rrext.engine.settings", "rrext.engine.services", "rrext.tools.grammar"}
+heavy |= {f"rrext.engine.text.{name}" for name in ("jsonc", "tokens", "builder", "former", "pieces")}
+heavy |= {"rrext.engine.providers.settings", "rrext.engine.providers.services", "rrext.tools.grammar"}
 print(*(heavy & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

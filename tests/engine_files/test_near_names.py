@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.engine.near_names import NearNames
+from rrext.engine.pipeline.near_names import NearNames
 from rrext.errors import near_matches
 
 names = st.text("ab_-A1", max_size=8) | st.text(max_size=4)

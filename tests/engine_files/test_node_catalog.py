@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from sample_nodes import Chat, Hammer, Weather, Webhook, catalog, component, pipeline
 
-from rrext.engine import plugins
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import load_pipeline
 from rrext.engine.node import Node
-from rrext.engine.plugins import PluginError, load_nodes
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import load_pipeline
+from rrext.engine.providers import plugins
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.providers.plugins import PluginError, load_nodes
 from rrext.errors import ProviderNotFound, Unavailable
 
 NODE = """
@@ -206,7 +206,7 @@ def test_an_unknown_provider_names_near_ones() -> None:
 def test_every_built_in_name_is_there_without_an_import_of_its_code() -> None:
     program = (
         "import sys\n"
-        "from rrext.engine.catalog import Catalog\n"
+        "from rrext.engine.providers.catalog import Catalog\n"
         "nodes = Catalog()\n"
         "assert 'webhook' in nodes._builtin\n"
         "loaded = [name for name in sys.modules if name.startswith('rrext.nodes.') or name == 'importlib.metadata']\n"
@@ -239,7 +239,7 @@ class Installed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, found: dict[str, list[str]]) -> None:
         self.scans = 0
         self.found = found
-        monkeypatch.setattr("rrext.engine.catalog.installed_nodes", self.scan)
+        monkeypatch.setattr("rrext.engine.providers.catalog.installed_nodes", self.scan)
 
     def scan(self) -> dict[str, list[str]]:
         self.scans += 1

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
-from rrext.engine import problems
-from rrext.engine.environment import Environment
-from rrext.engine.loading import load_pipeline
-from rrext.engine.problems import CODES
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import load_pipeline
+from rrext.engine.text import problems
+from rrext.engine.text.problems import CODES
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
 
@@ -452,8 +452,8 @@ def test_a_wrong_pipeline_is_refused_with_all_its_problems() -> None:
 
 
 def test_every_code_is_used_and_every_used_code_is_described() -> None:
-    folder = Path(problems.__file__).parent
-    paths = [*folder.glob("*.py"), *folder.parent.joinpath("editor", "calls").glob("*.py")]
+    engine = Path(problems.__file__).parents[1]
+    paths = [*engine.rglob("*.py"), *engine.parent.joinpath("editor", "calls").glob("*.py")]
     source = "\n".join(path.read_text(encoding="utf-8") for path in paths if path.name != "problems.py")
     used = set(re.findall(r'"([a-z][a-z0-9_]+)"', source))
     assert set(CODES) - used == {"too_many_problems"}

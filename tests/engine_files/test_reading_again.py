@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from keystrokes import MARKS, SCALARS, SPACES, STRINGS, WRONG, Edit, edited, edits, flat, map_of
 
-from rrext.engine.jsonc import Scanner
-from rrext.engine.problems import Problem, Problems
-from rrext.engine.source import Source, parse
+from rrext.engine.text.jsonc import Scanner
+from rrext.engine.text.problems import Problem, Problems
+from rrext.engine.text.source import Source, parse
 from rrext.limits import DEFAULTS, Limits
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.config import Configuring, merged
-from rrext.engine.near_names import NearNames
 from rrext.engine.node import Node
-from rrext.engine.plugins import PluginError
-from rrext.engine.problems import Problems
-from rrext.engine.settings import Settings
+from rrext.engine.pipeline.config import Configuring, merged
+from rrext.engine.pipeline.near_names import NearNames
+from rrext.engine.providers.plugins import PluginError
+from rrext.engine.providers.settings import Settings
+from rrext.engine.text.problems import Problems
 
 
 class Plain:

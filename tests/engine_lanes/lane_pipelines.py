@@ -8,10 +8,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from rrext.engine.intake import Intake
+from rrext.engine.flow.intake import Intake
+from rrext.engine.flow.objects import NodeObjects
+from rrext.engine.flow.plan import LanePlan
 from rrext.engine.node import Entry, Node
-from rrext.engine.objects import NodeObjects
-from rrext.engine.plan import LanePlan
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.context import ToolContext
 

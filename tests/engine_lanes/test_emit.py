@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
 
-from rrext.engine.intake import Intake
+from rrext.engine.flow.intake import Intake
 from rrext.engine.node import Entry, Node
 from rrext.errors import RrextError, ToolError
 from rrext.limits import Limits

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.intake import Intake
+from rrext.engine.flow.intake import Intake
 from rrext.engine.lanes import Media, Tag, new_question
 from rrext.errors import InvalidArguments
 

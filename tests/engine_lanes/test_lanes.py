@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rrext.engine.intake import Intake
+from rrext.engine.flow.intake import Intake
 from rrext.engine.lanes import LANES, choose_lane, new_question
 from rrext.errors import InvalidArguments
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
 
-from rrext.engine.intake import Intake
+from rrext.engine.calls.thread_work import ThreadWork
+from rrext.engine.flow.intake import Intake
+from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.node import Entry, Node
-from rrext.engine.objects import NodeObjects
-from rrext.engine.thread_work import ThreadWork
 from rrext.errors import Cancelled, PipeFailed
 
 pytestmark = pytest.mark.anyio

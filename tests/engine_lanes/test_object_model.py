@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lane_pipelines import SOURCE, Bridge, Flow
 
-from rrext.engine.intake import Intake
+from rrext.engine.flow.intake import Intake
 from rrext.engine.node import Entry, Node
 from rrext.errors import RrextError
 from rrext.tools.context import ToolContext

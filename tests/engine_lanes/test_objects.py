@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
 
-from rrext.engine.intake import Intake
+from rrext.engine.flow.intake import Intake
+from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.lanes import Tag
 from rrext.engine.node import Entry, Node
-from rrext.engine.objects import NodeObjects
 from rrext.errors import InvalidArguments, PipeFailed, PipeNotOpen, RrextError, ToolError
 from rrext.tools.context import ToolContext
 

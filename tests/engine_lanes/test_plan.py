@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lane_pipelines import SOURCE, Edge, Part, Spec, spec
 
+from rrext.engine.flow.plan import LanePlan
 from rrext.engine.node import Node
-from rrext.engine.plan import LanePlan
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
 from rrext.tools.context import ToolContext

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.catalog import Catalog
 from rrext.engine.interface import ANONYMOUS, Call, Caller, Close, Feed, ListTools, Open, Operation, Terminate, Tool, Write
 from rrext.engine.node import Node
+from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
 from rrext.engine.task import Task
 from rrext.errors import Cancelled, RrextError

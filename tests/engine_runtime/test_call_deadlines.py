@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.deadlines import SWEEP_FROM, Deadlines
+from rrext.engine.calls.deadlines import SWEEP_FROM, Deadlines
 from rrext.engine.interface import Call, Tool
 from rrext.testing.clock import ManualClock
 

@@ -11,8 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from rrext.engine.gate import Gate, Pass
-from rrext.engine.places import Loan, Place, Places
+from rrext.engine.calls.places import Loan, Place, Places
+from rrext.engine.flow.gate import Gate, Pass
 
 
 class PlacesMachine(RuleBasedStateMachine):

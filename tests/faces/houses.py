@@ -17,10 +17,10 @@ from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
 from rrext import Client
 from rrext.client.channel import Channel, as_channel
 from rrext.client.launch import serve_command, server_env
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
 from rrext.engine.interface import Caller
-from rrext.engine.plugins import load_nodes
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.providers.plugins import load_nodes
 from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS
 from rrext.testing import ManualClock, pair

@@ -9,7 +9,7 @@ from answer_rows import ROWS
 from face import Face, Line, Way
 from houses import LocalHouse, open_house
 
-from rrext.engine.tool_calls import ToolCalls
+from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.errors import (
     NUMBERS,
     InternalError,

@@ -14,7 +14,7 @@ from houses import HERE, LocalHouse
 from more_pipelines import with_tools
 
 from rrext import Client
-from rrext.engine.plugins import PluginError, load_nodes
+from rrext.engine.providers.plugins import PluginError, load_nodes
 from rrext.errors import InvalidArguments, ServerExited, Unavailable
 from rrext.tools.names import ExportedNames, import_name
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.catalog import Catalog
 from rrext.engine.interface import Call, Close, ListTools, Open, Operation, Tool, Write
 from rrext.engine.node import Node
+from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
 from rrext.errors import RrextError
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import load_pipeline
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import load_pipeline
+from rrext.engine.providers.catalog import Catalog
 from rrext.errors import Unavailable
 from rrext.nodes.python import PythonNode
 

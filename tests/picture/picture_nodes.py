@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rrext import Node, tool_function
-from rrext.engine.catalog import Catalog
+from rrext.engine.providers.catalog import Catalog
 
 __all__ = ["catalog"]
 

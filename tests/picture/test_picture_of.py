@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from picture_nodes import catalog
 
-from rrext.engine.catalog import Catalog
-from rrext.engine.environment import Environment
-from rrext.engine.loading import Loaded, check_pipeline
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import Loaded, check_pipeline
+from rrext.engine.providers.catalog import Catalog
 from rrext.errors import ResultTooLarge
 from rrext.limits import PictureLimits
 from rrext.picture.mermaid import as_mermaid

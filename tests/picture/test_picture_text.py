@@ -15,8 +15,8 @@ from picture_graphs import pictures
 from picture_nodes import catalog
 from picture_tracing import Drawing
 
-from rrext.engine.environment import Environment
-from rrext.engine.loading import check_pipeline
+from rrext.engine.pipeline.environment import Environment
+from rrext.engine.pipeline.loading import check_pipeline
 from rrext.picture.picture import Picture, PictureEdge, PictureNode, Remark, picture_of
 from rrext.picture.text import as_text
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.catalog import Catalog
 from rrext.engine.interface import Caller
 from rrext.engine.node import Node
+from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS
 from rrext.server.session import Session

@@ -11,9 +11,9 @@ from lsprotocol import types
 from rrext.bridges.lsp.manual import Manual
 from rrext.editor.pages.page import readable
 from rrext.editor.text import Text
-from rrext.engine.located import related_places
-from rrext.engine.problems import Problem, Severity, Span
-from rrext.engine.source import SourceMap
+from rrext.engine.text.located import related_places
+from rrext.engine.text.problems import Problem, Severity, Span
+from rrext.engine.text.source import SourceMap
 from rrext.limits import DEFAULTS
 
 __all__ = ["SOURCE", "Form", "as_diagnostics", "as_told", "form_for"]

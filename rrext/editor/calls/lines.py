@@ -12,9 +12,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from rrext.editor.calls.comments import Comment
-from rrext.engine import tokens
-from rrext.engine.problems import Problems, Span, shown
-from rrext.engine.source import SourceMap, parse
+from rrext.engine.text import tokens
+from rrext.engine.text.problems import Problems, Span, shown
+from rrext.engine.text.source import SourceMap, parse
 from rrext.errors import near_matches
 from rrext.limits import Limits
 

@@ -11,8 +11,8 @@ from rrext.editor.completions.parts import Part, Parts
 from rrext.editor.completions.shelf import Shelf
 from rrext.editor.completions.template import Frame
 from rrext.engine.node import Node
-from rrext.engine.pointer import below, parts_of
-from rrext.engine.source import SourceMap, parse
+from rrext.engine.text.pointer import below, parts_of
+from rrext.engine.text.source import SourceMap, parse
 
 __all__ = ["Here", "Scene"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.catalog import Catalog
 from rrext.engine.node import Node
+from rrext.engine.providers.catalog import Catalog
 from rrext.errors import RrextError
 from rrext.tools.spec import ToolSpec
 

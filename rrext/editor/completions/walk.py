@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from rrext.engine import tokens
-from rrext.engine.jsonc import KINDS
-from rrext.engine.source import SourceMap
-from rrext.engine.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
+from rrext.engine.text import tokens
+from rrext.engine.text.jsonc import KINDS
+from rrext.engine.text.source import SourceMap
+from rrext.engine.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 
 __all__ = ["COLON", "Frame", "Token", "Walk", "is_closed"]
 

@@ -10,12 +10,12 @@ from rrext.editor.edits import Edit, applied
 from rrext.editor.layout import Edits, Layout
 from rrext.editor.style import quoted
 from rrext.editor.written import Part, Written
-from rrext.engine import tokens
-from rrext.engine.pointer import below, parts_of, pointer
-from rrext.engine.problems import Problem, Span
-from rrext.engine.shape import Draft
-from rrext.engine.source import SourceMap, parse
-from rrext.engine.tree import Located
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.text import tokens
+from rrext.engine.text.pointer import below, parts_of, pointer
+from rrext.engine.text.problems import Problem, Span
+from rrext.engine.text.source import SourceMap, parse
+from rrext.engine.text.tree import Located
 
 __all__ = ["Bench"]
 

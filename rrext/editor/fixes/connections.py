@@ -21,11 +21,11 @@ from rrext.editor.fixes.nodes import (
     remove_edge,
 )
 from rrext.editor.spot import EdgeKind
-from rrext.engine.edges import served_types
-from rrext.engine.pointer import below
-from rrext.engine.problems import Problem, shown
-from rrext.engine.shape import Draft
-from rrext.engine.whole import sent_lanes
+from rrext.engine.pipeline.edges import served_types
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.pipeline.whole import sent_lanes
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Problem, shown
 
 __all__ = ["CONNECTION_MAKERS", "Join", "joins_to"]
 

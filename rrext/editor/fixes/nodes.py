@@ -11,10 +11,10 @@ from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.inside import fields_of, schemas_at
 from rrext.editor.spot import EdgeKind
 from rrext.editor.written import member, text_of
-from rrext.engine.edges import accepted_lanes
 from rrext.engine.node import Node
-from rrext.engine.pointer import below
-from rrext.engine.shape import COMPONENT_KEYS, Draft
+from rrext.engine.pipeline.edges import accepted_lanes
+from rrext.engine.pipeline.shape import COMPONENT_KEYS, Draft
+from rrext.engine.text.pointer import below
 
 __all__ = [
     "add_components",

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.analysis import Analysis
-from rrext.engine.environment import PLACEHOLDER
-from rrext.engine.problems import Span
-from rrext.engine.tree import Located
+from rrext.engine.pipeline.environment import PLACEHOLDER
+from rrext.engine.text.problems import Span
+from rrext.engine.text.tree import Located
 
 __all__ = ["selections_at"]
 

@@ -10,7 +10,7 @@ from rrext.editor.pages.component import add_short
 from rrext.editor.pages.node import add_tool
 from rrext.editor.pages.page import Code, Page
 from rrext.editor.written import Part, Written
-from rrext.engine.problems import Problems, Span
+from rrext.engine.text.problems import Problems, Span
 from rrext.errors import RrextError
 
 __all__ = ["call_page_at"]

@@ -13,8 +13,8 @@ from rrext.editor.pages.resolved import Resolved, config_of, resolved_of, settin
 from rrext.editor.secrets import masked
 from rrext.editor.written import Edge, Part, Written
 from rrext.engine.node import Node
-from rrext.engine.plugins import PluginError
-from rrext.engine.services import definition_of
+from rrext.engine.providers.plugins import PluginError
+from rrext.engine.providers.services import definition_of
 
 __all__ = ["add_short", "component_page", "defined"]
 

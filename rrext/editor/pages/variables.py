@@ -10,9 +10,9 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.pages.page import Code, Page
 from rrext.editor.spot import Spot
-from rrext.engine.environment import NEVER, PLACEHOLDER, PREFIX
-from rrext.engine.loading import LITERAL
-from rrext.engine.problems import Span
+from rrext.engine.pipeline.environment import NEVER, PLACEHOLDER, PREFIX
+from rrext.engine.pipeline.loading import LITERAL
+from rrext.engine.text.problems import Span
 
 __all__ = ["Variable", "variable_at", "variable_page"]
 

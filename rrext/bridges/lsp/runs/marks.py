@@ -13,8 +13,8 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.calls.checked import tool_owners
 from rrext.editor.lenses import call_arguments
 from rrext.editor.text import Text
-from rrext.engine.pointer import below
-from rrext.engine.problems import Span
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Span
 from rrext.errors import RrextError
 
 if TYPE_CHECKING:

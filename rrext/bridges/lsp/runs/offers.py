@@ -16,8 +16,8 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.calls.writing import tool_words, written_line
 from rrext.editor.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
-from rrext.engine.problems import Span
-from rrext.engine.shape import Draft
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.text.problems import Span
 from rrext.errors import RrextError
 
 if TYPE_CHECKING:

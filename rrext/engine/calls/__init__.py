@@ -1,0 +1,1 @@
+"""Tool calls as they run: places and threads, deadlines, nested calls, chunks."""

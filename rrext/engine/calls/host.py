@@ -1,0 +1,255 @@
+"""What running calls needs around it: the loop, the clock, threads, limits, deadlines, and who listens to calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError as FutureCancelled
+from typing import Any, Final, Protocol, TypeVar
+
+from rrext.clock import Clock, LoopClock
+from rrext.engine.calls.deadlines import Deadlines
+from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.places import Place, Places
+from rrext.engine.calls.runner import Runner
+from rrext.engine.interface import Call, Tool
+from rrext.errors import ShuttingDown, ToolError, ToolTimeout
+from rrext.limits import Limits
+from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.context import CancelToken
+from rrext.workers import Job, OwnThread, Workers
+
+__all__ = ["Host", "Ticket", "claim"]
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("rrext.engine")
+
+
+class Ticket(Protocol):
+    """A place or a pass: something that is held or waited for."""
+
+    @property
+    def granted(self) -> bool:
+        """Whether it is held."""
+        ...
+
+    def when_granted(self, wake: Callable[[], None]) -> bool:
+        """False if it is held; else `wake` runs once when it is."""
+        ...
+
+    def release(self) -> None:
+        """Give it back, or leave the line."""
+        ...
+
+
+class Host:
+    """The surroundings of an engine's calls, on one asyncio loop."""
+
+    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "runner", "workers")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        limits: Limits,
+        clock: Clock | None = None,
+        callbacks: ToolCallbacks = SILENT,
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.clock: Clock = clock or LoopClock(loop)
+        self.workers = Workers()
+        self.runner = Runner(loop)
+        self.callbacks = callbacks
+        self.deadlines = Deadlines(self.clock, self._expire, self.post)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def post(self, action: Callable[..., object], *args: Any) -> None:
+        """Run `action` on the loop's thread soon. A loop that is closed has nobody left to tell, so that is no error."""
+        try:
+            self.loop.call_soon_threadsafe(action, *args)
+        except RuntimeError:
+            log.debug("the loop is closed: %r is not run", action)
+
+    def spawn(self, work: Any, name: str) -> asyncio.Task[None]:
+        """Run a coroutine that reports its own failures; kept until it is done."""
+        task = self.loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def watch(self, call: Call, own_timeout: float | None = None) -> float | None:
+        """The call's deadline on the clock, from its own and the tool's timeout; the shorter wins. It is watched for."""
+        asked = call.operation.timeout
+        if asked is None and own_timeout is None:
+            return None
+        seconds = min(t for t in (asked, own_timeout) if t is not None)
+        call.seconds = seconds
+        when = (call.received if call.received is not None else self.clock.now()) + seconds
+        call.deadline = when
+        self.deadlines.add(when, call)
+        return when
+
+    def is_late(self, call: Call) -> bool:
+        """Whether the caller's deadline passed before the call began; then it is answered, and must not begin."""
+        asked = call.operation.timeout
+        if asked is None or call.received is None or self.clock.now() < call.received + asked:
+            return False
+        call.seconds = asked
+        self._expire(call)
+        return True
+
+    async def granted(self, ticket: Ticket) -> None:
+        """Return when the ticket is held. The caller releases it, also when this is cancelled."""
+        if not ticket.granted:
+            await self.woken(ticket.when_granted)
+
+    async def woken(self, ask: Callable[[Callable[[], None]], bool]) -> None:
+        """Return when the function that `ask` is given was called, in any thread; at once if `ask` says that it will not."""
+        turn: asyncio.Future[None] = self.loop.create_future()
+        if ask(lambda: self.post(_wake, turn)):
+            await turn
+
+    async def in_thread(
+        self,
+        work: Callable[[], T],
+        *,
+        places: Places,
+        lease: Lease | None,
+        run: Callable[[Job], None] | None = None,
+        turn: Place | None = None,
+    ) -> T:
+        """Run `work` on a thread within the limit `places`, and return or raise what it did.
+
+        `run` hands the job to a thread; without it one of the workers takes it. `turn` is released when the work is over.
+        Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
+        returns, and leaves the lease spoiled.
+        """
+        place = await self._place(places, turn)
+        outcome: asyncio.Future[T] = self.loop.create_future()
+        unclaimed = [True]
+        if lease is not None:
+            lease.keep()
+
+        def let_go() -> None:
+            place.release()
+            if turn is not None:
+                turn.release()
+            if lease is not None:
+                lease.drop()
+
+        def job() -> None:
+            if not claim(unclaimed):
+                return
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = work()
+            except BaseException as raised:
+                error = raised
+            let_go()
+            self.post(_settle, outcome, value, error)
+            error = None  # its traceback leads back to here: such circles would wait for the garbage collector
+
+        try:
+            (run or self.workers.run)(job)
+        except BaseException:  # no thread to be had
+            let_go()
+            raise
+        try:
+            return await outcome
+        except asyncio.CancelledError:
+            if claim(unclaimed):
+                let_go()
+            elif lease is not None and outcome.cancelled():  # else the thread has returned already
+                lease.spoil()
+            raise
+
+    async def _place(self, places: Places, turn: Place | None) -> Place:
+        """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
+        place = places.take()
+        try:
+            await self.granted(place)
+        except BaseException:
+            place.release()
+            if turn is not None:
+                turn.release()
+            raise
+        return place
+
+    def from_thread(self, work: Coroutine[Any, Any, T], token: CancelToken) -> T:
+        """From a worker thread: what a coroutine on the loop returns or raises; it is let go when `token` is cancelled.
+
+        A node's own thread goes on serving its queue meanwhile, for the coroutine may need a tool that runs only there.
+        """
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # the loop is closed
+            work.close()
+            raise ShuttingDown("the server has ended") from None
+        cancel = future.cancel
+        token.on_cancel(cancel)
+        try:
+            own = OwnThread.current()
+            if own is not None:
+                own.serve_until(future)
+            return future.result()
+        except FutureCancelled:
+            token.check()
+            raise ToolError("what was waited for was cancelled from inside") from None
+        finally:
+            token.forget(cancel)  # a tool that waits often must not leave a listener behind each time
+            del future  # a failure's traceback leads to here, and it to the failure
+
+    def _expire(self, call: Call) -> None:
+        operation = call.operation
+        what = f'Tool "{operation.tool}"' if isinstance(operation, Tool) else type(operation).__name__.lower()
+        late = ToolTimeout(f"{what} did not finish within {call.seconds:g} s", data={"timeout": call.seconds})
+        call.cancel("timeout", late)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s ended with an error nobody took", task.get_name(), exc_info=error)
+
+    async def aclose(self) -> None:
+        """Stop watching deadlines and cancel what still runs on the loop; what does not end by that is left behind."""
+        self.deadlines.stop()
+        self.runner.stop()
+        self.workers.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            _, stuck = await asyncio.wait(self._tasks, timeout=self.limits.drain)
+            for task in stuck:
+                log.warning("%s does not end", task.get_name())
+
+    def __repr__(self) -> str:
+        return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"
+
+
+def claim(unclaimed: list[bool]) -> bool:
+    """True for exactly one caller, in whatever threads: a job is run or withdrawn, never both, never neither."""
+    try:
+        unclaimed.pop()
+    except IndexError:
+        return False
+    return True
+
+
+def _wake(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
+
+
+def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -> None:
+    if outcome.done():
+        return
+    if error is None:
+        outcome.set_result(value)
+    elif isinstance(error, StopIteration):  # asyncio cannot carry it
+        outcome.set_exception(RuntimeError("StopIteration was raised"))
+    else:
+        outcome.set_exception(error)

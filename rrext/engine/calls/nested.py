@@ -1,0 +1,156 @@
+"""Tools that call tools of the same pipeline, on the caller's node objects and in the caller's place.
+
+No nested call waits for a pipe, and a sync caller lends its place among the running sync calls while it waits, so
+calls that nest finish with one thread as well as with sixty-four.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from rrext.engine.calls.failures import cancelled_from_inside
+from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from rrext.engine.calls.run import Run
+    from rrext.engine.calls.tool_run import Encoded, ToolRun
+    from rrext.engine.task import Route
+
+__all__ = ["Nesting"]
+
+T = TypeVar("T")
+
+
+class Nesting:
+    """What a run's context uses to call other tools."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    async def call(self, node: str, tool: str, input: Any) -> Any:
+        """The result of a tool, from a coroutine."""
+        run = self._run
+        routes = self._owners(node, tool)
+        for route in routes:
+            await route.component.ensure(run.host, trusted=run.call.caller.trusted)
+            callee = run.callee(route)
+            if len(routes) == 1 or run.lease.task.usable_by(route, run.lease.objects, callee):
+                return _plain(await _encoded(callee, self._prepare(callee, input)))
+        raise self._nobody(tool)
+
+    def call_blocking(self, node: str, tool: str, input: Any) -> Any:
+        """The result of a tool, from a thread; runs on this thread if the callee can."""
+        run = self._run
+        on_loop = _is_loop_thread(run.host.loop)
+        routes = self._owners(node, tool)
+        for route in routes:
+            here = self._runs_here(route, on_loop)
+            if on_loop and not (here and route.component.ready):
+                raise ToolError(
+                    f'"{run.trail[-1]}" runs on the event loop\'s thread and cannot wait for "{route.label}" there',
+                    hint='make the caller `async def` and `await ctx.call(...)`, or leave out thread="main"',
+                )
+            if not route.component.ready:
+                self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
+            callee = run.callee(route)
+            if len(routes) > 1 and not run.lease.task.usable_by(route, run.lease.objects, callee):
+                continue
+            kwargs = self._prepare(callee, input)
+            if here:
+                return _plain(callee.encoded_blocking(kwargs, run.loan))
+            return _plain(self._wait_for(_encoded(callee, kwargs)))
+        raise self._nobody(tool)
+
+    def _runs_here(self, route: Route, on_loop: bool) -> bool:
+        spec, caller = route.spec, self._run
+        if spec.kind in ("async", "async_generator"):
+            return False
+        if spec.thread == "same":
+            return route.component.own_thread.is_current
+        if on_loop:
+            return caller.may_hold_the_loop  # an `async def` caller would block everybody
+        return spec.thread == "pool" and caller.loan is not None and caller.loan.thread == get_ident()
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for a coroutine on the loop, with the caller's place lent to whoever runs for it."""
+        run = self._run
+        if run.loan is None:  # a thread of an async tool: it has no place
+            return run.host.from_thread(work, run.token)
+        with run.loan:
+            return run.host.from_thread(work, run.token)
+
+    def _owners(self, node: str, tool: str) -> list[Route]:
+        """Who may be asked, in chain order. What is wrong here is the caller's mistake, not that of who called it."""
+        run = self._run
+        if len(run.trail) >= run.host.limits.call_depth:
+            chain = (*run.trail, f"{node or '*'}.{tool}")
+            raise ToolError(
+                f"Tools call each other more than {run.host.limits.call_depth} deep (call_depth): {' → '.join(chain)}",
+                data={"limit": "call_depth", "chain": list(chain)},
+            )
+        try:
+            return run.lease.task.route(node, tool)
+        except (NotFound, InvalidArguments) as error:
+            raise ToolError(f'"{run.trail[-1]}" called a tool that is not there: {error.message}') from error
+
+    def _nobody(self, tool: str) -> ToolError:
+        return ToolError(f'"{self._run.trail[-1]}" called "{tool}", which is not available on any node in this context')
+
+    def _prepare(self, callee: ToolRun, value: Any) -> dict[str, Any]:
+        try:
+            return callee.prepare({} if value is None else value)
+        except InvalidArguments as error:
+            raise ToolError(
+                f'"{self._run.trail[-1]}" called "{callee.trail[-1]}" with input that does not fit: {error.message}',
+                data=error.data,
+            ) from error
+        except Unavailable as error:
+            raise ToolError(error.message, hint=error.hint, data=error.data) from error
+
+
+async def _encoded(callee: ToolRun, kwargs: dict[str, Any]) -> Encoded:
+    """The callee's result, within its own timeout."""
+    seconds = callee.spec.timeout
+    try:
+        if seconds is None:
+            return await callee.encoded(kwargs)
+        return await _in_time(callee, kwargs, seconds)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if callee.token.cancelled or task is None or task.cancelling():
+            raise
+        raise cancelled_from_inside(callee.spec.name, callee.route.component.id) from None
+
+
+async def _in_time(callee: ToolRun, kwargs: dict[str, Any], seconds: float) -> Encoded:
+    host = callee.host
+    limit = asyncio.timeout(None)
+    timer = host.clock.call_later(seconds, lambda: limit.reschedule(host.loop.time()))
+    try:
+        async with limit:
+            return await callee.encoded(kwargs)
+    except TimeoutError:
+        if not limit.expired():
+            raise  # the callee's own
+        late = f'Tool "{callee.spec.name}" did not finish within {seconds:g} s'
+        raise ToolTimeout(late, data={"timeout": seconds}) from None
+    finally:
+        timer.cancel()
+
+
+def _plain(result: Encoded) -> Any:
+    """The result as an outside caller would get it: plain data, nothing shared with the callee."""
+    encoded, raw = result
+    return raw if raw is not None else msgspec.json.decode(encoded)
+
+
+def _is_loop_thread(loop: asyncio.AbstractEventLoop) -> bool:
+    return asyncio._get_running_loop() is loop

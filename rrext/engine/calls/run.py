@@ -1,0 +1,62 @@
+"""What code of a node knows of the call that it runs for, whether it is a tool or a lifecycle method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rrext.engine.calls.host import Host
+from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.places import Loan
+from rrext.engine.interface import Call
+from rrext.tools.context import CancelToken
+
+if TYPE_CHECKING:
+    from rrext.engine.calls.tool_run import ToolRun
+    from rrext.engine.task import Route
+
+__all__ = ["Run"]
+
+
+class Run:
+    """The call, the lease whose node objects are used, the deadline, and who called whom to come here.
+
+    `trail` names what runs, from the outermost on. `loan` is the place among the running sync calls, while a thread runs
+    it.
+    """
+
+    __slots__ = ("call", "deadline", "host", "lease", "loan", "token", "trail")
+
+    may_hold_the_loop = False
+    """Whether it is meant to run on the loop's thread without awaiting."""
+
+    def __init__(
+        self,
+        host: Host,
+        call: Call,
+        lease: Lease,
+        *,
+        deadline: float | None,
+        token: CancelToken,
+        trail: tuple[str, ...],
+        loan: Loan | None = None,
+    ) -> None:
+        self.host = host
+        self.call = call
+        self.lease = lease
+        self.deadline = deadline
+        self.token = token
+        self.trail = trail
+        self.loan = loan
+
+    def callee(self, route: Route) -> ToolRun:
+        """The run of a tool that this one calls: for the same call, on the same lease, until the earlier deadline."""
+        from rrext.engine.calls.tool_run import ToolRun
+
+        deadline, own = self.deadline, route.spec.timeout
+        if own is not None:
+            until = self.host.clock.now() + own
+            deadline = until if deadline is None else min(deadline, until)
+        return ToolRun(self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {' → '.join(self.trail)}>"

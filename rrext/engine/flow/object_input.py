@@ -1,0 +1,77 @@
+"""What a client says of its object: what `open` tells, and the data of a `write`."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.flow.intake import Intake
+from rrext.engine.lanes import choose_lane
+from rrext.engine.node import Entry
+from rrext.errors import InvalidArguments
+
+if TYPE_CHECKING:
+    from rrext.engine.interface import Open, Write
+    from rrext.engine.task import Task
+
+__all__ = ["data_of", "entry_of"]
+
+
+def entry_of(task: Task, operation: Open) -> tuple[Entry, Intake]:
+    """The object that `open` announces, and how its writes become payloads. Raises `InvalidArguments`."""
+    source = task.source_class
+    given = operation.object or {}
+    mime_type = operation.mime_type or "application/octet-stream"
+    if operation.provider and operation.provider != source.provider:
+        raise InvalidArguments.at(
+            "/provider", f'You are looking for a "{operation.provider}", but this pipeline isn\'t it: it begins at a '
+            f'"{source.provider}"'
+        )  # fmt: skip
+    _check_method(task, mime_type)
+    lane = choose_lane(mime_type, task.plan.listens)
+    size, metadata = given.get("size"), given.get("metadata")
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
+        raise InvalidArguments.at("/object/size", "expected a number of bytes")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise InvalidArguments.at("/object/metadata", "expected an object")
+    entry = Entry(
+        _text(given, "name"),
+        path=_text(given, "path") or "",
+        mime_type=mime_type,
+        size=size,
+        metadata=metadata,
+    )
+    return entry, Intake(lane, mime_type)
+
+
+def data_of(operation: Write, raw: bytes | None) -> bytes | str:
+    """What a write brings. Raises `InvalidArguments` unless it was given in exactly one way."""
+    given = [value is not None for value in (operation.data, operation.data_base64, raw)]
+    if sum(given) != 1:
+        what = "No data specified" if not any(given) else "data was given twice"
+        raise InvalidArguments.at("/data", f"{what}: a write takes exactly one of data (text), data_base64 and a raw tail")
+    if raw is not None:
+        return raw
+    if operation.data is not None:
+        return operation.data
+    try:
+        return base64.b64decode(operation.data_base64 or "", validate=True)
+    except ValueError:  # also for characters that are not even ASCII
+        raise InvalidArguments.at("/data_base64", "expected base64 (RFC 4648, with padding)") from None
+
+
+def _text(given: dict[str, Any], key: str) -> str | None:
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidArguments.at(f"/object/{key}", "expected a string")
+    return value
+
+
+def _check_method(task: Task, mime_type: str) -> None:
+    """Refuse the classic mix-up of `send` and `chat`, which would end in an empty result."""
+    accepts = task.source_class.accepts
+    asks = mime_type.startswith("application/rocketride-question") or mime_type == "lane/questions"
+    if asks and accepts and "chat" not in accepts and "questions" not in task.plan.source_lanes:
+        raise InvalidArguments.at("/mimeType", f'nobody takes questions here: "{task.spec.source}" is for send()')
+    if not asks and accepts == ("chat",):
+        raise InvalidArguments.at("/mimeType", f'"{task.spec.source}" takes questions only: use chat() instead of send()')

@@ -1,0 +1,227 @@
+"""What edges mean: they come from somewhere, on a lane that both ends have, or as a class type that one end serves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from rrext.engine.lanes import LANES
+from rrext.engine.node import Node
+from rrext.engine.pipeline.graph import circles
+from rrext.engine.pipeline.near_names import NearNames
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.pipeline.spec import ControlEdge, DataEdge
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Problems, Related, shown
+
+__all__ = ["EdgeCheck", "accepted_lanes", "offered_lanes", "served_types"]
+
+Lanes: TypeAlias = tuple[str, ...] | None
+"""Some lanes; None if nobody knows which."""
+
+FEW: Final = 8
+"""So many names are listed if none resembles the wrong one."""
+
+
+def offered_lanes(node: type[Node]) -> tuple[str, ...]:
+    """The lanes on which a node may send."""
+    return tuple(dict.fromkeys(lane for outs in node.lanes.values() for lane in outs))
+
+
+def accepted_lanes(node: type[Node]) -> tuple[str, ...]:
+    """The lanes on which a node may receive."""
+    return tuple(lane for lane in node.lanes if lane != "_source")
+
+
+def served_types(node: type[Node]) -> tuple[str, ...]:
+    """The class types as which a node may be bound by control."""
+    return tuple(dict.fromkeys((*node.class_types, *(("tool",) if node.tools else ()))))
+
+
+class EdgeCheck:
+    """Checks the edges between some components. Afterwards `data` and `control` lead from a node to those behind it.
+
+    Only edges whose both ends exist are in there, so that what follows can walk them; `Draft.broken` marks the rest.
+    """
+
+    __slots__ = ("_drafts", "_ids", "_lanes", "_near", "_problems", "by_id", "control", "data")
+
+    def __init__(self, drafts: Sequence[Draft], problems: Problems, near: NearNames) -> None:
+        self._drafts = drafts
+        self._problems = problems
+        self._near = near
+        self.by_id = {draft.id: draft for draft in reversed(drafts) if draft.id}
+        self._ids = tuple(draft.id for draft in drafts if draft.id)
+        self._lanes: dict[type[Node] | None, tuple[Lanes, Lanes]] = {None: (None, None)}
+        self.data: dict[str, list[str]] = {}
+        self.control: dict[str, list[str]] = {}
+
+    def run(self) -> None:
+        """Check every edge, then the circles that they make."""
+        for draft in self._drafts:
+            for edge in draft.inputs:
+                self._data_edge(draft, edge)
+            for edge in draft.controls:
+                self._control_edge(draft, edge)
+        for circle in circles(self._ids, self.data):
+            self._report_data_circle(circle)
+        for circle in circles(self._ids, self.control):
+            self._report_control_circle(circle)
+
+    # ends
+
+    def _producer(self, draft: Draft, source_id: str, kind: str, index: int) -> Draft | None:
+        found = self.by_id.get(source_id)
+        if found is None:
+            draft.broken = True
+            near = self._near.of(source_id, self._ids)
+            message = f"No component has the id {shown(source_id)}."
+            if not near and len(self._ids) <= FEW:
+                message += f" There are {', '.join(self._ids)}."
+            related = [self.by_id[name].here(f"{shown(name)} stands here.") for name in near]
+            path = below(draft.path, kind, index, "from")
+            self._problems.add("from_not_found", message, path, near=near, related=related)
+        return found
+
+    def _link(self, edges: dict[str, list[str]], producer: Draft, draft: Draft) -> None:
+        if draft.id and self.by_id.get(draft.id) is draft:
+            behind = edges.setdefault(producer.id, [])
+            if not behind or behind[-1] != draft.id:  # several lanes between two nodes are one step
+                behind.append(draft.id)
+
+    # data
+
+    def _data_edge(self, draft: Draft, edge: DataEdge) -> None:
+        producer = self._producer(draft, edge.source_id, "input", edge.index)
+        if producer is None:
+            return
+        self._link(self.data, producer, draft)
+        offered, accepted = self._lanes_of(producer.node)[0], self._lanes_of(draft.node)[1]
+        if offered is not None and accepted is not None and edge.lane in offered and edge.lane in accepted:
+            return
+        at = below(draft.path, "input", edge.index, "lane")
+        if edge.lane not in LANES and edge.lane not in (offered or ()) and edge.lane not in (accepted or ()):
+            draft.broken = True
+            known = self._fitting(producer, draft, offered, accepted)
+            near = self._near.of(edge.lane, known) or self._near.of(edge.lane, LANES)
+            message = f"There is no lane {shown(edge.lane)}."
+            self._problems.add("unknown_lane", message, at, near=near, related=_both_ends(producer, draft))
+            return
+        if offered is not None and edge.lane not in offered:
+            self._report_lane("lane_not_offered", draft, producer, edge, at, offered, accepted)
+        if accepted is not None and edge.lane not in accepted:
+            self._report_lane("lane_not_accepted", draft, producer, edge, at, accepted, offered)
+
+    def _lanes_of(self, node: type[Node] | None) -> tuple[Lanes, Lanes]:
+        """The lanes that nodes of a class offer, and those that they accept."""
+        found = self._lanes.get(node)
+        if found is None:
+            assert node is not None  # what nobody knows is there from the start
+            found = self._lanes[node] = (offered_lanes(node), accepted_lanes(node))
+        return found
+
+    def _report_lane(
+        self,
+        code: str,
+        draft: Draft,
+        producer: Draft,
+        edge: DataEdge,
+        path: str,
+        lanes: tuple[str, ...],
+        others: Lanes,
+    ) -> None:
+        draft.broken = True
+        offers = code == "lane_not_offered"
+        owner = producer if offers else draft
+        listed = (
+            f"it {'offers' if offers else 'accepts'} {', '.join(lanes)}"
+            if lanes
+            else f"it {'offers' if offers else 'accepts'} no lane"
+        )
+        verb = "does not send on" if offers else "does not accept"
+        message = f"{shown(owner.id)} ({owner.provider}) {verb} the lane {shown(edge.lane)}: {listed}."
+        fitting = tuple(lane for lane in lanes if others is None or lane in others)
+        near = fitting if len(fitting) == 1 else self._near.of(edge.lane, fitting)
+        self._problems.add(code, message, path, near=near, related=_both_ends(producer, draft))
+
+    def _fitting(self, producer: Draft, draft: Draft, offered: Lanes, accepted: Lanes) -> tuple[str, ...]:
+        """The lanes that both ends have, as far as they are known."""
+        if offered is None or accepted is None:
+            return offered or accepted or LANES
+        return tuple(lane for lane in offered if lane in accepted)
+
+    # control
+
+    def _control_edge(self, draft: Draft, edge: ControlEdge) -> None:
+        invoker = self._producer(draft, edge.source_id, "control", edge.index)
+        if invoker is None:
+            return
+        self._link(self.control, invoker, draft)
+        if draft.node is None or invoker.node is None or invoker is draft:
+            return
+        path = below(draft.path, "control", edge.index)
+        kind = edge.class_type
+        serves = kind in served_types(draft.node)
+        could_serve = kind in served_types(invoker.node)
+        reversed_here = kind in draft.node.invoke or draft.node.is_source()
+        if could_serve and reversed_here and not (kind in invoker.node.invoke or invoker.node.is_source()):
+            self._report_reversed(draft, invoker, edge, path, certain=not serves)
+        elif not serves and could_serve:
+            self._report_reversed(draft, invoker, edge, path, certain=True)
+        elif not serves:
+            self._report_class_type(draft, invoker, edge, path)
+
+    def _report_reversed(self, draft: Draft, invoker: Draft, edge: ControlEdge, path: str, *, certain: bool) -> None:
+        draft.broken = draft.broken or certain
+        edge_text = f'{{"classType": "{edge.class_type}", "from": "{draft.id}"}}'
+        message = (
+            f"A control edge belongs on the node that is invoked: {shown(invoker.id)} ({invoker.provider}) serves as "
+            f"{edge.class_type}, so it needs {edge_text} in its control, and {shown(draft.id)} needs none."
+        )
+        related = [invoker.here(f"{shown(invoker.id)} is the one that is invoked."), draft.here(f"{shown(draft.id)} invokes.")]
+        self._problems.add("control_on_invoker", message, path, severity=None if certain else "warning", related=related)
+
+    def _report_class_type(self, draft: Draft, invoker: Draft, edge: ControlEdge, path: str) -> None:
+        assert draft.node is not None
+        draft.broken = True
+        served = served_types(draft.node)
+        listed = f"it serves as {', '.join(served)}" if served else "it cannot be bound by control"
+        message = f"{shown(draft.id)} ({draft.provider}) does not serve as {shown(edge.class_type)}: {listed}."
+        near = self._near.of(edge.class_type, served)
+        related = [invoker.here(f"{shown(invoker.id)} invokes."), draft.here(f"{shown(draft.id)} would be invoked.")]
+        self._problems.add("class_type_not_served", message, below(path, "classType"), near=near, related=related)
+
+    # circles
+
+    def _report_data_circle(self, circle: list[str]) -> None:
+        steps = [(self.by_id[later], earlier) for earlier, later in pairwise(circle)]
+        text = circle[0]
+        related: list[Related] = []
+        for draft, earlier in steps:
+            edge = next(edge for edge in draft.inputs if edge.source_id == earlier)
+            text += f"-[{edge.lane}]->{draft.id}"
+            related.append(Related(below(draft.path, "input", edge.index), f"{earlier}-[{edge.lane}]->{draft.id}"))
+            draft.broken = True
+        self._report_circle("cycle", "Data would run in a circle", text, related)
+
+    def _report_control_circle(self, circle: list[str]) -> None:
+        text = circle[0]
+        related: list[Related] = []
+        for invoker, served in pairwise(circle):
+            draft = self.by_id[served]
+            edge = next(edge for edge in draft.controls if edge.source_id == invoker)
+            text += f"-[{edge.class_type}]->{served}"
+            related.append(Related(below(draft.path, "control", edge.index), f"{invoker}-[{edge.class_type}]->{served}"))
+            draft.broken = True
+        self._report_circle("control_cycle", "Nodes would invoke each other in a circle", text, related)
+
+    def _report_circle(self, code: str, what: str, text: str, related: list[Related]) -> None:
+        if len(text) > 1000:
+            text = text[:1000] + "…"
+        last = related[-1]
+        self._problems.add(code, f"{what}: {text}.", last.path, related=related[:-1][:20])
+
+
+def _both_ends(producer: Draft, consumer: Draft) -> list[Related]:
+    return [producer.here(f"{shown(producer.id)} sends."), consumer.here(f"{shown(consumer.id)} receives.")]

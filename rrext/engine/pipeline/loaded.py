@@ -1,0 +1,85 @@
+"""What reading and checking a pipeline gave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.pipeline.spec import PipelineSpec
+from rrext.engine.pipeline.validation import Outline
+from rrext.engine.text.problems import Problem
+from rrext.engine.text.source import SourceMap, parse
+from rrext.errors import InvalidPipeline
+
+if TYPE_CHECKING:
+    from rrext.engine.pipeline.memory import Memory
+
+__all__ = ["Loaded"]
+
+
+class Loaded:
+    """What loading gave. `spec` is None if there are errors; `outline` is what could be made out all the same.
+
+    `unresolved` is the pipeline as it was written, without a wrapper around it: its `${NAME}` are in place, so it may be
+    shown. `problems` never hold a variable's value. `memory` is for the next check of the same document.
+    """
+
+    __slots__ = ("_map", "_text", "base", "memory", "outline", "problems", "spec", "unresolved")
+
+    def __init__(
+        self,
+        spec: PipelineSpec | None,
+        problems: tuple[Problem, ...],
+        unresolved: dict[str, Any],
+        *,
+        base: str,
+        outline: Outline,
+        text: str | bytes | None,
+        source_map: SourceMap | None,
+        memory: Memory | None = None,
+    ) -> None:
+        self.spec = spec
+        self.problems = problems
+        self.unresolved = unresolved
+        self.base = base
+        self.memory = memory
+        self.outline = outline
+        self._text = text
+        self._map = source_map
+
+    @property
+    def source_map(self) -> SourceMap | None:
+        """Where everything stands in the text; None if there is none. It is worked out when it is first asked for."""
+        if self._map is None and self._text is not None:
+            self._map = parse(self._text).map
+        return self._map
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that stop a pipeline from running."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """The problems that do not."""
+        return tuple(problem for problem in self.problems if problem.severity == "warning")
+
+    def require(self) -> PipelineSpec:
+        """The pipeline. Raises `InvalidPipeline` with all problems in `data`."""
+        if self.spec is not None:
+            return self.spec
+        errors = self.errors
+        if not errors:  # only where unknown providers are no error
+            raise InvalidPipeline("This pipeline has no source that is known here", data={"problems": []})
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise InvalidPipeline(f"{first.path or '/'}: {first.message}{more}", data={"problems": self.problems_as_json()})
+
+    def problems_as_json(self) -> list[dict[str, Any]]:
+        """The problems as they travel, with lines and columns if the pipeline was a text."""
+        from rrext.engine.text.located import located
+
+        where = self.source_map if self.problems else None
+        return [located(problem, where) for problem in self.problems]
+
+    def __repr__(self) -> str:
+        return f"<Loaded {self.spec.source if self.spec else 'nothing'}, {len(self.problems)} problems>"

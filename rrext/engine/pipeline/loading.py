@@ -1,0 +1,282 @@
+"""From a pipeline's text, or its JSON value, to a pipeline that can run, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rrext.engine.pipeline.environment import NEVER, PREFIX, Environment, Substitution, substitute
+from rrext.engine.pipeline.loaded import Loaded
+from rrext.engine.pipeline.near_names import NearNames
+from rrext.engine.pipeline.reading import Reader, Reading
+from rrext.engine.pipeline.validation import Outline, Validation
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Problem, Problems, Severity, shown
+from rrext.engine.text.source import Source, SourceMap, read
+from rrext.errors import Cancelled, InvalidPipeline
+from rrext.limits import DEFAULTS, Limits
+
+if TYPE_CHECKING:
+    from rrext.engine.pipeline.memory import Memory
+
+__all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
+
+Around: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
+"""What the answers of a check depend on beside the text."""
+
+LITERAL = ("project_id", "name", "description")
+"""What stays as it is written: the project keeps its id wherever it runs, and whoever lists pipelines reads the others."""
+
+
+def load_pipeline(
+    pipeline: str | bytes | Mapping[str, Any],
+    catalog: Catalog,
+    environment: Environment,
+    *,
+    source: str | None = None,
+    strict_env: bool = True,
+    unknown_provider: Severity = "error",
+    positions: bool = False,
+    limits: Limits = DEFAULTS,
+    before: Loaded | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Loaded:
+    """Read and check a pipeline; never raises for what it holds.
+
+    `source` begins elsewhere than the file says. With `strict_env` an unresolved variable is an error, else a warning.
+    `positions` makes the source map at once, which a text with a problem needs anyway.
+    `before` is what an earlier text gave, with `positions`: what both have in common is not worked out again, so that the
+    two share it, settings of components included. Nothing else depends on it, and it is only read.
+    Raises `Cancelled` soon after `stop` says so.
+    """
+    pause = _pause(stop)
+    problems = Problems(limits.max_problems)
+    is_text = isinstance(pipeline, str | bytes)
+    around = (catalog, environment, limits, unknown_provider)
+    known = _recalled(before, around) if is_text and positions else None
+    given = _given(pipeline, limits, positions, known)
+    for problem in given.problems:
+        problems.append(problem)
+    document, base = _unwrapped(given.value, problems) if given.complete else (None, "")
+    text = pipeline if is_text else None
+    if document is None:
+        empty = Outline()
+        return Loaded(None, problems.listing(), {}, base=base, outline=empty, text=text, source_map=given.map, memory=known)
+    near = NearNames(former=None if known is None else known.near)
+    reader = Reader(catalog, environment, near, limits.max_problems, unknown_provider, {} if known is None else known.readings)
+    readings = _readings(document, reader, limits, pause)
+    done = _substituted(document, readings, environment, base)
+    _report_variables(document, done, environment, base, problems, "error" if strict_env else "warning", near)
+    validation = Validation(problems, near, limits, base=base, pause=pause)
+    spec = validation.run(done.value, readings, source)
+    return Loaded(
+        spec,
+        _sifted(problems.listing(), given, done),
+        document,
+        base=base,
+        outline=validation.outline,
+        text=text,
+        source_map=given.map,
+        memory=_remembered(given.map, known, around, readings, near) if is_text and positions else None,
+    )
+
+
+def check_pipeline(
+    pipeline: str | bytes | Mapping[str, Any],
+    catalog: Catalog,
+    environment: Environment,
+    *,
+    source: str | None = None,
+    unknown_provider: Severity = "error",
+    positions: bool = False,
+    limits: Limits = DEFAULTS,
+    before: Loaded | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Loaded:
+    """Check a pipeline that is not to run: unresolved variables are warnings, and all that a run would refuse is looked for.
+
+    `before` and `stop` as for `load_pipeline`.
+    """
+    loaded = load_pipeline(
+        pipeline,
+        catalog,
+        environment,
+        source=source,
+        strict_env=False,
+        unknown_provider=unknown_provider,
+        positions=positions,
+        limits=limits,
+        before=before,
+        stop=stop,
+    )
+    _pause(stop)()
+    if loaded.spec is not None:
+        from rrext.engine.flow.plan import LanePlan
+
+        classes = {component.id: component.node_class for component in loaded.spec.components}
+        try:
+            LanePlan.of(loaded.spec, classes, limits)
+        except InvalidPipeline as error:
+            found = Problem("cannot_run", "error", error.message, below(loaded.base, "components"), on="key")
+            loaded.problems = (*loaded.problems, found)
+            loaded.spec = None
+    return loaded
+
+
+def validate(
+    pipeline: str | Mapping[str, Any],
+    catalog: Catalog,
+    environment: Environment,
+    source: str | None = None,
+    limits: Limits = DEFAULTS,
+) -> dict[str, Any]:
+    """The body that answers `rrext_validate`: the pipeline with its chain, and what is wrong with it.
+
+    Nothing runs, so unresolved variables are warnings. Problems of a text have a line and a column.
+    """
+    loaded = check_pipeline(pipeline, catalog, environment, source=source, limits=limits)
+    ids = [draft.id for draft in loaded.outline.components]
+    entries = [(problem, _reference_entry(problem, loaded.base, ids)) for problem in loaded.problems]
+    shown_pipeline: dict[str, Any] = {**loaded.unresolved, "chain": list(loaded.outline.chain)}
+    if loaded.outline.source:
+        shown_pipeline["source"] = loaded.outline.source
+    return {
+        "pipeline": shown_pipeline,
+        "errors": [entry for problem, entry in entries if problem.severity == "error"],
+        "warnings": [entry for problem, entry in entries if problem.severity == "warning"],
+        "problems": loaded.problems_as_json(),
+    }
+
+
+def _reference_entry(problem: Problem, base: str, ids: list[str]) -> dict[str, Any]:
+    """A problem as RocketRide's validator names it: `id` is the component, `ccode` the code."""
+    entry = {"message": problem.message, "ccode": problem.code, "path": problem.path}
+    prefix = below(base, "components") + "/"
+    if problem.path.startswith(prefix):
+        index = problem.path[len(prefix) :].partition("/")[0]
+        if index.isdecimal() and int(index) < len(ids) and ids[int(index)]:
+            entry["id"] = ids[int(index)]
+    return entry
+
+
+def _as_source(pipeline: Any, limits: Limits) -> Source:
+    """A JSON value that was never text here; only its nesting has to be looked at."""
+    level: list[Any] = [pipeline]
+    for _ in range(limits.max_depth + 1):
+        level = [item for item in level if isinstance(item, dict | list)]
+        if not level:
+            return Source(pipeline)
+        level = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
+    message = f"Nested deeper than {limits.max_depth} levels (max_depth)."
+    return Source(None, (Problem("too_deep", "error", message),), False)
+
+
+def _unwrapped(value: Any, problems: Problems) -> tuple[dict[str, Any] | None, str]:
+    """The pipeline in a document, which may be wrapped once in `{"pipeline": …}`, and where it stands."""
+    base = ""
+    if isinstance(value, dict) and "pipeline" in value and "components" not in value:
+        value, base = value["pipeline"], "/pipeline"
+    if isinstance(value, dict):
+        return value, base
+    if not problems.errors:
+        problems.add("wrong_type", "A pipeline is an object.", base)
+    return None, base
+
+
+def _given(pipeline: Any, limits: Limits, positions: bool, known: Memory | None) -> Source:
+    if isinstance(pipeline, str | bytes):
+        return read(pipeline, limits=limits, positions=positions, former=None if known is None else known.map)
+    return _as_source(dict(pipeline) if isinstance(pipeline, Mapping) else pipeline, limits)
+
+
+def _recalled(before: Loaded | None, around: Around) -> Memory | None:
+    """What an earlier check left, if it holds here."""
+    memory = None if before is None else before.memory
+    return memory if memory is not None and memory.holds(*around) else None
+
+
+def _remembered(
+    where: SourceMap | None, known: Memory | None, around: Around, readings: Sequence[Reading], near: NearNames
+) -> Memory | None:
+    """What is left for the next check."""
+    if where is None or (known is not None and where.stopped):
+        return known  # what stands behind the place where reading stopped is back as soon as that is mended
+    from rrext.engine.pipeline.memory import Memory
+
+    settled = {id(reading.value): reading for reading in readings if reading.settled}
+    return Memory(*around, where, settled, near)
+
+
+def _readings(document: Mapping[str, Any], reader: Reader, limits: Limits, pause: Callable[[], None]) -> list[Reading]:
+    components = document.get("components")
+    if not isinstance(components, list) or len(components) > limits.max_components:
+        return []
+    found: list[Reading] = []
+    for index, component in enumerate(components):
+        if index % 64 == 0:
+            pause()
+        found.append(reader.read(component))
+    return found
+
+
+def _substituted(document: Mapping[str, Any], readings: Sequence[Reading], environment: Environment, base: str) -> Substitution:
+    """The document with its variables replaced, but for its components: they were read by themselves."""
+    rest = {key: value for key, value in document.items() if key != "components" or not isinstance(value, list)}
+    done = substitute(rest, environment, base, skip=[below(base, key) for key in LITERAL])
+    done.value = {**document, **done.value}
+    components = below(base, "components")
+    for index, reading in enumerate(readings):
+        if reading.variables.found:
+            done.add(reading.variables, f"{components}/{index}")
+    return done
+
+
+def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
+    """To be called now and then; it raises `Cancelled` when it is time to stop."""
+
+    def pause() -> None:
+        if stop is not None and stop():
+            raise Cancelled("The check was stopped")
+
+    return pause
+
+
+def _report_variables(
+    document: Mapping[str, Any],
+    done: Substitution,
+    environment: Environment,
+    base: str,
+    problems: Problems,
+    severity: Severity,
+    near: NearNames,
+) -> None:
+    project = document.get("project_id")
+    if isinstance(project, str) and "${" in project:
+        message = "project_id must be literal: a pipeline keeps it wherever it runs."
+        problems.add("variable_in_project_id", message, below(base, "project_id"))
+    known = environment.names
+    for path, name in dict.fromkeys(done.unresolved):
+        code, message = "unresolved_variable", f"The variable ${{{name}}} has no value."
+        like = near.of(name, known)
+        if not environment.may_read(name):
+            rule = f"pipelines may read {PREFIX}* and the names given by --env"
+            why = "it is the server's own" if name in NEVER else rule
+            code, message = "variable_not_allowed", f"The variable {shown(name)} may not be read here: {why}."
+            like = (PREFIX + name,) if PREFIX + name in known else like
+        problems.add(code, message, path, severity=severity, near=like, part=f"${{{name}}}")
+
+
+def _sifted(found: tuple[Problem, ...], given: Source, done: Substitution) -> tuple[Problem, ...]:
+    """The problems in the order of the text, without those that only repeat others, and without any variable's value."""
+    unresolved = {path for path, _ in done.unresolved}
+    kept: list[Problem] = []
+    if given.map is not None:
+        found = tuple(sorted(found, key=given.map.span_of))
+    for problem in found:
+        consequence = problem.path in unresolved and problem.code == "invalid_config"
+        if problem.span is None and given.map is not None and given.map.is_hole(problem.path):
+            consequence = True
+        if not consequence:
+            kept.append(problem.rewritten(done.redacted) if done.used else problem)
+    return tuple(kept)

@@ -1,0 +1,141 @@
+"""What a component says for itself, wherever it stands and whatever is around it; so that it need be looked at only once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rrext.engine.node import Node
+from rrext.engine.pipeline.config import Configuring
+from rrext.engine.pipeline.environment import Environment, Substitution, substitute
+from rrext.engine.pipeline.near_names import Asked, NearNames
+from rrext.engine.pipeline.shape import Draft, ShapeReader
+from rrext.engine.providers.catalog import Catalog
+from rrext.engine.providers.plugins import PluginError
+from rrext.engine.text.problems import Problem, Problems, Severity, shown
+from rrext.errors import RrextError, Unavailable
+
+if TYPE_CHECKING:
+    from rrext.engine.providers.settings import Settings
+
+__all__ = ["Reader", "Reading"]
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """One component, read by itself: all pointers begin at it. Nobody changes the draft; `draft.at` gives one to work with.
+
+    `errors` counts those that `problems` has no room for too. `asked` is what the problems depend on beside the `value`.
+    `settled` is false if they depend on what may change any time: which code can be imported.
+    """
+
+    value: Any
+    draft: Draft
+    problems: tuple[Problem, ...]
+    errors: int
+    variables: Substitution
+    asked: tuple[Asked, ...]
+    settled: bool
+
+
+class Reader:
+    """Reads components, and keeps one problem more than `limit` of each. An unknown provider has the severity `unknown`.
+
+    What `known` has of a value is not worked out again: id of a value → its reading.
+    """
+
+    __slots__ = (
+        "_catalog",
+        "_environment",
+        "_known",
+        "_limit",
+        "_near",
+        "_nodes",
+        "_providers",
+        "_settings",
+        "_settled",
+        "_unknown",
+    )
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        environment: Environment,
+        near: NearNames,
+        limit: int,
+        unknown: Severity,
+        known: Mapping[int, Reading],
+    ) -> None:
+        self._catalog = catalog
+        self._environment = environment
+        self._near = near
+        self._limit = limit
+        self._unknown: Severity = unknown
+        self._known = known
+        self._nodes: dict[str, type[Node] | RrextError | None] = {}
+        self._settings: dict[type[Node], Settings | PluginError | None] = {}
+        self._providers: tuple[str, ...] = ()
+        self._settled = True
+
+    def read(self, value: Any) -> Reading:
+        """Read one component as it is written."""
+        known = self._known.get(id(value))
+        if known is not None and (not known.asked or self._near.repeat(known.asked)):
+            return known
+        self._near.taken()
+        self._settled = True
+        problems = Problems(self._limit + 1)  # one more than are shown, so that it is seen that there are more
+        variables = substitute(value, self._environment)
+        draft = ShapeReader("", problems, self._near).component(variables.value)
+        self._find_node(draft, problems)
+        self._configure(draft, problems)
+        asked = self._near.taken()
+        return Reading(value, draft, tuple(problems), problems.errors, variables, asked, self._settled)
+
+    def _find_node(self, draft: Draft, problems: Problems) -> None:
+        provider = draft.provider
+        if not provider:
+            return
+        if provider not in self._nodes:
+            self._nodes[provider] = self._looked_up(provider)
+        found = self._nodes[provider]
+        if isinstance(found, type):
+            draft.node = found
+            return
+        self._settled = False
+        if found is not None:
+            problems.add("provider_unavailable", found.message, "/provider")
+            return
+        self._providers = self._providers or self._catalog.names()
+        near = self._near.of(provider, self._providers)
+        problems.add("unknown_provider", f"There is no node {shown(provider)}.", "/provider", near=near, severity=self._unknown)
+
+    def _looked_up(self, provider: str) -> type[Node] | RrextError | None:
+        try:
+            return self._catalog.find(provider)
+        except (Unavailable, PluginError) as error:
+            return error
+
+    def _configure(self, draft: Draft, problems: Problems) -> None:
+        node = draft.node
+        if node is None:
+            draft.settings = draft.config
+            return
+        if node not in self._settings:
+            self._settings[node] = self._form_of(node)
+        settings = self._settings[node]
+        if isinstance(settings, PluginError):
+            self._settled = False
+            problems.add("provider_unavailable", settings.message, "/provider")
+            return
+        draft.settings = Configuring(node, draft.provider, settings, "/config", problems, self._near).run(draft.config)
+
+    def _form_of(self, node: type[Node]) -> Settings | PluginError | None:
+        try:
+            return self._catalog.settings_of(node)
+        except PluginError as error:
+            return error
+
+    def __repr__(self) -> str:
+        return f"<Reader who knows {len(self._known)} components>"

@@ -1,0 +1,210 @@
+"""The shape of a pipeline document: right types, ids, and edges as they are written. What they mean comes later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Any, Final
+
+import msgspec
+
+from rrext.engine.node import Node
+from rrext.engine.pipeline.near_names import NearNames
+from rrext.engine.pipeline.spec import ControlEdge, DataEdge
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Problems, Related, shown
+from rrext.limits import Limits
+
+__all__ = ["Draft", "ShapeReader", "report_same_ids", "type_text"]
+
+ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")
+EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
+COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name", "description", "ui")
+EDGE_KEYS: Final = {"input": ("lane", "from"), "control": ("classType", "from")}
+VERSION: Final = 1
+
+_TYPES: Final = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+class Draft(msgspec.Struct, eq=False, gc=False):
+    """A component as far as it could be read. An `id` or `provider` that is unusable is empty.
+
+    `broken` says that an edge or the provider is wrong, so that nothing can be said of what reaches the node.
+    """
+
+    index: int = 0
+    path: str = ""
+    id: str = ""
+    provider: str = ""
+    node: type[Node] | None = None
+    config: dict[str, Any] = {}
+    settings: Any = None
+    inputs: tuple[DataEdge, ...] = ()
+    controls: tuple[ControlEdge, ...] = ()
+    name: str = ""
+    description: str = ""
+    broken: bool = False
+
+    def at(self, index: int, path: str) -> Draft:
+        """The same component at its place in a document."""
+        draft = copy(self)
+        draft.index = index
+        draft.path = path
+        return draft
+
+    def here(self, message: str) -> Related:
+        """This component as a place that another problem has to do with."""
+        return Related(below(self.path, "id"), message)
+
+    def __repr__(self) -> str:
+        return f"<Draft {self.id or self.index} {self.provider}>"
+
+
+class ShapeReader:
+    """Reads what stands at `base`: a document, or one component of it."""
+
+    __slots__ = ("_base", "_near", "_problems")
+
+    def __init__(self, base: str, problems: Problems, near: NearNames) -> None:
+        self._base = base
+        self._problems = problems
+        self._near = near
+
+    def root(self, document: Mapping[str, Any], limits: Limits) -> None:
+        """Look at a document but for its components."""
+        self._unknown_keys(document, ROOT_KEYS, self._base, EDITOR_KEYS)
+        for key in ("source", "project_id", "name", "description"):
+            self._text(document, key, self._base, required=False)
+        self._version(document)
+        components = self._list(document, "components", self._base, required=True)
+        if len(components) > limits.max_components:
+            text = f"{len(components)} components are more than {limits.max_components} (max_components)."
+            self._problems.add("too_many_components", text, below(self._base, "components"), on="key")
+
+    def _version(self, document: Mapping[str, Any]) -> None:
+        version = document.get("version")
+        if version is None:
+            return
+        path = below(self._base, "version")
+        if type(version) is not int:
+            self._problems.add("wrong_type", f"Expected a whole number for version, got {type_text(version)}.", path)
+        elif version != VERSION:
+            self._problems.add("invalid_version", f"The version {version} is not known: expected {VERSION}.", path)
+
+    def component(self, item: Any) -> Draft:
+        """A component, by itself."""
+        draft = Draft(path=self._base)
+        if not isinstance(item, dict):
+            self._problems.add("wrong_type", f"A component is an object, not {type_text(item)}.", draft.path)
+            return draft
+        meant = self._unknown_keys(item, COMPONENT_KEYS, draft.path)
+        draft.broken = "input" in meant or "control" in meant  # there are edges, under a name that says nothing
+        draft.id = self._text(item, "id", draft.path, required=True)
+        draft.provider = self._text(item, "provider", draft.path, required=True)
+        draft.name = self._text(item, "name", draft.path, required=False)
+        draft.description = self._text(item, "description", draft.path, required=False)
+        config = item.get("config")
+        if isinstance(config, dict):
+            draft.config = config
+        elif "config" in item:
+            self._problems.add(
+                "wrong_type", f"Expected an object for config, got {type_text(config)}.", below(draft.path, "config")
+            )
+        else:
+            self._missing("config", draft.path, "It may be {}.")
+        inputs = self._edges(item, "input", draft)
+        draft.inputs = tuple(DataEdge(name, source, place) for name, source, place in inputs)
+        controls = self._edges(item, "control", draft)
+        draft.controls = tuple(ControlEdge(name, source, place) for name, source, place in controls)
+        return draft
+
+    def _edges(self, item: Mapping[str, Any], kind: str, draft: Draft) -> list[tuple[str, str, int]]:
+        """The usable edges of a component, each with its place in the list."""
+        found: list[tuple[str, str, int]] = []
+        seen: dict[tuple[str, str], str] = {}
+        draft.broken = draft.broken or not isinstance(item.get(kind), list | None)
+        for place, edge in enumerate(self._list(item, kind, draft.path, required=False)):
+            path = below(draft.path, kind, place)
+            if not isinstance(edge, dict):
+                self._problems.add("wrong_type", f"An edge is an object, not {type_text(edge)}.", path)
+                draft.broken = True
+                continue
+            keys = EDGE_KEYS[kind]
+            self._unknown_keys(edge, keys, path)
+            name, source = (self._text(edge, key, path, required=True) for key in keys)
+            if not name or not source:
+                draft.broken = True
+            elif (name, source) in seen:
+                related = [Related(seen[name, source], "It stands here.")]
+                message = f"This edge from {shown(source)} stands here already."
+                self._problems.add("duplicate_edge", message, path, related=related)
+            else:
+                seen[name, source] = path
+                found.append((name, source, place))
+        return found
+
+    # one key
+
+    def _text(self, item: Mapping[str, Any], key: str, path: str, *, required: bool) -> str:
+        value = item.get(key)
+        if isinstance(value, str) and (value or not required):
+            return value
+        if value is None and not required:
+            return ""
+        if key not in item:
+            self._missing(key, path)
+        else:
+            got = "an empty one" if value == "" else type_text(value)
+            self._problems.add("wrong_type", f"Expected a text for {key}, got {got}.", below(path, key))
+        return ""
+
+    def _list(self, item: Mapping[str, Any], key: str, path: str, *, required: bool) -> list[Any]:
+        value = item.get(key)
+        if isinstance(value, list):
+            return value
+        if required and key not in item:
+            self._missing(key, path)
+        elif value is not None or required:
+            self._problems.add("wrong_type", f"Expected a list for {key}, got {type_text(value)}.", below(path, key))
+        return []
+
+    def _missing(self, key: str, path: str, hint: str = "") -> None:
+        self._problems.add("missing_key", f"The key {shown(key)} is missing. {hint}".rstrip(), below(path, key))
+
+    def _unknown_keys(self, item: Mapping[str, Any], known: tuple[str, ...], path: str, more: tuple[str, ...] = ()) -> set[str]:
+        """Report keys that resemble one that has a meaning, all others belong to editors; the names that were meant."""
+        meant: set[str] = set()
+        for key in item:
+            if key not in known and key not in more:
+                near = tuple(name for name in self._near.of(key, known) if name not in item)
+                meant.update(near)
+                if near:
+                    self._problems.add(
+                        "unknown_key", f"The key {shown(key)} has no meaning here.", below(path, key), near=near, on="key"
+                    )
+        return meant
+
+
+def report_same_ids(drafts: Iterable[Draft], problems: Problems) -> None:
+    """Report each component whose id another one has before it."""
+    first: dict[str, Draft] = {}
+    for draft in drafts:
+        other = first.setdefault(draft.id, draft)
+        if draft.id and other is not draft:
+            message = f"The id {shown(draft.id)} is taken: every component needs its own."
+            related = [other.here(f"The first {shown(draft.id)} stands here.")]
+            problems.add("duplicate_id", message, below(draft.path, "id"), related=related)
+            draft.broken = True
+
+
+def type_text(value: Any) -> str:
+    """What kind of JSON value it is, in words."""
+    return _TYPES.get(type(value), type(value).__name__)

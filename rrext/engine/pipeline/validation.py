@@ -1,0 +1,107 @@
+"""All that can be wrong with a pipeline document, found in one go; and the pipeline itself if nothing is."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rrext.engine.pipeline.edges import EdgeCheck
+from rrext.engine.pipeline.near_names import NearNames
+from rrext.engine.pipeline.reading import Reading
+from rrext.engine.pipeline.shape import Draft, ShapeReader, report_same_ids
+from rrext.engine.pipeline.spec import Component, PipelineSpec
+from rrext.engine.pipeline.whole import WholeCheck, choose_source
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Problems
+from rrext.limits import Limits
+
+__all__ = ["Outline", "Validation"]
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """What could be made out of a document, right or wrong: for editors, and for `rrext_validate`."""
+
+    components: tuple[Draft, ...] = ()
+    source: str = ""
+    chain: tuple[str, ...] = ()
+
+
+class Validation:
+    """One look at one document, whose components are read and whose variables are resolved. `base` is where it stands.
+
+    `pause` is called between the steps; what it raises ends the look.
+    """
+
+    __slots__ = ("_base", "_limits", "_near", "_pause", "_problems", "outline")
+
+    def __init__(
+        self, problems: Problems, near: NearNames, limits: Limits, *, base: str = "", pause: Callable[[], None]
+    ) -> None:
+        self._problems = problems
+        self._limits = limits
+        self._near = near
+        self._base = base
+        self._pause = pause
+        self.outline = Outline()
+
+    def run(self, document: Mapping[str, Any], readings: Sequence[Reading], source: str | None = None) -> PipelineSpec | None:
+        """Report every problem; the pipeline if there is no error among them. `source` replaces the document's own."""
+        ShapeReader(self._base, self._problems, self._near).root(document, self._limits)
+        drafts = self._placed(readings)
+        report_same_ids(drafts, self._problems)
+        self._pause()
+        edges = EdgeCheck(drafts, self._problems, self._near)
+        edges.run()
+        named = source if source is not None else document.get("source")
+        named = named if isinstance(named, str) else ""
+        start = choose_source(named, drafts, edges.by_id, self._base, self._problems, self._near)
+        chain: tuple[str, ...] = ()
+        self._pause()
+        if start is not None and start.id:
+            whole = WholeCheck(start, drafts, edges, self._problems)
+            whole.run()
+            chain = whole.chain
+        self.outline = Outline(tuple(drafts), start.id if start is not None else "", chain)
+        if self._problems.errors or start is None or any(draft.node is None for draft in drafts):
+            return None  # a node that is not known here may be no error, but cannot run
+        return self._spec(document, drafts, start.id, chain)
+
+    def _placed(self, readings: Sequence[Reading]) -> list[Draft]:
+        """The components at their places, and what is wrong with each by itself."""
+        path = below(self._base, "components") + "/"
+        for index, reading in enumerate(readings):
+            if reading.problems:
+                here = f"{path}{index}"
+                self._problems.extend([problem.under(here) for problem in reading.problems], reading.errors)
+        return [reading.draft.at(index, f"{path}{index}") for index, reading in enumerate(readings)]
+
+    def _spec(self, document: Mapping[str, Any], drafts: Sequence[Draft], source: str, chain: tuple[str, ...]) -> PipelineSpec:
+        return PipelineSpec(
+            source=source,
+            components=tuple(component_of(draft) for draft in drafts if draft.node is not None),
+            chain=chain,
+            project_id=document.get("project_id") or str(uuid.uuid4()),
+            name=document.get("name") or "",
+            description=document.get("description") or "",
+            version=document.get("version") or 1,
+        )
+
+
+def component_of(draft: Draft) -> Component:
+    """A component in which nothing is wrong."""
+    assert draft.node is not None
+    return Component(
+        id=draft.id,
+        provider=draft.provider,
+        node_class=draft.node,
+        config=draft.config,
+        settings=draft.settings,
+        inputs=draft.inputs,
+        controls=draft.controls,
+        name=draft.name,
+        description=draft.description,
+        index=draft.index,
+    )

@@ -1,0 +1,208 @@
+"""The pipeline as a whole: where it begins, what is reached, and whether something comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rrext.engine.node import Node
+from rrext.engine.pipeline.edges import EdgeCheck, offered_lanes
+from rrext.engine.pipeline.graph import chain_order, reached
+from rrext.engine.pipeline.near_names import NearNames
+from rrext.engine.pipeline.shape import Draft
+from rrext.engine.text.pointer import below
+from rrext.engine.text.problems import Problems, Related, shown
+
+__all__ = ["WholeCheck", "choose_source"]
+
+
+def choose_source(
+    named: str, drafts: Sequence[Draft], by_id: Mapping[str, Draft], base: str, problems: Problems, near: NearNames
+) -> Draft | None:
+    """The component that the pipeline begins with: the named one, else the only source there is."""
+    at = below(base, "source")
+    if named:
+        source = by_id.get(named)
+        if source is None:
+            message = f"Pipeline source component {shown(named)} not found in components list."
+            problems.add("source_not_found", message, at, near=near.of(named, tuple(by_id)))
+        elif source.node is not None and not source.node.is_source() and source.config.get("mode") != "Source":
+            message = f"{shown(named)} ({source.provider}) is no source: a pipeline begins with one, such as webhook or chat."
+            others = tuple(draft.id for draft in _sources(drafts, by_id))
+            problems.add("not_a_source", message, at, near=others[:3], related=[source.here("This is named as the source.")])
+            return None
+        return source
+    found = _sources(drafts, by_id)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(draft.id for draft in found[:10])
+        message = f'Pipeline has multiple source components ({names}), and "source" names none of them.'
+        related = [draft.here("This is a source.") for draft in found[:10]]
+        problems.add(
+            "multiple_sources",
+            message,
+            below(base, "components"),
+            near=tuple(d.id for d in found[:3]),
+            related=related,
+            on="key",
+        )
+    elif all(draft.node is not None and draft.id for draft in drafts) and (drafts or not problems.errors):
+        problems.add("no_source", "Pipeline does not have a source component defined.", below(base, "components"), on="key")
+    return None
+
+
+def _sources(drafts: Sequence[Draft], by_id: Mapping[str, Draft]) -> list[Draft]:
+    """What can begin a pipeline: what says so itself, else what is a source by its class."""
+    own = [draft for draft in drafts if by_id.get(draft.id) is draft]
+    said = [draft for draft in own if draft.config.get("mode") == "Source"]
+    return said or [draft for draft in own if draft.node is not None and draft.node.is_source() and not draft.controls]
+
+
+class WholeCheck:
+    """Checks what only the whole graph shows. `chain` is worked out even if there are errors elsewhere."""
+
+    __slots__ = ("_by_id", "_drafts", "_edges", "_problems", "_source", "chain")
+
+    def __init__(self, source: Draft, drafts: Sequence[Draft], edges: EdgeCheck, problems: Problems) -> None:
+        self._source = source
+        self._drafts = drafts
+        self._edges = edges
+        self._by_id = edges.by_id
+        self._problems = problems
+        order = {draft.id: draft.index for draft in drafts if draft.id}
+        self.chain = chain_order(source.id, order, edges.data, edges.control)
+
+    def run(self) -> None:
+        """Report nodes that nothing reaches, output that nobody reads, and helpers that are missing."""
+        self._report_unconnected()
+        members = [self._source, *(self._by_id[node_id] for node_id in self.chain)]
+        if any(draft.broken or draft.node is None for draft in self._drafts):
+            return  # what is wrong already makes all that follows a guess
+        for draft in members:
+            if draft.node is not None:
+                self._check_invoke(draft, draft.node)
+                self._check_response_keys(draft)
+        self._check_output(members)
+
+    def _report_unconnected(self) -> None:
+        others = [
+            draft for draft in self._drafts if draft is not self._source and draft.node is not None and draft.node.is_source()
+        ]
+        for draft in others:
+            if draft.id not in self.chain and self._by_id.get(draft.id) is draft:
+                here = f'"source": {shown(draft.id)} would begin here'
+                message = f"Another source: this run begins at {shown(self._source.id)}; {here}."
+                related = [self._source.here("This run begins here.")]
+                self._problems.add("other_source", message, below(draft.path, "id"), related=related)
+        starts = [self._source.id, *(draft.id for draft in others)]
+        for draft in self._drafts:
+            if draft.broken or draft.node is None:
+                # Its mistake is reported; that it, or what should lead to it, is not reached either says nothing new.
+                starts += [draft.id, *(edge.source_id for edge in (*draft.inputs, *draft.controls))]
+        known = reached(starts, self._edges.data, self._edges.control)
+        for draft in self._drafts:
+            if draft.id and draft.id not in known and self._by_id.get(draft.id) is draft:
+                message = (
+                    f"{shown(draft.id)} ({draft.provider}) is not connected: nothing leads to it from {shown(self._source.id)}."
+                )
+                related = [self._source.here(f"Objects begin at {shown(self._source.id)}.")]
+                self._problems.add("not_connected", message, below(draft.path, "id"), related=related)
+
+    def _check_invoke(self, draft: Draft, node: type[Node]) -> None:
+        if not node.invoke:
+            return
+        bound: dict[str, list[Draft]] = {}
+        for served_id in self._edges.control.get(draft.id, ()):
+            for edge in self._by_id[served_id].controls:
+                if edge.source_id == draft.id:
+                    bound.setdefault(edge.class_type, []).append(self._by_id[served_id])
+        for class_type, slot in node.invoke.items():
+            helpers = bound.get(class_type, [])
+            count = len(helpers)
+            least, most = slot.get("min") or 0, slot.get("max")
+            what = f'a component with {{"classType": "{class_type}", "from": "{draft.id}"}} in its control'
+            if count < least:
+                message = (
+                    f"{shown(draft.id)} ({draft.provider}) needs at least {least} {class_type} and has {count}: add {what}."
+                )
+                self._problems.add("invoke_missing", message, below(draft.path, "id"))
+            elif isinstance(most, int) and count > most:
+                message = f"{shown(draft.id)} ({draft.provider}) uses at most {most} {class_type} and has {count}."
+                related = [helper.here(f"{shown(helper.id)} is bound to it.") for helper in helpers[:10]]
+                self._problems.add("invoke_excess", message, below(draft.path, "id"), related=related)
+
+    # what comes out
+
+    def _check_output(self, members: list[Draft]) -> None:
+        listened = {(edge.source_id, edge.lane) for draft in members for edge in draft.inputs}
+        flowing = [draft for draft in members if draft.inputs]
+        source = self._source
+        if not any(edge.source_id == source.id for draft in flowing for edge in draft.inputs):
+            self._check_silent_source()
+            return
+        leaves = [draft for draft in flowing if self._is_unread(draft, listened)]
+        if leaves and not any(is_response(draft) for draft in flowing):
+            message = f"No response node is reached from {shown(source.id)}: objects leave no result."
+            related = [draft.here(f"Nothing reads what {shown(draft.id)} sends.") for draft in leaves[:10]]
+            self._problems.add("no_response", message, below(source.path, "id"), related=related)
+            return
+        for draft in leaves:
+            lanes = ", ".join(sent_lanes(draft))
+            message = f"Nothing reads what {shown(draft.id)} ({draft.provider}) sends ({lanes}): add a response node."
+            self._problems.add("output_unread", message, below(draft.path, "id"))
+
+    def _check_silent_source(self) -> None:
+        """Nothing listens to the source. That is fine if it has tools to call, unless it is there for questions."""
+        source, node = self._source, self._source.node
+        if node is None or not node.accepts:
+            return
+        has_tools = bool(self._edges.control.get(source.id))
+        if not has_tools or "chat" in node.accepts:
+            calls = " and ".join(f"{name}()" for name in node.accepts)
+            lanes = ", ".join(offered_lanes(node))
+            message = (
+                f"Nothing reads what {shown(source.id)} ({source.provider}) sends ({lanes}): {calls} would have no effect."
+            )
+            self._problems.add("source_unread", message, below(source.path, "id"))
+
+    def _is_unread(self, draft: Draft, listened: set[tuple[str, str]]) -> bool:
+        sends = False
+        for lane in _sent(draft):
+            if (draft.id, lane) in listened:
+                return False
+            sends = True
+        return sends
+
+    def _check_response_keys(self, draft: Draft) -> None:
+        """A response node that names a key for a lane which does not arrive there: nobody will find it in the result."""
+        lanes = draft.config.get("lanes")
+        if not is_response(draft) or not isinstance(lanes, list) or not draft.inputs:
+            return
+        arriving = {edge.lane for edge in draft.inputs}
+        related = [
+            Related(below(draft.path, "input", edge.index), f"{shown(edge.lane)} arrives here.") for edge in draft.inputs[:10]
+        ]
+        for place, entry in enumerate(lanes):
+            lane: Any = entry.get("laneId") if isinstance(entry, dict) else None
+            if isinstance(lane, str) and lane not in arriving:
+                listed = ", ".join(sorted(arriving))
+                message = f"No result will have this key: {shown(lane)} does not arrive at {shown(draft.id)}, only {listed}."
+                path = below(draft.path, "config", "lanes", place, "laneId")
+                self._problems.add("response_key_unread", message, path, related=related)
+
+
+def sent_lanes(draft: Draft) -> tuple[str, ...]:
+    """The lanes on which a node sends because of what it receives."""
+    return tuple(dict.fromkeys(_sent(draft)))
+
+
+def _sent(draft: Draft) -> Iterator[str]:
+    if draft.node is not None:
+        for edge in draft.inputs:
+            yield from draft.node.lanes.get(edge.lane, ())
+
+
+def is_response(draft: Draft) -> bool:
+    """Whether a component writes into the result of `close`."""
+    return draft.provider == "response" or draft.provider.startswith("response_")

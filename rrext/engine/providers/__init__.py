@@ -1,0 +1,1 @@
+"""Which nodes there are, where their classes come from, and what they say of themselves."""

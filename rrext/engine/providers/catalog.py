@@ -1,0 +1,163 @@
+"""Which nodes there are, by the provider names that pipeline files use. A class is imported when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.node import Node
+from rrext.engine.providers.plugins import (
+    PluginError,
+    builtin_nodes,
+    check_definition,
+    import_class,
+    installed_nodes,
+    origin_of,
+)
+from rrext.errors import ProviderNotFound, Unavailable
+
+if TYPE_CHECKING:
+    from rrext.engine.providers.settings import Settings
+
+__all__ = ["Catalog"]
+
+
+class Catalog:
+    """Node classes by provider name: given ones first, then built-in ones, then those of installed packages.
+
+    Installed packages are only looked through when a name is found nowhere else, or for a whole listing.
+    """
+
+    __slots__ = ("_aliases", "_builtin", "_classes", "_given", "_installed", "_scan", "_settings", "conflicts")
+
+    def __init__(
+        self, nodes: Iterable[type[Node]] = (), *, builtin: Mapping[str, str] | None = None, installed: bool = True
+    ) -> None:
+        self._builtin, self._aliases = builtin_nodes() if builtin is None else (dict(builtin), dict[str, str]())
+        self._given: dict[str, type[Node]] = {}
+        self._classes: dict[str, type[Node]] = {}
+        self._settings: dict[type[Node], Settings | None] = {}
+        self._installed: dict[str, str] | None = None
+        self._scan = installed
+        self.conflicts: list[str] = []
+        """What installed packages claim although it is taken; known after a scan."""
+        for node_class in nodes:
+            self.add(node_class)
+
+    def add(self, node_class: type[Node]) -> None:
+        """Add a class under its provider name and its aliases. Raises `PluginError` if one is taken, naming both owners."""
+        if not node_class.provider:
+            raise PluginError(f"{origin_of(node_class)} has no `provider`, the name that pipelines use for it")
+        check_definition(node_class)
+        for name in (node_class.provider, *node_class.aliases):
+            owner = self._owner(name)
+            if owner is not None and self._given.get(name) is not node_class:
+                raise PluginError(f'The provider "{name}" is taken twice: by {owner} and by {origin_of(node_class)}')
+        self._given[node_class.provider] = node_class
+        self._aliases.update(dict.fromkeys(node_class.aliases, node_class.provider))
+
+    def class_of(self, provider: str) -> type[Node]:
+        """The class of a provider name or alias.
+
+        Raises `ProviderNotFound` with near matches, and `Unavailable` if its code cannot be imported here.
+        """
+        found = self.find(provider)
+        if found is None:
+            raise ProviderNotFound.near(f'There is no node "{provider}".', provider, self.names())
+        return found
+
+    def find(self, provider: str) -> type[Node] | None:
+        """The class of a provider name or alias, or None if nobody has it. Raises `Unavailable` if it cannot be imported."""
+        name = self._aliases.get(provider, provider)
+        found = self._given.get(name) or self._classes.get(name)
+        if found is not None:
+            return found
+        reference = self._builtin.get(name) or self._entries().get(name)
+        if reference is None:
+            return None
+        found = self._classes[name] = _imported(name, reference)
+        return found
+
+    def names(self) -> tuple[str, ...]:
+        """All provider names, without aliases, sorted."""
+        return tuple(sorted({*self._given, *self._builtin, *self._entries()}))
+
+    def aliases_of(self, provider: str) -> tuple[str, ...]:
+        """The other names of a provider."""
+        return tuple(sorted(alias for alias, name in self._aliases.items() if name == provider))
+
+    def settings_of(self, node_class: type[Node]) -> Settings | None:
+        """The form of a class's `Config`, or None if it takes any settings. Raises `PluginError` for a type it cannot have."""
+        if node_class not in self._settings:
+            settings = None
+            if node_class.Config is not None:
+                from rrext.engine.providers.settings import Settings  # the type grammar: not needed where nothing has settings
+
+                settings = Settings(node_class.Config, owner=origin_of(node_class))
+            self._settings[node_class] = settings
+        return self._settings[node_class]
+
+    def describe(self, provider: str) -> dict[str, Any]:
+        """The definition of one node, as `rrext_services` answers it. Raises as `class_of` does."""
+        from rrext.engine.providers.services import definition_of
+
+        node_class = self.class_of(provider)
+        try:
+            settings = self.settings_of(node_class)
+        except PluginError as error:
+            raise Unavailable(f'The node "{provider}" cannot be used: {error.message}') from error
+        return definition_of(node_class, settings, self.aliases_of(node_class.provider))
+
+    def services(self, service: str | None = None) -> dict[str, Any]:
+        """What `rrext_services` answers: the definition of one provider, or `{"services": {provider: definition}}`.
+
+        Nodes that cannot be imported here say why. Raises `ProviderNotFound` for a name that nobody has.
+        """
+        from rrext.engine.providers.services import broken_definition
+
+        if service is not None:
+            try:
+                return self.describe(service)
+            except ProviderNotFound:
+                raise ProviderNotFound.near(f"Service '{service}' not found.", service, self.names()) from None
+        found: dict[str, Any] = {}
+        for name in self.names():
+            try:
+                found[name] = self.describe(name)
+            except Unavailable as error:
+                found[name] = broken_definition(name, error.message)
+        return {"services": found}
+
+    def _owner(self, name: str) -> str | None:
+        name = self._aliases.get(name, name)
+        given = self._given.get(name)
+        return origin_of(given) if given is not None else self._builtin.get(name)
+
+    def _entries(self) -> dict[str, str]:
+        if self._installed is None:
+            self._installed = {}
+            for name, references in (installed_nodes() if self._scan else {}).items():
+                owner = self._owner(name)
+                if owner is not None or len(references) > 1:
+                    owners = " and by ".join([*([owner] if owner else []), *references])
+                    self.conflicts.append(f'The provider "{name}" is taken twice: by {owners}')
+                if owner is None:
+                    self._installed[name] = references[0]
+        return self._installed
+
+    def __repr__(self) -> str:
+        return f"<Catalog of {len(self._given)} given and {len(self._builtin)} built-in nodes>"
+
+
+def _imported(name: str, reference: str) -> type[Node]:
+    try:
+        found = import_class(reference)
+        check_definition(found)
+    except PluginError as error:
+        raise Unavailable(f'The node "{name}" cannot be used: {error.message}') from error
+    except (Exception, SystemExit) as error:  # whoever only lists what there is must not end with it
+        text = f"{type(error).__name__}: {error}"
+        raise Unavailable(f'The node "{name}" cannot be used, {reference} does not import: {text}') from error
+    if found.provider != name:
+        raise Unavailable(f'The node "{name}" cannot be used: {reference} calls itself "{found.provider}"')
+    return found

@@ -1,0 +1,93 @@
+"""What `rrext_services` says of a node: RocketRide's service definition, with the tools that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.node import Node
+from rrext.engine.pipeline.edges import served_types
+from rrext.errors import RrextError
+
+if TYPE_CHECKING:
+    from rrext.engine.providers.settings import Settings
+
+__all__ = ["broken_definition", "definition_of"]
+
+
+def definition_of(node: type[Node], settings: Settings | None, aliases: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The definition of a node class. Nothing of it runs; what depends on a component's settings is left out."""
+    text = _description(node)
+    provider = node.provider
+    return {
+        "title": node.title or provider,
+        "protocol": f"{provider}://",
+        "prefix": provider,
+        "aliases": list(aliases),
+        "classType": list(served_types(node)),
+        "capabilities": _capabilities(node),
+        "register": "endpoint" if node.is_source() else "filter",
+        "node": "python",
+        "path": f"{node.__module__}:{node.__qualname__}",
+        "description": text.splitlines(),
+        "icon": "",
+        "documentation": "",
+        "tile": [],
+        "lanes": {lane: list(outs) for lane, outs in node.lanes.items()},
+        "invoke": {kind: dict(slot) for kind, slot in node.invoke.items()},
+        "accepts": list(node.accepts),
+        "preconfig": {
+            "default": node.default_profile or "",
+            "profiles": {name: dict(values) for name, values in node.profiles.items()},
+        },
+        "fields": _fields(settings),
+        "shape": [],
+        "Pipe.schema": settings.schema if settings is not None else {"type": "object"},
+        "tools": _tools(node),
+    }
+
+
+def broken_definition(provider: str, reason: str) -> dict[str, Any]:
+    """What is said of a node whose code cannot be imported here."""
+    return {
+        "title": provider,
+        "protocol": f"{provider}://",
+        "prefix": provider,
+        "classType": [],
+        "lanes": {},
+        "description": [],
+        "tools": [],
+        "unavailable": reason,
+    }
+
+
+def _description(node: type[Node]) -> str:
+    from inspect import cleandoc
+
+    return cleandoc(vars(node).get("__doc__") or "")
+
+
+def _capabilities(node: type[Node]) -> list[str]:
+    return list(dict.fromkeys((*node.capabilities, *(("invoke",) if node.invoke else ()))))
+
+
+def _fields(settings: Settings | None) -> dict[str, Any]:
+    """Each setting on its own, as RocketRide's forms want them: type, default, text."""
+    if settings is None:
+        return {}
+    fields: dict[str, Any] = {}
+    properties: Mapping[str, Any] = settings.schema["properties"]
+    for name, schema in properties.items():
+        fields[name] = {**schema, "title": schema.get("title", name), "required": not settings.has_default(name)}
+    return fields
+
+
+def _tools(node: type[Node]) -> list[dict[str, Any]]:
+    """The descriptors of a class's tools. A tool that can only be described with a node's settings has just its name."""
+    found: list[dict[str, Any]] = []
+    for name, spec in node.tools.items():
+        try:
+            found.append(spec.describe(None) if spec.static else {"name": name, "dynamic": True})
+        except RrextError as error:
+            found.append({"name": name, "unavailable": error.message})
+    return found

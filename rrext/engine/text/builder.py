@@ -1,0 +1,300 @@
+"""Builds the tree of a JSON text while the text is read, however broken it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rrext.engine.text.pointer import pointer
+from rrext.engine.text.problems import CODES, Problem, Problems, Related, Span, shown
+from rrext.engine.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
+
+__all__ = ["Tree"]
+
+
+class Tree:
+    """Takes keys, values, brackets and commas in the order of the text, and keeps a tree of them.
+
+    What comes at the wrong place is reported and put where it was most likely meant. `at` is the end of the piece that
+    is being taken; the reader moves it. Once `stopped`, the rest of the text is not worth reading; `cut` says that the
+    tree lacks what stands there.
+    """
+
+    __slots__ = (
+        "_calm",
+        "_implied",
+        "_key",
+        "_max_depth",
+        "_quiet",
+        "_stack",
+        "_wrong",
+        "at",
+        "cut",
+        "expect",
+        "last",
+        "problems",
+        "root",
+        "stopped",
+        "text",
+    )
+
+    def __init__(self, text: str, problems: Problems, max_depth: int) -> None:
+        self.text = text
+        self.problems = problems
+        self.at = 0
+        self.last = 0
+        self.expect = ROOT
+        self.root: Located | None = None
+        self.stopped = False
+        self.cut = False
+        self._max_depth = max_depth
+        self._stack: list[Located] = []
+        self._implied: list[Located] = []  # objects whose opening brace is missing
+        self._key: tuple[str, Span] = ("", (0, 0))
+        self._quiet = -1
+        self._wrong = 0  # how often something was wrong, reported or not
+        self._calm: list[int] = []  # for each open bracket, `_wrong` where the last thing in it ended
+
+    @property
+    def depth(self) -> int:
+        """How many brackets are open."""
+        return len(self._stack)
+
+    def key(self, key: str, span: Span, end: int) -> None:
+        """A key; `end` is after its colon."""
+        expect = self.expect
+        if expect == VALUE:
+            self._missing_value()
+        elif expect == AFTER_VALUE:
+            self._missing_comma()
+        elif expect == NOTHING:
+            return self.trailing(span[0])
+        elif expect != KEY and not self._imply_object(span):
+            return None
+        holder = self._stack[-1]
+        if key in holder.value:
+            self._duplicate(holder, key, span)
+        self._key = (key, span)
+        self.expect = VALUE
+        self.last = end
+        return None
+
+    def value(self, kind: str, value: Any, start: int, end: int) -> Located | None:
+        """A value, or a container that was opened; None if there is no place for it."""
+        expect = self.expect
+        if expect == NOTHING:
+            self.trailing(start)
+            return None
+        located = Located(kind, value, start, end)
+        if expect == VALUE:
+            located.key, located.key_span = self._key
+            holder = self._stack[-1]
+            holder.value[located.key] = value
+            holder.children.append(located)
+            self.expect = AFTER_VALUE
+        elif expect == ROOT:
+            self.root = located
+            self.expect = NOTHING
+        else:
+            if expect == AFTER_ELEMENT:
+                self._missing_comma()
+            holder = self._stack[-1]
+            holder.value.append(value)
+            holder.children.append(located)
+            self.expect = AFTER_ELEMENT
+        self.last = end
+        return located
+
+    def hole(self, end: int | None = None) -> None:
+        """A place for a value that has none."""
+        end = self.last if end is None else end
+        self.value("hole", None, self.last, end)
+
+    def open(self, kind: str, start: int, end: int) -> bool:
+        """An opening bracket of an `object` or `array`; False if nothing was opened."""
+        if self.expect in (KEY, AFTER_VALUE):
+            self._close_forgotten(start)
+        if len(self._stack) >= self._max_depth:
+            text = f"Nested deeper than {self._max_depth} levels (max_depth): nothing is read from here on."
+            self.report("too_deep", text, (start, end))
+            self.stopped = self.cut = True
+            return False
+        located = self.value(kind, {} if kind == "object" else [], start, end)
+        if located is None:
+            return False
+        located.inside = []
+        self._stack.append(located)
+        self._calm.append(self._wrong)
+        self.expect = KEY if kind == "object" else ELEMENT
+        return True
+
+    def take(self, elements: list[Located]) -> None:
+        """Objects that need no reading, and nothing but commas between them, where an element of a list is expected."""
+        first, holder = elements[0], self._stack[-1]
+        calm = self._calm[-1] == self._wrong
+        if first.sound != calm:
+            elements[0] = first.moved(0, sound=calm)
+        holder.value.extend([element.value for element in elements])
+        holder.children.extend(elements)
+        self._calm[-1] = self._wrong
+        self.last = self.at = elements[-1].end
+        self.expect = AFTER_ELEMENT
+
+    def close(self, kind: str, start: int, end: int) -> None:
+        """A closing bracket."""
+        if self.expect == NOTHING:
+            return self.trailing(start)
+        if not self._stack or (self._stack[-1].kind != kind and not self._has_open(kind)):
+            return self.nonsense("unexpected_closer", f"{self.text[start]} closes nothing here.", (start, end))
+        while self._stack[-1].kind != kind:
+            self._close_unasked()
+        if not self._implied or self._stack[-1] is not self._implied[-1]:
+            return self._close_soundly(end)
+        # The brace of this object was never opened, so this one belongs to an object further out.
+        self._close_unasked()
+        return self.close(kind, start, end) if self._has_open(kind) else None
+
+    def comma(self, start: int, end: int) -> None:
+        """A comma."""
+        expect = self.expect
+        if expect == VALUE:
+            self._missing_value()
+            self.expect = KEY
+        elif expect == AFTER_VALUE:
+            self.expect = KEY
+        elif expect == AFTER_ELEMENT:
+            self.expect = ELEMENT
+        elif expect == NOTHING:
+            self.trailing(start)
+        else:
+            self.nonsense("extra_comma", "Nothing stands before this comma.", (start, end))
+
+    def finish(self) -> Located:
+        """The end of the text: the root, or a hole if there is none."""
+        if self.root is None:
+            if not self.problems.errors:
+                self.report("empty_file", "There is nothing here: a pipeline is an object.", (self.last, self.at))
+            return Located("hole", None, self.last, self.at)
+        if self._stack and not self.stopped:
+            if self.expect == VALUE:
+                self._missing_value()
+            self._report_open_end()
+        while self._stack:
+            self._close(max(self.last, self._stack[-1].start))
+        return self.root
+
+    def trailing(self, start: int) -> None:
+        """Something after the end of the value."""
+        end = max(len(self.text.rstrip()), start + 1)
+        self.report("trailing_text", "The value ended before this.", (start, end))
+        self.stopped = True
+
+    def nonsense(self, code: str, message: str, span: Span) -> None:
+        """Report what may be a mere consequence of an earlier mistake in the same line."""
+        self._wrong += 1
+        if self.at > self._quiet and not self.stopped:
+            self.report(code, message, span)
+
+    def quiet_line(self) -> None:
+        """From here to the end of the line, nonsense is a consequence."""
+        if self.at > self._quiet:
+            newline = self.text.find("\n", self.at)
+            self._quiet = len(self.text) if newline < 0 else newline
+
+    def report(
+        self, code: str, message: str, span: Span, *, path: str | None = None, related: tuple[Related, ...] = (), near: str = ""
+    ) -> None:
+        """Add a problem at an exact place; its pointer is that of the innermost open bracket unless given."""
+        if path is None:
+            path = self._pointer_of(len(self._stack) - 1)
+        self._wrong += 1
+        names = (near,) if near else ()
+        self.problems.append(Problem(code, CODES[code][0], message, path, related, names, "value", span))
+        if self.problems.full:
+            self.problems.cut = self.stopped = self.cut = True  # what has so many mistakes is something else
+
+    # what was forgotten
+
+    def _imply_object(self, span: Span) -> bool:
+        """A key where a value belongs: as if an opening brace stood before it."""
+        self.nonsense("missing_brace", "A key needs an object around it: { is missing before it.", span)
+        if self.expect == AFTER_ELEMENT:
+            self.expect = ELEMENT
+        opened = self.open("object", span[0], span[0])
+        if opened:
+            self._implied.append(self._stack[-1])
+        return opened
+
+    def _close_forgotten(self, start: int) -> None:
+        """A bracket where a key belongs: in a list of objects, the object before was not closed."""
+        if len(self._stack) > 1 and self._stack[-2].kind == "array":
+            self._close_unasked()
+            self.expect = ELEMENT
+            return
+        self.nonsense("expected_key", "A key in double quotes is missing here.", (start, start + 1))
+        self._key = ("", (start, start))
+        self.expect = VALUE
+
+    def _close_unasked(self) -> None:
+        """Close the innermost bracket because what comes belongs further out."""
+        located = self._stack[-1]
+        if self._implied and self._implied[-1] is located:
+            self._implied.pop()
+        else:
+            sign = self.text[located.start]
+            self.nonsense("unclosed", f"{sign} is never closed.", (located.start, located.start + 1))
+        self._close(max(self.last, located.start))
+
+    def _close_soundly(self, end: int) -> None:
+        located = self._stack[-1]
+        calm = self._calm[-2] if len(self._calm) > 1 else -1
+        self._close(end)
+        located.sound = calm == self._wrong
+
+    def _close(self, end: int) -> None:
+        if self.expect == VALUE:
+            self._missing_value()
+        located = self._stack.pop()
+        self._calm.pop()
+        if self._calm:
+            self._calm[-1] = self._wrong
+        located.end = self.last = end
+        if not self._stack:
+            self.expect = NOTHING
+        else:
+            self.expect = AFTER_VALUE if self._stack[-1].kind == "object" else AFTER_ELEMENT
+
+    def _has_open(self, kind: str) -> bool:
+        return any(located.kind == kind for located in self._stack)
+
+    def _missing_value(self) -> None:
+        self.nonsense("expected_value", f"The value of {shown(self._key[0])} is missing.", (self.last, self.last))
+        self.hole()
+
+    def _missing_comma(self) -> None:
+        self.nonsense("expected_comma", "A comma is missing here.", (self.last, self.last))
+
+    def _report_open_end(self) -> None:
+        """One problem for all brackets that are open at the end; the innermost is the likeliest."""
+        *outer, located = self._stack
+        if self._implied and self._implied[-1] is located:
+            return
+        related = tuple(
+            Related(self._pointer_of(depth), f"{self.text[other.start]} is open too.", (other.start, other.start + 1))
+            for depth, other in enumerate(outer)
+        )
+        span = (located.start, located.start + 1)
+        self.report("unclosed", f"{self.text[located.start]} is never closed.", span, related=related[-5:])
+
+    def _duplicate(self, holder: Located, key: str, span: Span) -> None:
+        first = next((child for child in holder.children[:1000] if child.key == key), None)
+        path = self._pointer_of(len(self._stack) - 1, key)
+        related = () if first is None else (Related(path, "It stands here already.", first.key_span),)
+        message = f"The key {shown(key)} stands twice; the last one counts."
+        self.report("duplicate_key", message, span, path=path, related=related)
+
+    def _pointer_of(self, depth: int, *more: str) -> str:
+        """The pointer of the bracket at a depth of the stack."""
+        parts: list[str | int] = []
+        for outer, inner in zip(self._stack[:depth], self._stack[1 : depth + 1], strict=False):
+            parts.append(len(outer.children) - 1 if inner.key is None else inner.key)
+        return pointer(*parts, *more)

@@ -1,0 +1,35 @@
+"""Problems with their places: line and column beside the JSON pointer, for whoever has the text before him."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.text.problems import Problem, Span
+
+if TYPE_CHECKING:
+    from rrext.engine.text.source import SourceMap
+
+__all__ = ["located", "related_places"]
+
+
+def located(problem: Problem, where: SourceMap | None) -> dict[str, Any]:
+    """The problem as it travels; of a text with `line`, `column`, `endLine` and `endColumn`, all from 1."""
+    shown = problem.as_json()
+    if where is None:
+        return shown
+    (start, end), related = where.span_of(problem), []
+    line, column = where.position(start)
+    end_line, end_column = where.position(end)
+    for other, span in related_places(problem, where):
+        other_line, other_column = where.position(span[0])
+        related.append({**other, "line": other_line, "column": other_column})
+    place = {"line": line, "column": column, "endLine": end_line, "endColumn": end_column}
+    return {**shown, **place, "related": related}
+
+
+def related_places(problem: Problem, where: SourceMap) -> Iterator[tuple[dict[str, str], Span]]:
+    """The other places that have to do with a problem, each `{path, message}` with its span."""
+    for other in problem.related:
+        span = other.span if other.span is not None else where.span(other.path)
+        yield {"path": other.path, "message": other.message}, span

@@ -1,0 +1,101 @@
+"""Objects of a text that are strict JSON: the fast decoder reads them, and nobody looks at each of their characters.
+
+Where the values in such a piece stand is worked out when it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from rrext.engine.text.source import is_plain
+from rrext.engine.text.tree import Located
+
+__all__ = ["Pieces"]
+
+LONGEST: Final = 65_536
+"""Characters of a piece."""
+
+_STRING = r'"(?:[^"\\]++|\\.)*+"'
+
+
+def _balanced(levels: int) -> str:
+    """The inside of a bracket, where brackets and quotes match as far as so many levels; is it JSON? Others must say."""
+    plain = rf'[^"{{}}\[\]]++|{_STRING}'
+    return f"(?:{plain})*+" if levels == 0 else rf"(?:{plain}|[{{\[]{_balanced(levels - 1)}[}}\]])*+"
+
+
+_OBJECT: Final = re.compile(rf"\{{{_balanced(6)}\}}", re.DOTALL)
+# Of what is known to be JSON: a key, if there is one, and a value, which is the last group.
+_ITEM: Final = re.compile(
+    rf"[ \t\r\n,]*+(?:({_STRING})[ \t\r\n]*+:[ \t\r\n]*+)?([{{\[]{_balanced(5)}[}}\]]|{_STRING}|[^ \t\r\n,\]}}]++)", re.DOTALL
+)
+_KINDS: Final = {dict: "object", list: "array", str: "string", int: "number", float: "number", type(None): "null"}
+
+
+class Pieces:
+    """The pieces of one text.
+
+    What turns out to be none is read again in the slow way, so that looking for pieces ends when that was in vain for a few
+    times the length of the text.
+    """
+
+    __slots__ = ("_left", "_max_depth", "_text")
+
+    def __init__(self, text: str, max_depth: int) -> None:
+        self._text = text
+        self._max_depth = max_depth
+        self._left = 4 * len(text) + LONGEST
+
+    def at(self, start: int, depth: int) -> Located | None:
+        """The object that begins at `start` below `depth` brackets, if it is a piece."""
+        if self._left <= 0:
+            return None
+        found = _OBJECT.match(self._text, start, start + LONGEST)
+        if found is None:
+            self._left -= min(LONGEST, len(self._text) - start)
+            return None
+        piece = found[0]
+        try:
+            value = msgspec.json.decode(piece)
+        except ValueError:
+            value = None
+        if value is None or not is_plain(value, piece, self._max_depth - depth):
+            self._left -= len(piece)
+            return None
+        return Located("object", value, start, found.end(), inside=Unread(piece, value, start))
+
+    def __repr__(self) -> str:
+        return f"<Pieces of {len(self._text)} characters>"
+
+
+class Unread(msgspec.Struct, frozen=True, gc=False):
+    """The children of a value that begins at `start`, before anybody asked for them. `text` is all of it, and strict JSON."""
+
+    text: str
+    value: Any
+    start: int
+
+    def children(self) -> list[Located]:
+        """Find them: which they are is known, only the places are not."""
+        items: Iterable[tuple[str | None, Any]] = (
+            self.value.items() if type(self.value) is dict else ((None, item) for item in self.value)
+        )
+        found: list[Located] = []
+        at = 1
+        for key, value in items:
+            match = _ITEM.match(self.text, at)
+            assert match is not None  # it is JSON
+            at = match.end()
+            found.append(self._child(match, key, value))
+        return found
+
+    def _child(self, match: re.Match[str], key: str | None, value: Any) -> Located:
+        start, end = match.start(2) + self.start, match.end() + self.start
+        key_span = None if key is None else (match.start(1) + self.start, match.end(1) + self.start)
+        kind = _KINDS.get(type(value)) or match[2]  # true and false are called what they are
+        inside = Unread(match[2], value, start) if kind == "object" or kind == "array" else None
+        return Located(kind, value, start, end, key, key_span, inside)
