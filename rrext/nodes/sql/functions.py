@@ -1,0 +1,215 @@
+"""The functions that the read-only gate lets through, for each dialect: what is not here is refused.
+
+A list of what is dangerous is never complete: every extension and every new version of a database brings functions that
+read files, open connections, take locks or change settings, and a read-only transaction stops few of them. So the lists
+say what is known to compute, or to look at the catalog, and nothing else. PostgreSQL's begin with what its own catalog
+calls immutable or stable, DuckDB's with its scalar, aggregate and window functions; common extensions are there too.
+An operator adds functions of their own by name. The lists are read once per gate.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["ATTRIBUTES_REFUSED", "known_functions"]
+
+_SQLITE: Final = """
+abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling changes char coalesce concat concat_ws cos cosh count
+cume_dist current_date current_time current_timestamp date datetime degrees dense_rank exp first_value floor format
+fts5_source_id generate_series glob group_concat hex highlight if ifnull iif instr json json_array json_array_length json_each
+json_error_position json_extract json_group_array json_group_object json_insert json_object json_patch json_pretty json_quote
+json_remove json_replace json_set json_tree json_type json_valid jsonb jsonb_array jsonb_each jsonb_extract jsonb_group_array
+jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace jsonb_set jsonb_tree julianday lag
+last_insert_rowid last_value lead length like likelihood likely ln log log10 log2 lower ltrim match matchinfo max median min
+mod nth_value ntile nullif octet_length offsets percent_rank percentile percentile_cont percentile_disc pi pow power
+pragma_collation_list pragma_compile_options pragma_database_list pragma_foreign_key_list pragma_function_list
+pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list pragma_table_xinfo printf quote
+radians random randomblob rank replace round row_number rtreedepth rtreenode rtrim sign sin sinh snippet soundex
+sqlite_source_id sqlite_version sqrt strftime string_agg substr substring sum tan tanh time timediff total total_changes trim
+trunc typeof unhex unicode unistr unistr_quote unixepoch unlikely upper zeroblob
+"""
+
+_DUCKDB: Final = """
+abs acos acosh add age ago alias any_value apply approx_count_distinct approx_quantile approx_top_k arbitrary arg_max
+arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg array_aggr array_aggregate
+array_append array_apply array_cat array_concat array_contains array_cosine_distance array_cosine_similarity
+array_cross_product array_distance array_distinct array_dot_product array_extract array_filter array_grade_up array_has
+array_has_all array_has_any array_indexof array_inner_product array_intersect array_length array_negative_dot_product
+array_negative_inner_product array_pop_back array_pop_front array_position array_prepend array_push_back array_push_front
+array_reduce array_resize array_reverse array_reverse_sort array_select array_slice array_sort array_to_json array_to_string
+array_to_string_comma_default array_transform array_unique array_value array_where array_zip ascii asin asinh atan atan2 atanh
+avg base64 bin bit_and bit_count bit_length bit_or bit_position bit_xor bitstring bitstring_agg bool_and bool_or
+can_cast_implicitly cardinality cast_to_type cbrt ceil ceiling century char_length character_length chr coalesce
+col_description columns concat concat_ws constant_or_null contains corr cos cosh cot count count_if count_star countif
+covar_pop covar_samp cume_dist current_catalog current_connection_id current_database current_date current_localtime
+current_localtimestamp current_query current_query_id current_role current_schema current_schemas current_setting
+current_transaction_id current_user damerau_levenshtein date date_add date_diff date_part date_sub date_trunc datediff
+datepart datesub datetrunc day dayname dayofmonth dayofweek dayofyear days_in_month decade decimal_average decimal_division
+decode degrees dense_rank divide duckdb_columns duckdb_constraints duckdb_databases duckdb_dependencies duckdb_extensions
+duckdb_functions duckdb_indexes duckdb_keywords duckdb_schemas duckdb_sequences duckdb_tables duckdb_types duckdb_views
+editdist3 element_at encode ends_with entropy enum_code enum_first enum_last enum_range enum_range_boundary epoch epoch_ms
+epoch_ns epoch_us equi_width_bins era error even exists exp factorial favg fdiv fill filter first first_value flatten floor
+fmod format format_bytes format_pg_type format_type from_base64 from_binary from_hex from_json from_json_strict fsum gamma gcd
+gen_random_uuid generate_series generate_subscripts geomean geometric_mean get_bit get_block_size get_current_time
+get_current_timestamp grade_up greatest greatest_common_divisor group_concat grouping grouping_id hamming has_table_privilege
+hash hex histogram histogram_exact hive_partition_component hour icu_calendar_names icu_sort_key if ifnull ilike_escape
+index_key inet_client_addr inet_client_port inet_server_addr inet_server_port insert instr is_histogram_other_bin isfinite
+isinf isnan isodow isoyear jaccard jaro_similarity jaro_winkler_similarity json json_array json_array_length json_contains
+json_deep_merge json_deserialize_sql json_each json_exists json_extract json_extract_path json_extract_path_text
+json_extract_string json_group_array json_group_object json_group_structure json_insert json_keys json_merge_patch
+json_merge_patch_diff json_normalize json_object json_pretty json_quote json_remove json_replace json_serialize_sql json_set
+json_strip_nulls json_structure json_transform json_transform_strict json_tree json_type json_valid json_value julian
+kahan_sum kurtosis kurtosis_pop lag last last_day last_value lcase lcm lead least least_common_multiple left left_grapheme len
+length length_grapheme levenshtein lgamma like_escape list list_aggr list_aggregate list_any_value list_append list_apply
+list_approx_count_distinct list_avg list_bit_and list_bit_or list_bit_xor list_bool_and list_bool_or list_cat list_concat
+list_contains list_cosine_distance list_cosine_similarity list_count list_distance list_distinct list_dot_product list_element
+list_entropy list_extract list_filter list_first list_grade_up list_has list_has_all list_has_any list_histogram list_indexof
+list_inner_product list_intersect list_kurtosis list_kurtosis_pop list_last list_mad list_max list_median list_min list_mode
+list_negative_dot_product list_negative_inner_product list_pack list_position list_prepend list_product list_reduce
+list_resize list_reverse list_reverse_sort list_select list_sem list_skewness list_slice list_sort list_stddev_pop
+list_stddev_samp list_string_agg list_sum list_transform list_unique list_value list_var_pop list_var_samp list_where list_zip
+listagg ln log log10 log2 lower lpad ltrim lttb mad make_date make_time make_timestamp make_timestamp_ms make_timestamp_ns
+make_timestamptz make_type map map_concat map_contains map_contains_entry map_contains_value map_entries map_extract
+map_extract_value map_from_entries map_keys map_to_pg_oid map_values max max_by md5 md5_number md5_number_lower
+md5_number_upper mean median microsecond millennium millisecond min min_by minute mismatches mod mode month monthname multiply
+nanosecond nextafter nfc_normalize normalized_interval not_ilike_escape not_like_escape now nth_value ntile nullif
+obj_description octet_length ord overlay parse_dirname parse_dirpath parse_filename parse_formatted_bytes parse_path path_join
+percent_rank pg_timezone_names pg_typeof pi point position pow power pragma_collations pragma_database_size pragma_platform
+pragma_show pragma_storage_info pragma_table_info pragma_version prefix printf product quantile quantile_cont quantile_disc
+quarter radians random range rank rank_dense reduce regexp_escape regexp_extract regexp_extract_all regexp_full_match
+regexp_matches regexp_replace regexp_split_to_array regexp_split_to_table regr_avgx regr_avgy regr_count regr_intercept
+regr_r2 regr_slope regr_sxx regr_sxy regr_syy remap_struct repeat replace replace_type reservoir_quantile reverse right
+right_grapheme round round_even roundbankers row row_number row_to_json rpad rtrim second sem session_user set_bit sha1 sha256
+shobj_description sign signbit sin sinh skewness split split_part sqrt st_asbinary st_asgeojson st_astext st_aswkb st_aswkt
+st_crs st_geomfromgeojson st_geomfromwkb st_intersects_extent starts_with stats stddev stddev_pop stddev_samp str_split
+str_split_regex strftime string_agg string_split string_split_regex string_to_array strip_accents strlen strpos strptime
+struct struct_concat struct_contains struct_extract struct_extract_at struct_has struct_indexof struct_insert struct_keys
+struct_pack struct_position struct_update struct_values substr substring substring_grapheme subtract suffix sum
+sum_no_overflow sumkahan summary switch tan tanh time time_bucket timestamp timezone timezone_hour timezone_minute to_base
+to_base64 to_binary to_centuries to_days to_decades to_hex to_hours to_json to_microseconds to_millennia to_milliseconds
+to_minutes to_months to_quarters to_seconds to_timestamp to_weeks to_years today transaction_timestamp translate trim trunc
+try_strptime txid_current typeof ucase unbin unhex unicode union_extract union_tag union_value unnest unpivot_list upper
+url_decode url_encode user uuid uuid_extract_timestamp uuid_extract_version uuidv4 uuidv7 var_pop var_samp variance
+variant_array_length variant_bytes_to_variant variant_comparator variant_contains variant_exists variant_extract
+variant_extract_string variant_group_array variant_group_object variant_keys variant_normalize variant_type variant_typeof
+version vertex_extract wavg week weekday weekofyear weighted_avg xor year yearweek
+"""
+
+_POSTGRES: Final = """
+abbrev abs acldefault aclexplode acos acosd acosh age akeys any_value area armor array_agg array_dims array_fill array_length
+array_lower array_ndims array_position array_positions array_remove array_replace array_reverse array_sample array_shuffle
+array_sort array_to_json array_to_string array_to_tsvector array_upper ascii asin asind asinh atan atan2 atan2d atand atanh
+avals avg binary_quantize bit bit_and bit_count bit_length bit_or bit_xor bool bool_and bool_or box bpchar broadcast bytea
+cardinality casefold cash_words cbrt ceil ceiling center char char_length character_length chr cidr circle clock_timestamp
+coalesce col_description concat concat_ws convert convert_from convert_to corr cos cosd cosh cosine_distance cot cotd count
+covar_pop covar_samp crc32 crc32c crypt cume_dist current_database current_schema current_schemas current_setting current_user
+daitch_mokotoff date date_add date_bin date_part date_subtract date_trunc datemultirange daterange decode defined degrees
+delete dense_rank dexp diagonal diameter difference digest div dlog1 dlog10 dmetaphone dmetaphone_alt dround dtrunc each
+encode enum_first enum_last enum_range erf erfc every exist exp extract factorial family first_value float4 float8 floor
+format format_type gamma gcd gen_random_uuid generate_series generate_subscripts get_bit get_byte get_current_ts_config
+getdatabaseencoding getpgusername greatest grouping halfvec hamming_distance has_any_column_privilege has_column_privilege
+has_database_privilege has_foreign_data_wrapper_privilege has_function_privilege has_language_privilege
+has_largeobject_privilege has_parameter_privilege has_schema_privilege has_sequence_privilege has_server_privilege
+has_table_privilege has_tablespace_privilege has_type_privilege height hmac host hostmask hstore hstore_to_json
+hstore_to_jsonb icu_unicode_version inet_client_addr inet_client_port inet_server_addr inet_server_port initcap inner_product
+int2 int4 int4multirange int4range int8 int8multirange int8range interval is_normalized isclosed isempty isfinite ishorizontal
+isopen isparallel isperp isvertical jaccard_distance json_agg json_agg_strict json_array_elements json_array_elements_text
+json_array_length json_build_array json_build_object json_each json_each_text json_object json_object_agg
+json_object_agg_strict json_object_agg_unique json_object_agg_unique_strict json_object_keys json_populate_record
+json_populate_recordset json_strip_nulls json_to_record json_to_recordset json_to_tsvector json_typeof jsonb_agg
+jsonb_agg_strict jsonb_array_elements jsonb_array_elements_text jsonb_array_length jsonb_build_array jsonb_build_object
+jsonb_each jsonb_each_text jsonb_insert jsonb_object jsonb_object_agg jsonb_object_agg_strict jsonb_object_agg_unique
+jsonb_object_agg_unique_strict jsonb_object_keys jsonb_path_exists jsonb_path_exists_tz jsonb_path_match jsonb_path_match_tz
+jsonb_path_query jsonb_path_query_array jsonb_path_query_array_tz jsonb_path_query_first jsonb_path_query_first_tz
+jsonb_path_query_tz jsonb_populate_record jsonb_populate_record_valid jsonb_populate_recordset jsonb_pretty jsonb_set
+jsonb_set_lax jsonb_strip_nulls jsonb_to_record jsonb_to_recordset jsonb_to_tsvector jsonb_typeof justify_days justify_hours
+justify_interval l1_distance l2_distance l2_normalize lag last_value lca lcm lead least left length levenshtein
+levenshtein_less_equal lgamma like like_escape line ln log log10 lower lower_inc lower_inf lpad lquery lseg ltree2text ltrim
+macaddr macaddr8 macaddr8_set7bit make_date make_interval make_time make_timestamp make_timestamptz masklen max md5 metaphone
+min min_scale mod mode money multirange name netmask network nlevel normalize notlike now npoints nth_value ntile nullif
+num_nonnulls num_nulls numeric nummultirange numnode numrange obj_description octet_length oid oidvectortypes overlaps overlay
+parse_ident path percent_rank percentile_cont percentile_disc pg_available_extensions pg_backend_pid pg_blocking_pids
+pg_char_to_encoding pg_client_encoding pg_collation_for pg_column_compression pg_column_size pg_conf_load_time
+pg_current_snapshot pg_database_size pg_describe_object pg_encoding_to_char pg_function_is_visible pg_get_constraintdef
+pg_get_expr pg_get_function_arguments pg_get_function_identity_arguments pg_get_function_result pg_get_functiondef
+pg_get_indexdef pg_get_keywords pg_get_partition_constraintdef pg_get_partkeydef pg_get_ruledef pg_get_serial_sequence
+pg_get_statisticsobjdef pg_get_triggerdef pg_get_userbyid pg_get_viewdef pg_has_role pg_identify_object pg_indexes_size
+pg_input_error_info pg_input_is_valid pg_is_in_recovery pg_options_to_table pg_partition_ancestors pg_partition_root
+pg_partition_tree pg_postmaster_start_time pg_relation_size pg_sequence_last_value pg_size_bytes pg_size_pretty
+pg_stat_get_dead_tuples pg_stat_get_live_tuples pg_table_is_visible pg_table_size pg_tablespace_size pg_timezone_names
+pg_total_relation_size pg_type_is_visible pg_typeof phraseto_tsquery pi plainto_tsquery point polygon popcount position pow
+power quote_ident quote_literal quote_nullable radians radius random random_normal range_agg range_intersect_agg range_merge
+rank regclass regexp_count regexp_instr regexp_like regexp_match regexp_matches regexp_replace regexp_split_to_array
+regexp_split_to_table regexp_substr regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
+regr_syy repeat replace reverse right round row row_number row_security_active row_to_json rpad rtrim scale session_user
+set_bit set_byte set_masklen setweight sha224 sha256 sha384 sha512 shobj_description show_trgm sign similar_escape
+similar_to_escape similarity sin sind sinh skeys slice slope soundex sparsevec split_part sqrt st_area st_asbinary st_asewkt
+st_asgeojson st_asmvtgeom st_astext st_azimuth st_boundary st_buffer st_centroid st_closestpoint st_collect st_contains
+st_convexhull st_coveredby st_covers st_crosses st_difference st_dimension st_disjoint st_distance st_distancesphere
+st_dwithin st_endpoint st_envelope st_equals st_extent st_exteriorring st_force2d st_geogfromtext st_geohash st_geometryn
+st_geometrytype st_geomfromgeojson st_geomfromtext st_geomfromwkb st_intersection st_intersects st_isempty st_isvalid
+st_length st_lineinterpolatepoint st_linelocatepoint st_makeenvelope st_makeline st_makepoint st_makepolygon st_makevalid
+st_multi st_npoints st_numgeometries st_overlaps st_perimeter st_point st_pointn st_pointonsurface st_setsrid st_simplify
+st_snaptogrid st_srid st_startpoint st_subdivide st_symdifference st_touches st_transform st_translate st_unaryunion st_union
+st_within st_x st_xmax st_xmin st_y st_ymax st_ymin st_z statement_timestamp stddev stddev_pop stddev_samp
+strict_word_similarity string_agg string_to_array string_to_table strip strpos subltree subpath substr substring subvector sum
+svals system_user tan tand tanh tconvert text text2ltree textlen time timeofday timestamp timestamptz timetz timezone to_ascii
+to_char to_date to_hex to_json to_jsonb to_number to_oct to_regclass to_regcollation to_regnamespace to_regoper to_regoperator
+to_regproc to_regprocedure to_regrole to_regtype to_regtypemod to_timestamp to_tsquery to_tsvector transaction_timestamp
+translate trim_array trim_scale trunc ts_debug ts_delete ts_filter ts_headline ts_parse ts_rank ts_rank_cd ts_token_type
+tsmultirange tsquery_phrase tsrange tstzmultirange tstzrange tsvector_to_array txid_current txid_current_if_assigned
+txid_current_snapshot txid_snapshot_xip txid_snapshot_xmax txid_visible_in_snapshot unaccent unicode_assigned unicode_version
+unistr unnest upper upper_inc upper_inf uuid_extract_timestamp uuid_extract_version uuid_generate_v1 uuid_generate_v3
+uuid_generate_v4 uuid_generate_v5 uuid_nil uuidv4 uuidv7 var_pop var_samp varbit varchar variance vector vector_dims
+vector_norm version websearch_to_tsquery width width_bucket word_similarity xid xml xml_is_well_formed
+xml_is_well_formed_content xml_is_well_formed_document xmlagg xmlcomment xmlexists xmltext xmlvalidate xpath xpath_exists
+"""
+
+_MYSQL: Final = """
+abs acos adddate addtime any_value area ascii asin atan atan2 avg bin bin_to_uuid bit_and bit_count bit_length bit_or bit_xor
+boundary ceil ceiling centroid char char_length character_length charset coalesce coercibility collation column_check
+column_exists column_get column_json column_list compress concat concat_ws connection_id conv convert_tz cos cot count crc32
+crc32c cume_dist curdate current_date current_role current_time current_timestamp current_user curtime database date date_add
+date_format date_sub datediff day dayname dayofmonth dayofweek dayofyear degrees dense_rank dimension disjoint elt endpoint
+envelope equals exp export_set exteriorring extractvalue field find_in_set first_value floor format format_bytes from_base64
+from_days from_unixtime geometrytype get_format greatest group_concat grouping hex hour if ifnull inet6_aton inet6_ntoa
+inet_aton inet_ntoa insert instr intersects interval is_ipv4 is_ipv4_compat is_ipv4_mapped is_ipv6 is_uuid isclosed isempty
+isnull issimple json_array json_array_append json_array_insert json_array_intersect json_arrayagg json_compact json_contains
+json_contains_path json_depth json_detailed json_equals json_exists json_extract json_insert json_keys json_length json_loose
+json_merge json_merge_patch json_merge_preserve json_normalize json_object json_object_filter_keys json_object_to_array
+json_objectagg json_overlaps json_pretty json_query json_quote json_remove json_replace json_schema_valid json_search json_set
+json_storage_size json_table json_type json_unquote json_valid json_value lag last_day last_insert_id last_value lcase lead
+least left length lengthb ln localtime localtimestamp locate log log10 log2 lower lpad ltrim make_set makedate maketime max
+md5 median microsecond mid min minute mod month monthname natural_sort_key now nth_value ntile nullif nvl nvl2 oct
+octet_length ord overlaps percent_rank percentile_cont percentile_disc period_add period_diff pi point position pow power
+quarter quote radians rand random_bytes rank regexp_instr regexp_like regexp_replace regexp_substr repeat replace reverse
+right round row_count row_number rpad rtrim schema sec_to_time second session_user sformat sha sha1 sha2 sign sin soundex
+space sqrt st_area st_asbinary st_asgeojson st_astext st_buffer st_centroid st_contains st_convexhull st_crosses st_difference
+st_dimension st_disjoint st_distance st_distance_sphere st_endpoint st_envelope st_equals st_exteriorring st_geohash
+st_geometryn st_geometrytype st_geomfromgeojson st_geomfromtext st_geomfromwkb st_intersection st_intersects st_isclosed
+st_isempty st_issimple st_isvalid st_latfromgeohash st_length st_longfromgeohash st_makeenvelope st_numgeometries st_numpoints
+st_overlaps st_pointfromgeohash st_pointn st_simplify st_srid st_startpoint st_symdifference st_touches st_transform st_union
+st_within st_x st_y startpoint std stddev stddev_pop stddev_samp str_to_date strcmp subdate substr substring substring_index
+subtime sum sysdate system_user tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff to_base64
+to_char to_days to_seconds touches trim truncate ucase uncompress uncompressed_length unhex unix_timestamp upper user utc_date
+utc_time utc_timestamp uuid uuid_to_bin validate_password_strength var_pop var_samp variance vec_distance vec_distance_cosine
+vec_distance_euclidean vec_fromtext vec_totext version week weekday weekofyear weight_string within year yearweek
+"""
+
+_ATTRIBUTES: Final = """
+brin_desummarize_range brin_summarize_new_values brin_summarize_range currtid2 currval cursor_to_xml cursor_to_xmlschema
+database_to_xml database_to_xml_and_xmlschema database_to_xmlschema gin_clean_pending_list lastval loread lowrite nextval
+query_to_xml query_to_xml_and_xmlschema query_to_xmlschema schema_to_xml schema_to_xml_and_xmlschema schema_to_xmlschema
+set_config setseed setval table_to_xml table_to_xml_and_xmlschema table_to_xmlschema ts_rewrite ts_stat txid_status
+"""
+
+ATTRIBUTES_REFUSED: Final = frozenset(_ATTRIBUTES.split())
+"""PostgreSQL reads `x.f` as `f(x)` if `x` has no column `f`: names that are refused after a dot, beside `pg_…`, `lo_…`
+and `dblink…`. These are its functions that do more than compute; columns are hardly ever called so."""
+
+_TEXTS: Final = {"sqlite": _SQLITE, "duckdb": _DUCKDB, "postgres": _POSTGRES, "mysql": _MYSQL}
+
+
+def known_functions(dialect: str) -> frozenset[str]:
+    """The names, in small letters, of the functions of a dialect that only compute or look at the catalog."""
+    return frozenset(_TEXTS[dialect].split())

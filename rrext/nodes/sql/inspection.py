@@ -1,0 +1,215 @@
+"""What a syntax tree may hold if its statement is only to read. What is not named here is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.sql.catalog import catalog_statement, explain_prefix
+from rrext.nodes.sql.functions import ATTRIBUTES_REFUSED
+from rrext.nodes.sql.grammar import MARK, Grammar
+from rrext.nodes.sql.statement import Statement
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expression
+    from sqlglot.tokens import Token
+
+__all__ = ["Inspection", "refusal"]
+
+_QUERIES: Final = frozenset(("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("))
+"""How a query begins."""
+
+_NODES: Final = """
+    Select From Join Where Group Having Order Ordered Limit Offset Fetch Distinct Window WindowSpec Qualify Union Intersect Except
+    Subquery Table TableAlias TableSample CTE With Values Tuple Lateral Unnest Cube Rollup GroupingSets Pivot PivotAlias
+    PivotAny UnpivotColumns Star Column Identifier Alias Aliases Dot Literal Null Boolean Paren Parameter Var RawString Heredoc
+    Introducer IndexTableHint
+    Add Sub Mul Div IntDiv Mod And Or Xor Not Neg BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift
+    BitwiseRightShift EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is Like ILike SimilarTo Glob RegexpLike RegexpILike
+    RegexpFullMatch Between In Exists Any All Escape DPipe Collate Operator Overlaps Adjacent ExtendsLeft ExtendsRight Pow
+    ArrayContainsAll ArrayContainedBy ArrayOverlaps ArrayContains Distance DistanceNd Slice Bracket Array List Struct Map ToMap
+    Lambda Comprehension Kwarg Variadic Match MatchAgainst StartsWith Opclass Sqrt Cbrt Factorial Abs
+    JSONExtract JSONExtractScalar JSONBExtract JSONBExtractScalar JSONBContains JSONBContainedBy JSONBContainsAnyTopKeys
+    JSONBContainsAllTopKeys JSONBDeleteAtPath JSONBPathExists JSONBPathMatch JSONPath JSONPathFilter JSONPathKey JSONPathRecursive
+    JSONPathRoot JSONPathScript JSONPathSelector JSONPathSlice JSONPathSubscript JSONPathUnion JSONPathWildcard JSONArrayContains
+    JSONBContainsTopKey
+    Cast TryCast JSONCast Case If Extract Trim Substring StrPosition Overlay GroupConcat Normalize JSONObject JSONKeyValue
+    JSONObjectAgg JSONTable JSONSchema JSONColumnDef JSONValue OnCondition FormatJson XMLElement XMLTable XMLNamespace
+    Interval IntervalSpan AtTimeZone DataType DataTypeParam PseudoType ObjectIdentifier ColumnDef CharacterSet Chr WeightString
+    CurrentDate CurrentTime CurrentTimestamp CurrentDatetime CurrentUser CurrentRole CurrentCatalog CurrentSchema SessionUser
+    Localtime Localtimestamp UtcDate UtcTime UtcTimestamp Anonymous Filter WithinGroup IgnoreNulls RespectNulls HavingMax
+"""
+"""Node types of sqlglot that only read, in every dialect."""
+
+_MORE: Final = {
+    "sqlite": "",
+    "duckdb": "PropertyEQ PositionalColumn Columns",
+    "postgres": "PropertyEQ",
+    "mysql": "SessionParameter Values",
+}
+"""Node types that only read in one dialect: `:=` names an argument here, and assigns a variable in MySQL."""
+
+_WHY: Final = {
+    "Into": "SELECT … INTO writes",
+    "Lock": "FOR UPDATE and FOR SHARE take locks",
+    "Insert": "INSERT writes",
+    "Update": "UPDATE writes",
+    "Delete": "DELETE writes",
+    "Merge": "MERGE writes",
+    "Create": "CREATE changes the database",
+    "Drop": "DROP changes the database",
+    "PropertyEQ": ":= assigns a variable",
+    "NextValueFor": "NEXT VALUE FOR moves a sequence on",
+}
+
+_FILE: Final = re.compile(r"[/\\*?:]|\.\w+$")
+"""How a name looks that DuckDB would take for a file: with a folder, a pattern, a protocol or an ending."""
+
+
+def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
+    """The statement is none that only reads, for this reason."""
+    return ToolError(f"The statement may do more than read: {what}", code="not_read_only", hint=hint, data=data or None)
+
+
+class Inspection:
+    """The rules of one dialect."""
+
+    __slots__ = ("_functions", "_nodes", "_patterns", "dialect")
+
+    def __init__(self, dialect: str, functions: Iterable[str], allowed: Iterable[str]) -> None:
+        from sqlglot import expressions
+
+        self.dialect = dialect
+        self._functions = frozenset(functions)
+        self._patterns = tuple(pattern.lower() for pattern in allowed)
+        names = f"{_NODES} {_MORE[dialect]}".split()
+        self._nodes: frozenset[type[Expression]] = frozenset(
+            found for name in names if (found := getattr(expressions, name, None)) is not None
+        )
+
+    def statement(self, grammar: Grammar, sql: str) -> Statement:
+        """The statement to send. Raises as `Gate.read_only` says."""
+        tokens = _one_statement(grammar.tokens(sql))
+        shown = catalog_statement(self.dialect, tokens)
+        if shown is not None:
+            return Statement(shown, "show")
+        prefix, rest = explain_prefix(self.dialect, tokens)
+        if not rest or rest[0].text.upper() not in _QUERIES:
+            raise refusal(f"{tokens[0].text.upper()[:40]} is no query", statement=tokens[0].text.upper()[:40])
+        _no_outfile(rest)
+        tree = self._tree(grammar, sql, rest)
+        tables = self._inspected(tree)
+        text = grammar.text(tree)
+        self._reads_back(grammar, text)
+        return Statement(prefix + text, "explain" if prefix else "select", tables)
+
+    def _tree(self, grammar: Grammar, sql: str, tokens: list[Token]) -> Expression:
+        trees = grammar.parse(sql, tokens)
+        if len(trees) != 1 or trees[0] is None:
+            raise InvalidArguments.at("/input/sql", f"expected one statement, not {len(trees)}")
+        return trees[0]
+
+    def _reads_back(self, grammar: Grammar, text: str) -> None:
+        """Whether the text means the tree that it was made from: read again, it has to give itself."""
+        again = grammar.text(self._tree(grammar, text, grammar.tokens(text)))
+        if again != text:
+            raise InvalidArguments.at(
+                "/input/sql",
+                "this statement cannot be written from its syntax tree without a change",
+                hint="Write it more plainly.",
+            )
+
+    def _inspected(self, tree: Expression) -> tuple[str, ...]:
+        """The tables of a tree that only reads. Raises `ToolError`."""
+        from sqlglot import expressions as exp
+
+        tables: dict[str, None] = {}
+        defined: set[str] = set()
+        for node in tree.walk():
+            kind = type(node)
+            if kind not in self._nodes:
+                raise self._refused_node(node)
+            if kind is exp.Anonymous:
+                self._check_function(node)
+            elif kind is exp.Table:
+                name = self._table(node)
+                if name:
+                    tables[name] = None
+            elif kind is exp.CTE:
+                defined.add(node.alias)
+            elif kind is exp.Dot or kind is exp.Column:
+                self._check_attribute(node)
+            elif kind is exp.Select and node.args.get("hint"):
+                node.set("hint", None)
+        return tuple(name for name in tables if name not in defined)
+
+    def _refused_node(self, node: Expression) -> Exception:
+        name = type(node).__name__
+        if name == "Placeholder":
+            return InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
+        return refusal(_WHY.get(name, f"{name} is not known to only read"), node=name)
+
+    def _check_function(self, node: Expression) -> None:
+        name = str(node.name).replace(MARK, "").lower()
+        schema = ""
+        parent = node.parent
+        if parent is not None and type(parent).__name__ == "Dot" and parent.expression is node:
+            schema = parent.this.sql(self.dialect).strip('"`').lower()
+        if name in self._functions and schema in _SYSTEM:
+            return
+        full = f"{schema}.{name}" if schema else name
+        if any(fnmatchcase(full, pattern) for pattern in self._patterns):
+            return
+        raise refusal(
+            f'the function "{full}" is not known to only read',
+            hint=f'If it is, the operator can add "{full}" to "allowed_functions" in the settings of the node.',
+            function=full,
+        )
+
+    def _table(self, node: Expression) -> str:
+        parts = [
+            part.name for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part is not None and part.name
+        ]
+        if type(node.this).__name__ != "Identifier":
+            return ""
+        name = ".".join(parts).replace(MARK, "")
+        if self.dialect == "duckdb" and (_FILE.search(node.this.name) or type(node.this).__name__ == "Literal"):
+            raise refusal(f'"{name[:80]}" names a file', table=name[:80])
+        return name
+
+    def _check_attribute(self, node: Expression) -> None:
+        """PostgreSQL calls a function for `x.f` where there is no column `f`."""
+        if self.dialect != "postgres":
+            return
+        last = node.expression if type(node).__name__ == "Dot" else node.this
+        if type(last).__name__ != "Identifier" or (type(node).__name__ == "Column" and not node.args.get("table")):
+            return
+        name = last.name.lower()
+        if name in ATTRIBUTES_REFUSED or name.startswith(("pg_", "lo_", "dblink")):
+            raise refusal(f'".{name}" may call the function "{name}"', function=name)
+
+
+_SYSTEM: Final = frozenset(("", "pg_catalog", "public", "main", "system.main"))
+"""Where a known function's own name may say it is."""
+
+
+def _one_statement(tokens: list[Token]) -> list[Token]:
+    end = len(tokens)
+    while end and tokens[end - 1].token_type.name == "SEMICOLON":
+        end -= 1
+    found = tokens[:end]
+    if not found:
+        raise InvalidArguments.at("/input/sql", "expected a statement")
+    if any(token.token_type.name == "SEMICOLON" for token in found):
+        raise refusal("it holds several statements", hint="Send them one by one.")
+    return found
+
+
+def _no_outfile(tokens: list[Token]) -> None:
+    """sqlglot does not parse `INTO OUTFILE` everywhere; a syntax error would be the wrong answer to it."""
+    for index, token in enumerate(tokens[:-1]):
+        if token.token_type.name == "INTO" and tokens[index + 1].text.upper() in ("OUTFILE", "DUMPFILE"):
+            raise refusal("SELECT … INTO writes")
