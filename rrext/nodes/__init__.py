@@ -24,6 +24,9 @@ BUILTIN: dict[str, str] = {
     "tool_filesystem": "rrext.nodes.filesystem:FilesystemNode",
     "tool_python": "rrext.nodes.python:PythonNode",
     "llm_scripted": "rrext.nodes.scripted:ScriptedNode",
+    "llm_openai_api": "rrext.nodes.llm.openai:OpenAIApiNode",
+    "llm_openai": "rrext.nodes.llm.openai:OpenAINode",
+    "llm_ollama": "rrext.nodes.llm.openai:OllamaNode",
 }
 """Provider name → where its class is, as `module:Class`."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rrext.engine.lanes import empty_question
+from rrext.engine.lanes import empty_question, new_question
+from rrext.errors import InvalidArguments
 
-__all__ = ["merge_questions", "question_text"]
+__all__ = ["asked_question", "merge_questions", "question_text"]
 
 COLLECTED = ("instructions", "history", "examples", "context", "goals", "documents", "questions")
 """The keys of a question that are lists."""
@@ -29,3 +30,15 @@ def question_text(question: Mapping[str, Any]) -> str:
     """What is asked, a line for each text; instructions, context and history are no part of it."""
     asked = question.get("questions") or ()
     return "\n".join(str(item.get("text") or "") for item in asked if isinstance(item, Mapping))
+
+
+def asked_question(question: str | Mapping[str, Any], expect_json: bool = False) -> dict[str, Any]:
+    """The question that the tool `ask` of a language model is given, with every key present.
+
+    Raises `InvalidArguments` at `/input/question` if it asks nothing.
+    """
+    asked = new_question(question) if isinstance(question, str) else {**empty_question(), **question}
+    asked["expectJson"] = expect_json or bool(asked["expectJson"])
+    if not question_text(asked).strip():
+        raise InvalidArguments.at("/input/question", 'asks nothing: expected a text, or "questions" with a "text" each')
+    return asked

@@ -7,11 +7,10 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 
-from rrext.engine.lanes import empty_question, new_question
 from rrext.engine.node import Node
-from rrext.errors import InvalidArguments, ToolError
+from rrext.errors import ToolError
 from rrext.nodes.answers import answer_value
-from rrext.nodes.questions import question_text
+from rrext.nodes.questions import asked_question, question_text
 from rrext.tools.decorator import tool_function
 
 __all__ = ["ScriptLine", "ScriptedNode", "fits"]
@@ -52,11 +51,7 @@ class ScriptedNode(Node):
             question: The text of the question, or a question as it travels on the questions lane.
             expectJson: Whether the answer is to be a JSON value instead of a text.
         """
-        asked = new_question(question) if isinstance(question, str) else {**empty_question(), **question}
-        asked["expectJson"] = expectJson or bool(asked["expectJson"])
-        if not question_text(asked).strip():
-            raise InvalidArguments.at("/input/question", 'asks nothing: expected a text, or "questions" with a "text" each')
-        answer = self._answer(asked)
+        answer = self._answer(asked_question(question, expectJson))
         return {**answer, "answer": answer_value(answer)}
 
     def _answer(self, question: Mapping[str, Any]) -> dict[str, Any]:

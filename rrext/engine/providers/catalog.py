@@ -49,9 +49,10 @@ class Catalog:
         if not node_class.provider:
             raise PluginError(f"{origin_of(node_class)} has no `provider`, the name that pipelines use for it")
         check_definition(node_class)
+        itself = f"{node_class.__module__}:{node_class.__qualname__}"  # a built-in node may be given too, as tests of it do
         for name in (node_class.provider, *node_class.aliases):
             owner = self._owner(name)
-            if owner is not None and self._given.get(name) is not node_class:
+            if owner not in (None, itself) and self._given.get(name) is not node_class:
                 raise PluginError(f'The provider "{name}" is taken twice: by {owner} and by {origin_of(node_class)}')
         self._given[node_class.provider] = node_class
         self._aliases.update(dict.fromkeys(node_class.aliases, node_class.provider))

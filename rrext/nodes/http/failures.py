@@ -52,7 +52,7 @@ class ServerName(msgspec.Struct, frozen=True):
         return text.replace(self.secret, HIDDEN) if len(self.secret) >= SHORTEST_SECRET else text
 
     def __str__(self) -> str:
-        return f'The model server of node "{self.node_id}" ({self.address})'
+        return f'Model server {self.address} of node "{self.node_id}"'
 
     def __repr__(self) -> str:
         return f"<ServerName {self.node_id} {self.address}>"
@@ -79,7 +79,10 @@ def broken(server: ServerName, error: Exception, *, tries: int) -> ToolError:
     """No connection, or one that broke."""
     why = server.hide(" ".join(str(error).split()))[:MAX_SENTENCE] or type(error).__name__
     return ToolError(
-        f"{server} cannot be reached: {why}", code="model_unreachable", hint=HINTS["model_unreachable"], data={"tries": tries}
+        f"{server}: the connection failed: {why}",
+        code="model_unreachable",
+        hint=HINTS["model_unreachable"],
+        data={"tries": tries},
     )
 
 

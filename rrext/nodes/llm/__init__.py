@@ -1,0 +1,1 @@
+"""Nodes that ask language models over their HTTP APIs."""

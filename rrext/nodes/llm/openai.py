@@ -1,0 +1,153 @@
+"""`llm_openai_api`: any language model behind an OpenAI-compatible API; `llm_openai` and `llm_ollama` know where theirs is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+import msgspec
+
+from rrext.engine.node import Node
+from rrext.engine.setup import SetupContext
+from rrext.errors import Unavailable
+from rrext.nodes.answers import answer_value
+from rrext.nodes.extras import missing_packages
+from rrext.nodes.http.endpoint import open_endpoint
+from rrext.nodes.http.retries import Retries
+from rrext.nodes.http.settings import EndpointSettings
+from rrext.nodes.llm.chat import ChatModel, ChatSettings
+from rrext.nodes.llm.profiles import OLLAMA_PROFILES, OPENAI_PROFILES
+from rrext.nodes.questions import asked_question
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+__all__ = ["OllamaNode", "OpenAIApiNode", "OpenAINode"]
+
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
+HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
+
+
+class OpenAIApiNode(Node):
+    """Asks a language model over an OpenAI-compatible API: OpenAI, Ollama, vLLM, llama.cpp, LM Studio, OpenRouter …
+
+    Questions become answers, on the lane and by the tools `ask` and `ask_stream`. Instructions, goals and examples of a
+    question are told first, then its history, its context and documents, and what is asked. An answer that was cut,
+    filtered or refused is a failure, never half an answer.
+    """
+
+    provider = "llm_openai_api"
+    title = "LLM (OpenAI-compatible)"
+    class_types = ("llm",)
+    capabilities = ("invoke",)
+    lanes = {"questions": ("answers",)}
+    profiles = {"custom": {}}
+    default_profile = "custom"
+    address: ClassVar[str] = ""
+    """Where the API is if the settings do not say."""
+    shared: ChatModel
+
+    class Config:
+        model: Annotated[str, "The model's name, as its server knows it."] = ""
+        base_url: Annotated[str, "Address of the API, such as http://localhost:11434/v1."] = ""
+        serverbase: Annotated[str, "Another name of base_url."] = ""
+        apikey: Annotated[str, "The key, best as ${ROCKETRIDE_…}; a server without keys needs none."] = ""
+        temperature: Annotated[float | None, "How freely it writes, 0 to 2; null: as the server does by itself."] = None
+        maxTokens: Annotated[int | None, "Tokens of an answer; a longer one fails as answer_cut. null: the server's limit."] = (
+            None
+        )
+        maxTokensName: Annotated[
+            Literal["max_tokens", "max_completion_tokens"], "What the server calls maxTokens: OpenAI's newer models changed it."
+        ] = "max_tokens"
+        jsonMode: Annotated[bool, "Ask with response_format for JSON. Turn it off for a server that does not know that."] = True
+        extraBody: Annotated[dict[str, Any], "More fields of every request, as the server documents them."] = {}
+        timeout: Annotated[Seconds, "Seconds that the server may be silent; a model thinks before its first word."] = 120.0
+        totalTimeout: Annotated[
+            Seconds, "Seconds for an answer, retries included. The caller's deadline may end it earlier."
+        ] = 600.0
+        retries: Annotated[
+            int, msgspec.Meta(ge=0, le=10), "Repetitions after a failure that may pass: 429, 5xx, no connection."
+        ] = 2
+        retryDelay: Annotated[Seconds, "Seconds before the first repetition; it doubles, up to 20."] = 0.5
+        modelTotalTokens: Annotated[int | None, "Accepted from RocketRide's files; the server keeps its own limit."] = None
+        modelSource: Annotated[str | None, "Accepted from RocketRide's files."] = None
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """The package that speaks HTTP, if it is missing."""
+        return missing_packages("llm", "httpx2")
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ChatModel]:
+        """One model with one pool of connections for all objects. Connects to nothing yet."""
+        if not config.model.strip():
+            raise Unavailable(f'Node "{ctx.node_id}" names no model', hint='Set "model" to the name that its server knows.')
+        settings = EndpointSettings(
+            address=config.base_url or config.serverbase or cls.address,
+            apikey=config.apikey,
+            silence=config.timeout,
+            total=config.totalTimeout,
+            retries=Retries(count=config.retries, delay=config.retryDelay),
+        )
+        chat = ChatSettings(
+            model=config.model.strip(),
+            temperature=config.temperature,
+            max_tokens=config.maxTokens,
+            max_tokens_name=config.maxTokensName,
+            json_mode=config.jsonMode,
+            extra=config.extraBody,
+        )
+        async with open_endpoint(settings, ctx) as endpoint:
+            yield ChatModel(endpoint, chat)
+
+    async def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
+        answer = await self.shared.ask(question, ctx)
+        sent = self.emit("answers", answer)
+        if sent is not None:
+            await sent
+
+    @tool_function(group="llm", annotations=HINTS)
+    async def ask(self, question: str | dict[str, Any], expectJson: bool = False, *, ctx: ToolContext) -> dict[str, Any]:
+        """Ask the model one question. Answers `{answer, expectJson}`, and `tokens` if the server counts them.
+
+        Args:
+            question: The text of the question, or a question as it travels on the questions lane.
+            expectJson: Whether the answer is to be a JSON value instead of a text.
+        """
+        answer = await self.shared.ask(asked_question(question, expectJson), ctx)
+        return {**answer, "answer": answer_value(answer)}
+
+    @tool_function(group="llm", annotations=HINTS)
+    async def ask_stream(
+        self, question: str | dict[str, Any], expectJson: bool = False, *, ctx: ToolContext
+    ) -> AsyncIterator[str]:
+        """Ask the model one question and get the answer piece by piece while it is written (call it with `stream: true`).
+
+        Args:
+            question: The text of the question, or a question as it travels on the questions lane.
+            expectJson: Whether the pieces together are to be a JSON value.
+        """
+        async with aclosing(self.shared.stream(asked_question(question, expectJson), ctx)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+class OpenAINode(OpenAIApiNode):
+    """Asks a model of OpenAI. A profile names the model; `base_url` may lead to a proxy of one's own."""
+
+    provider = "llm_openai"
+    title = "LLM (OpenAI)"
+    profiles = OPENAI_PROFILES
+    default_profile = "openai-5-2"
+    address = "https://api.openai.com/v1"
+
+
+class OllamaNode(OpenAIApiNode):
+    """Asks a model of an Ollama server, on this machine unless `serverbase` says another."""
+
+    provider = "llm_ollama"
+    title = "LLM (Ollama)"
+    profiles = OLLAMA_PROFILES
+    default_profile = "llama3_3"
+    address = "http://localhost:11434/v1"

@@ -1,0 +1,103 @@
+"""What a chat completion says: the text of an answer, and whether it is the whole of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rrext.errors import ToolError
+from rrext.nodes.http.failures import ServerName, bad_answer, sentence_of
+
+__all__ = ["Delta", "Reply", "read_delta", "read_reply"]
+
+KEPT = 4000
+"""Characters of an answer that was cut which its failure repeats, so that a person sees how far it came."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A complete answer. `tokens` is what question and answer took together, if the server says so."""
+
+    text: str
+    tokens: int | None = None
+
+
+class Delta(msgspec.Struct, frozen=True):
+    """A piece of a streamed answer. `finish` is why it was the last one, `refusal` a piece of a refusal's text."""
+
+    text: str = ""
+    finish: str | None = None
+    refusal: str = ""
+
+
+def read_reply(server: ServerName, body: bytes) -> Reply:
+    """The answer in the body of a completion.
+
+    Raises `ToolError`: `model_bad_answer` for another body, and what `require_complete` raises.
+    """
+    said = _object(server, body, "no JSON")
+    choice = _first_choice(server, said)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise bad_answer(server, "a choice without a message")
+    text, refusal = message.get("content"), message.get("refusal")
+    require_complete(server, choice.get("finish_reason"), text if isinstance(text, str) else "", refusal)
+    if not isinstance(text, str):
+        raise bad_answer(server, "a message without text")
+    usage = said.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return Reply(text, total if isinstance(total, int) else None)
+
+
+def read_delta(server: ServerName, data: str) -> Delta:
+    """One event of a streamed completion. Raises `ToolError` for what is none, and for a failure told in the stream."""
+    said = _object(server, data.encode(), "an event without JSON")
+    if said.get("error"):
+        sentence = server.hide(sentence_of(data.encode()))
+        raise ToolError(f"{server} broke off: {sentence or 'it did not say why'}", code="model_failed")
+    if not said.get("choices"):
+        return Delta()  # counts of tokens, at the end
+    choice = _first_choice(server, said)
+    delta = choice.get("delta")
+    delta = delta if isinstance(delta, dict) else {}
+    return Delta(_text(delta.get("content")), _text(choice.get("finish_reason")) or None, _text(delta.get("refusal")))
+
+
+def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -> None:
+    """Raise `ToolError` for an answer that is not the model's whole answer to the question.
+
+    `answer_refused`, `answer_filtered`, `answer_cut`; `data.answer` has the beginning of what there was.
+    """
+    data = {"answer": text[:KEPT]}
+    if refusal:
+        raise ToolError(f"The model refuses to answer: {server.hide(str(refusal)[:KEPT])}", code="answer_refused", data=data)
+    if finish == "content_filter":
+        raise ToolError("The answer was withheld by the content filter of the model server", code="answer_filtered", data=data)
+    if finish == "length":
+        raise ToolError(
+            "The answer is cut: it is longer than the model may write",
+            code="answer_cut",
+            hint='Ask for a shorter answer, or raise "maxTokens" in the settings of the node.',
+            data=data,
+        )
+
+
+def _object(server: ServerName, body: bytes, otherwise: str) -> dict[str, Any]:
+    try:
+        said = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        raise bad_answer(server, otherwise) from None
+    if not isinstance(said, dict):
+        raise bad_answer(server, "JSON that is no object")
+    return said
+
+
+def _first_choice(server: ServerName, said: dict[str, Any]) -> dict[str, Any]:
+    choices = said.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise bad_answer(server, "no choices, which is where a completion has its text")
+    return choices[0]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
