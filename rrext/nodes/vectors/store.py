@@ -146,6 +146,9 @@ class VectorStore(Protocol):
     cancelled. Failures are `ToolError` or `Unavailable`, without secrets.
     """
 
+    batch_size: int
+    """The most chunks that one `upsert` is given; a longer list is cut into pieces of this length."""
+
     def space(self, ctx: ToolContext) -> Space | None:
         """The space of what is stored; None while nothing ever was. It stays when everything is deleted."""
         ...
