@@ -1,0 +1,60 @@
+"""Tables, columns and keys of a PostgreSQL database, in two queries over its catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+__all__ = ["read_schema"]
+
+_NAME: Final = "CASE WHEN pg_table_is_visible({0}.oid) THEN {0}.relname ELSE {0}n.nspname || '.' || {0}.relname END"
+
+COLUMNS: Final = f"""
+SELECT {_NAME.format("c")}, c.relkind IN ('v', 'm'), a.attname, format_type(a.atttypid, a.atttypmod)
+FROM pg_class c JOIN pg_namespace cn ON cn.oid = c.relnamespace
+LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+AND cn.nspname <> 'information_schema' AND cn.nspname !~ '^pg_'
+AND has_table_privilege(c.oid, 'SELECT, INSERT, UPDATE, DELETE')
+ORDER BY pg_table_is_visible(c.oid) DESC, 1, a.attnum"""
+"""Every table that the user may do something with, but the parts of partitioned ones."""
+
+KEYS: Final = f"""
+SELECT {_NAME.format("c")}, k.contype = 'p',
+  ARRAY(SELECT a.attname::text FROM unnest(k.conkey) WITH ORDINALITY u(n, i)
+        JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = u.n ORDER BY u.i),
+  {_NAME.format("f")},
+  ARRAY(SELECT a.attname::text FROM unnest(k.confkey) WITH ORDINALITY u(n, i)
+        JOIN pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = u.n ORDER BY u.i)
+FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace cn ON cn.oid = c.relnamespace
+LEFT JOIN pg_class f ON f.oid = k.confrelid LEFT JOIN pg_namespace fn ON fn.oid = f.relnamespace
+WHERE k.contype IN ('p', 'f') ORDER BY k.conname"""
+
+
+def read_schema(connection: Connection[Any], database: str) -> Schema:
+    """What the user may see. Tables of schemas that are not searched by default have their schema before their name."""
+    columns: dict[str, list[Column]] = {}
+    views: set[str] = set()
+    with connection.cursor() as cursor:
+        for table, is_view, column, kind in cursor.execute(COLUMNS.encode()):
+            known = columns.setdefault(table, [])
+            if column is not None:  # a table may have none
+                known.append(Column(column, kind))
+            if is_view:
+                views.add(table)
+        primary: dict[str, tuple[str, ...]] = {}
+        foreign: dict[str, list[ForeignKey]] = {}
+        for table, is_primary, own, other, references in cursor.execute(KEYS.encode()):
+            if is_primary:
+                primary[table] = tuple(own)
+            else:
+                foreign.setdefault(table, []).append(ForeignKey(tuple(own), other, tuple(references)))
+    tables = {
+        name: Table(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
+        for name, found in columns.items()
+    }
+    return Schema(database, tables)
