@@ -24,9 +24,13 @@ BUILTIN: dict[str, str] = {
     "tool_filesystem": "rrext.nodes.filesystem:FilesystemNode",
     "tool_python": "rrext.nodes.python:PythonNode",
     "llm_scripted": "rrext.nodes.scripted:ScriptedNode",
+    "parse": "rrext.nodes.documents.parse:ParseNode",
     "llm_openai_api": "rrext.nodes.llm.openai:OpenAIApiNode",
     "llm_openai": "rrext.nodes.llm.openai:OpenAINode",
     "llm_ollama": "rrext.nodes.llm.openai:OllamaNode",
+    "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
+    "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",
+    "embedding_local": "rrext.nodes.embeddings.local:LocalEmbeddingNode",
 }
 """Provider name → where its class is, as `module:Class`."""
 

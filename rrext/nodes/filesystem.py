@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import msgspec
 
 from rrext.engine.node import Node
-from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.confinement import Confinement, FileInfo
 from rrext.nodes.encodings import decode, encode, known_encoding
+from rrext.nodes.roots import open_root
 from rrext.nodes.switches import Switch
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -165,21 +165,7 @@ class FilesystemNode(Node):
             return {"path": path, "created": files.make_directory(path)}
 
     def _files(self) -> Confinement:
-        """The root, opened anew for each call: a directory that is replaced meanwhile is no problem."""
-        root: str = self.config.root
-        try:
-            if not self.confined:
-                return Confinement.at(os.path.join(self.directory, root))
-            with Confinement.at(self.directory or ".") as base:
-                return base.beneath(os.path.relpath(root, os.path.abspath(self.directory)) if os.path.isabs(root) else root)
-        except OSError as error:
-            what = error.strerror or type(error).__name__
-        except ToolError as error:
-            what = error.message
-        raise Unavailable(
-            f'The root "{root}" of node "{self.node_id}" cannot be used: {what}',
-            hint="A relative root begins at --root, or else at the folder of the pipeline's file.",
-        )
+        return open_root(self, self.config.root)
 
 
 def _part(files: Confinement, path: str, encoding: str, limit: int, offset: int) -> dict[str, Any]:

@@ -1,0 +1,75 @@
+"""What files say of themselves, under the few names that chunks carry: title, author, pages …"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["facts_of", "front_matter_title"]
+
+_LONGEST: Final = 1000
+"""Characters of one value. Each chunk carries them all, and the file's author chose them; longer ones end in `…`."""
+_MOST: Final = 50
+"""Names in a list, as recipients; of more, the first ones are kept and `…` says so."""
+
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "title": ("title", "subject_line"),
+    "author": ("authors", "author"),
+    "subject": ("subject",),
+    "keywords": ("keywords",),
+    "created": ("created_at",),
+    "modified": ("modified_at",),
+    "language": ("language",),
+    "pages": ("page_count",),
+    "sheets": ("sheet_names",),
+    "from": ("from_email",),
+    "to": ("to_emails",),
+    "cc": ("cc_emails",),
+    "attachments": ("attachments",),
+    "warnings": ("warnings",),
+}
+"""Our name → the parser's names for it, best first."""
+_JOINED: Final = frozenset({"author", "keywords", "language"})
+"""What is one text to people, also where there are several."""
+_FRONT_MATTER: Final = 4096
+"""Characters of a Markdown file in which its front matter ends."""
+_TITLE: Final = re.compile(r"^title:[ \t]*(\S[^\n]*)$", re.MULTILINE)
+
+
+def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts among a parser's metadata: texts, numbers and lists of texts. What is empty is left out."""
+    facts: dict[str, Any] = {}
+    for name, sources in _NAMES.items():
+        for source in sources:
+            value = _value(metadata.get(source))
+            if name in _JOINED and isinstance(value, list):
+                value = _shortened(", ".join(value))
+            if value not in (None, "", [], 0):
+                facts[name] = value
+                break
+    return facts
+
+
+def front_matter_title(markdown: str) -> dict[str, Any]:
+    """`{title}` if a Markdown file begins with front matter that has one."""
+    if not markdown.startswith("---\n"):
+        return {}
+    end = markdown.find("\n---", 3, _FRONT_MATTER)
+    found = _TITLE.search(markdown, 4, max(end, 4))
+    return {"title": _shortened(found[1].strip().strip("\"'"))} if found else {}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return _shortened(value.strip().replace("\0", ""))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple):
+        texts = [_shortened(str(item)) for item in value[:_MOST]]
+        return [*texts, "…"] if len(value) > _MOST else texts
+    return None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

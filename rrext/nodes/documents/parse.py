@@ -1,0 +1,178 @@
+"""`parse`: files become text and tables."""
+
+from __future__ import annotations
+
+import binascii
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from rrext.engine.lanes import Tag
+from rrext.engine.node import Entry, Node
+from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.documents.reader import DocumentReader
+from rrext.nodes.documents.records import Parsed, Request, too_large
+from rrext.nodes.extras import missing_packages
+from rrext.nodes.roots import open_root
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+__all__ = ["ParseNode"]
+
+MIB = 1024 * 1024
+
+OUTPUT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string", "description": "The whole document as Markdown, its tables too; plain text as it is."},
+        "tables": {"type": "array", "items": {"type": "string"}, "description": "Each table alone, as Markdown."},
+        "metadata": {"type": "object", "description": "What the file says of itself: title, author, pages …"},
+        "mime_type": {"type": "string", "description": "What the file really is, whatever it is called."},
+    },
+    "required": ["text", "tables", "metadata", "mime_type"],
+    "additionalProperties": False,
+}
+
+
+class ParseNode(Node):
+    """Reads documents: PDF, Word, Excel, PowerPoint, OpenDocument, EPUB, RTF, HTML, e-mail, Markdown, CSV and plain text.
+
+    Text goes out as Markdown, each table also alone on `table`. What the file says of itself (title, author, pages …)
+    and its true MIME type become metadata of the object, where what the client said of it stays. A document that
+    cannot be read fails its object with the reason. Scanned pages are not read, and tables of PDFs stay text.
+
+    Reading happens in processes of its own, without network or files, which are killed at `timeout` and when nobody
+    waits any more; so a document can neither stall nor break the server.
+    """
+
+    provider = "parse"
+    title = "Parse"
+    class_types = ("data", "tool")
+    lanes = {"tags": ("text", "table")}
+    shared: DocumentReader
+
+    class Config:
+        tables: Annotated[
+            Literal["both", "apart"], 'Where tables go: "both" leaves them in the text too, "apart" takes them out of it.'
+        ] = "both"
+        root: Annotated[str, "The directory whose files parse_document may read; empty: none, only what it is given."] = ""
+        maxBytes: Annotated[int, "Bytes of a document. It is held in memory, and reading takes a multiple."] = 64 * MIB
+        maxUnpacked: Annotated[
+            int, "Bytes that an Office file or EPUB may unpack to; a bomb has thousands of times its size."
+        ] = 256 * MIB
+        maxCharacters: Annotated[int, "Characters that may come of a document; a book has a million."] = 10_000_000
+        timeout: Annotated[float, "Seconds that reading a document may take; most take milliseconds."] = 60.0
+        memory: Annotated[int, "MiB of address space of a reading process; 256 are the least that works."] = 2048
+        processes: Annotated[int, "How many documents are read at a time, each in a process that is kept."] = 2
+        allowEmpty: Annotated[bool, "Let documents without any text pass; else they fail, as nobody could find them."] = False
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        return missing_packages("docs", "kreuzberg")
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any) -> AsyncIterator[DocumentReader]:
+        """The processes, for all objects; the first one starts at the first document."""
+        reader = DocumentReader(processes=max(config.processes, 1), memory=config.memory * MIB)
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    def open(self, entry: Entry) -> None:
+        self._entry = entry
+        self._data = bytearray()
+        if entry.size is not None:
+            self._check_size(entry.size)
+
+    def write_tags(self, tag: Tag, ctx: ToolContext) -> None:
+        if tag.kind == "begin":
+            self._data.clear()
+        elif tag.kind == "data":
+            self._check_size(len(self._data) + len(tag.data))
+            self._data += tag.data
+        else:
+            data, self._data = bytes(self._data), bytearray()
+            parsed = self._read(data, self._entry.name, self._entry.mime_type, ctx)
+            for name, value in {"mimeType": parsed.mime_type, **parsed.metadata}.items():
+                self._entry.metadata.setdefault(name, value)
+            self._send(parsed)
+
+    @tool_function(output_schema=OUTPUT_SCHEMA, annotations={"readOnlyHint": True, "openWorldHint": False})
+    def parse_document(
+        self,
+        path: Annotated[str, msgspec.Meta(min_length=1)] | None = None,
+        content_base64: str | None = None,
+        name: str = "",
+        mime_type: str = "",
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Read one document: a file below the node's `root`, or bytes that are given. Exactly one of the two.
+
+        Args:
+            path: Path below the root.
+            content_base64: The document itself, in base64.
+            name: The file's name; its extension helps to tell text formats apart. Of a path, it is known.
+            mime_type: The type, if it is known. What the bytes are without doubt wins.
+        """
+        if (path is None) == (content_base64 is None):
+            raise InvalidArguments.at("/input", 'expected either "path" or "content_base64"')
+        data = self._file(path) if path is not None else _decoded(content_base64 or "")
+        self._check_size(len(data))
+        parsed = self._read(data, name or os.path.basename(path or ""), mime_type, ctx)
+        return {
+            "text": "".join(piece.content for piece in parsed.pieces),
+            "tables": [piece.content for piece in parsed.pieces if piece.kind == "table"],
+            "metadata": parsed.metadata,
+            "mime_type": parsed.mime_type,
+        }
+
+    def _file(self, path: str) -> bytes:
+        if not self.config.root:
+            raise Unavailable(
+                f'Node "{self.node_id}" may read no files', hint='The operator has to set "root"; or send "content_base64".'
+            )
+        with open_root(self, self.config.root) as files:
+            data, size = files.read(path, limit=self.config.maxBytes + 1)
+        self._check_size(size)
+        return data
+
+    def _read(self, data: bytes, name: str, mime_type: str, ctx: ToolContext) -> Parsed:
+        config = self.config
+        request = Request(
+            name=name,
+            mime_type=mime_type,
+            max_characters=config.maxCharacters,
+            max_unpacked=config.maxUnpacked,
+            allow_empty=config.allowEmpty,
+            timeout=config.timeout,
+        )
+        return self.shared.read(data, request, ctx)
+
+    def _send(self, parsed: Parsed) -> None:
+        """Text and tables in reading order, so that who cuts them up knows under which heading a table stands."""
+        takes_out = self.config.tables == "apart"
+        for piece in parsed.pieces:
+            if piece.kind == "text" or not takes_out:
+                self.emit("text", piece.content)
+            if piece.kind == "table":
+                self.emit("table", piece.content)
+
+    def _check_size(self, size: int) -> None:
+        if size > self.config.maxBytes:
+            raise too_large(
+                f"The document has more than {self.config.maxBytes:,} bytes (maxBytes)",
+                hint=f'Raise "maxBytes" of node "{self.node_id}", or send it in parts.',
+            )
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True) if text else b""
+    except (binascii.Error, ValueError):
+        raise InvalidArguments.at("/input/content_base64", "expected base64 (RFC 4648, with padding)") from None

@@ -1,0 +1,176 @@
+"""One process that reads documents, as the server sees it: how it is started, asked, and killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rrext.errors import Unavailable
+from rrext.nodes.documents.records import READY, Answer, Request
+from rrext.nodes.sandbox.blocks import block
+
+__all__ = ["ReaderProcess"]
+
+_HOME: Final = str(Path(__file__).parents[3])
+_KEPT: Final = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
+"""Names of the environment that the process gets: what loading libraries needs, and none of the server's secrets."""
+_START: Final = 30.0
+"""Seconds for the process to start; a loaded machine needs a few."""
+_PIECE: Final = 1024 * 1024
+
+
+class ReaderProcess:
+    """A process with a socket to it. One thread asks; `stop` and `kill` may come from any thread, at any time."""
+
+    __slots__ = ("_child", "_folder", "_is_killed", "_is_ready", "_link", "_lock", "_turn")
+
+    def __init__(self, memory: int) -> None:
+        """Start it, with `memory` bytes of address space at most. It is ready a little later. Raises `OSError`."""
+        # kreuzberg unpacks a library into TMPDIR. In the common one, anybody could have put another in its place.
+        self._folder = tempfile.mkdtemp(prefix="rrext-reader-")
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-P", "-m", "rrext.nodes.documents.worker", str(theirs.fileno()), str(memory)]
+        null = subprocess.DEVNULL
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=null,
+                stdout=null,
+                stderr=null,
+                cwd="/",
+                env=_environment(self._folder),
+                pass_fds=(theirs.fileno(),),
+            )
+        except BaseException:
+            ours.close()
+            self._forget_folder()
+            raise
+        finally:
+            theirs.close()
+        self._link = ours
+        self._lock = threading.Lock()
+        self._is_killed = False
+        self._is_ready = False
+        self._turn = 0
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it can be given another document."""
+        return not self._is_killed
+
+    def begin(self) -> int:
+        """A document's turn begins; its number is for `stop`."""
+        return self._turn
+
+    def end_turn(self) -> None:
+        """The turn is over: whoever still wants to stop it comes too late."""
+        with self._lock:
+            self._turn += 1
+
+    def ask(self, data: bytes, request: Request) -> Answer:
+        """Read a document, within its timeout.
+
+        Raises `TimeoutError`; `EOFError`, `OSError` or `msgspec.DecodeError` if the process broke at it; and
+        `Unavailable` if it did not even start.
+        """
+        if not self._is_ready:
+            self._wait_until_ready()
+        deadline = time.monotonic() + request.timeout
+        self._send(block(msgspec.json.encode(request)), deadline)
+        self._send(len(data).to_bytes(4, "little"), deadline)
+        self._send(data, deadline)
+        return msgspec.json.decode(self._receive(deadline), type=Answer)
+
+    def stop(self, turn: int) -> None:
+        """Kill it, if this turn is still on."""
+        with self._lock:
+            if turn == self._turn:
+                self._kill()
+
+    def kill(self) -> None:
+        """Kill it; who asks it gets an error."""
+        with self._lock:
+            self._kill()
+
+    def wait(self) -> int:
+        """Wait for the end of a process that was killed or broke; its exit code, negative for a signal."""
+        code = self._child.wait()
+        self._link.close()
+        self._forget_folder()
+        return code
+
+    def _kill(self) -> None:
+        self._is_killed = True
+        if self._child.returncode is None:
+            self._child.kill()
+
+    def _wait_until_ready(self) -> None:
+        try:
+            said = self._receive(time.monotonic() + _START)
+        except (EOFError, OSError):
+            said = b""
+        if said == READY:
+            self._is_ready = True
+            self._forget_folder()
+            return
+        if self._is_killed:
+            raise EOFError("it was stopped")
+        self.kill()
+        code = self.wait()
+        raise Unavailable(
+            f"The process that reads documents did not start (exit code {code})",
+            hint='Look whether "import kreuzberg" works, and whether "memory" of the node is enough.',
+        )
+
+    def _forget_folder(self) -> None:
+        """What was in it is loaded, or never will be."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            self._link.settimeout(_left(deadline))
+            view = view[self._link.send(view[:_PIECE]) :]
+
+    def _receive(self, deadline: float) -> bytes:
+        size = int.from_bytes(self._exactly(4, deadline), "little")
+        return self._exactly(size, deadline)
+
+    def _exactly(self, size: int, deadline: float) -> bytes:
+        data = bytearray()
+        while len(data) < size:  # what the process says is nothing to reserve memory for
+            self._link.settimeout(_left(deadline))
+            piece = self._link.recv(min(size - len(data), _PIECE))
+            if not piece:
+                raise EOFError("the process is gone")
+            data += piece
+        return bytes(data)
+
+    def __repr__(self) -> str:
+        return f"<ReaderProcess {self._child.pid}{' killed' if self._is_killed else ''}>"
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _environment(folder: str) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    # It finds the modules that this process has: rrext may come from a checkout, kreuzberg from anywhere.
+    kept["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_HOME, *filter(None, sys.path)]))
+    kept["TMPDIR"] = folder
+    kept["MALLOC_ARENA_MAX"] = "2"  # each arena takes address space, which is limited
+    return kept

@@ -1,0 +1,97 @@
+"""One document from bytes to pieces of Markdown, in whatever process it runs. Nothing here reaches for a network.
+
+Plain text, Markdown, source code and CSV are read by rrext itself, which keeps them exactly as they are; everything
+else is kreuzberg's. OCR, language models and caches of kreuzberg stay off: some would download, some would write files.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any, Final
+
+from rrext.nodes.documents import kinds
+from rrext.nodes.documents.extraction import extract
+from rrext.nodes.documents.facts import facts_of, front_matter_title
+from rrext.nodes.documents.markup import without_head
+from rrext.nodes.documents.plain import decode
+from rrext.nodes.documents.records import Parsed, Piece, Request, corrupt, empty, too_large
+from rrext.nodes.documents.slides import speaker_notes
+from rrext.nodes.documents.tables import cut_tables, table_of
+
+__all__ = ["read"]
+
+_CELL: Final = 16 * 1024 * 1024
+"""Characters of one field of a CSV file; the standard library's own limit is 128 KiB."""
+_DELIMITERS: Final = ",;\t|"
+_NOTHING: Final = " \t\n\f|:-#*>"
+"""What is left of a document of empty paragraphs and cells."""
+_SCANS_ARE_NOT_READ: Final = "Pages that are pictures are not read: there is no OCR here."
+
+
+def read(data: bytes, request: Request) -> Parsed:
+    """The text and tables of a document, and what the file says of itself. Raises `ToolError` with the reason if not."""
+    if not data:
+        raise empty("The file has no bytes")
+    kind = kinds.kind_of(data, request.name, request.mime_type, max_unpacked=request.max_unpacked)
+    pieces, metadata = _pieces(kind, data, request)
+    characters = sum(len(piece.content) for piece in pieces)
+    if characters > request.max_characters:
+        raise too_large(
+            f"It has {characters:,} characters, and {request.max_characters:,} are allowed (maxCharacters)",
+            hint='Raise "maxCharacters" of the node, or send it in parts.',
+        )
+    if not request.allow_empty and not any(piece.content.strip(_NOTHING) for piece in pieces):
+        raise empty("There is no text in it", hint=_SCANS_ARE_NOT_READ if kind == kinds.PDF else None)
+    return Parsed(mime_type=kind, pieces=pieces, metadata=metadata)
+
+
+def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict[str, Any]]:
+    match kind:
+        case kinds.MARKDOWN:
+            text = _unix(decode(data, request.mime_type))
+            return cut_tables(text), front_matter_title(text)
+        case kinds.CSV | kinds.TSV:
+            return _rows(_unix(decode(data, request.mime_type)), kind), {}
+        case kinds.HTML:
+            text, title = without_head(decode(data, request.mime_type, is_html=True))
+            markdown, metadata = _extracted(text.encode("utf-8"), kind)
+            return cut_tables(markdown), {**({"title": title} if title else {}), **metadata}
+        case kinds.PPTX:
+            markdown, metadata = _extracted(data, kind)
+            return cut_tables(markdown + speaker_notes(data)), metadata
+        case kinds.PDF:
+            markdown, metadata = _extracted(data, kind)
+            return [Piece("text", markdown)] if markdown else [], metadata
+        case kinds.DOCX | kinds.XLSX | kinds.ODT | kinds.EPUB | kinds.RTF | kinds.EML:
+            markdown, metadata = _extracted(data, kind)
+            return cut_tables(markdown), metadata
+        case _:
+            text = _unix(decode(data, request.mime_type))
+            return ([Piece("text", text)] if text else []), {}
+
+
+def _extracted(data: bytes, kind: str) -> tuple[str, dict[str, Any]]:
+    result = extract(data, kind)
+    return result.text, facts_of(result.metadata)
+
+
+def _rows(text: str, kind: str) -> list[Piece]:
+    csv.field_size_limit(_CELL)
+    delimiter = "\t" if kind == kinds.TSV else _delimiter(text)
+    try:
+        table = table_of(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise corrupt(f"It is no CSV: {error}") from None
+    return [Piece("table", table)] if table else []
+
+
+def _delimiter(text: str) -> str:
+    """What stands between the fields: the one of four that the first line has most of."""
+    first = text[: text.find("\n")] if "\n" in text else text
+    return max(_DELIMITERS, key=first.count)
+
+
+def _unix(text: str) -> str:
+    """Line ends as `\\n`."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

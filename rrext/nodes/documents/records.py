@@ -1,0 +1,74 @@
+"""What a document is read with and what comes of it, as server and parser process tell each other."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from rrext.errors import ToolError
+
+__all__ = ["READY", "Answer", "Parsed", "Piece", "Request", "corrupt", "empty", "encrypted", "too_large", "unsupported"]
+
+READY = b"ready"
+"""What a parser process says when documents can come."""
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Text or a whole table of a document, both Markdown unless the document is plain text."""
+
+    kind: Literal["text", "table"]
+    content: str
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    """A document that was read: its pieces in reading order, what the file says of itself, and what it really is."""
+
+    mime_type: str
+    pieces: list[Piece]
+    metadata: dict[str, Any] = {}
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is known of a document before it is read. Its bytes follow. `timeout` is in seconds."""
+
+    name: str = ""
+    mime_type: str = ""
+    max_characters: int = 10_000_000
+    max_unpacked: int = 256 * 1024 * 1024
+    allow_empty: bool = False
+    timeout: float = 60.0
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`parsed`, or the failure's code and texts."""
+
+    parsed: Parsed | None = None
+    code: str = ""
+    message: str = ""
+    hint: str | None = None
+
+
+def corrupt(message: str, *, hint: str | None = None) -> ToolError:
+    """The bytes are not what they should be."""
+    return ToolError(message, code="document_corrupt", hint=hint)
+
+
+def encrypted(message: str) -> ToolError:
+    """It needs a password."""
+    return ToolError(message, code="document_encrypted", hint="Save it without a password and send it again.")
+
+
+def unsupported(message: str, *, hint: str | None = None) -> ToolError:
+    """It may be fine, but nobody here can read it."""
+    return ToolError(message, code="document_unsupported", hint=hint)
+
+
+def too_large(message: str, *, hint: str | None = None) -> ToolError:
+    """It passes a named limit."""
+    return ToolError(message, code="document_too_large", hint=hint)
+
+
+def empty(message: str, *, hint: str | None = None) -> ToolError:
+    """There is nothing in it that could be found."""
+    return ToolError(message, code="document_empty", hint=hint)

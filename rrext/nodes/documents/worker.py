@@ -1,0 +1,103 @@
+"""The process that reads documents, one after the other: `python -m rrext.nodes.documents.worker FD MEMORY`.
+
+FD is a socket to the server, MEMORY the bytes of address space that this process may have. It says `READY` in a block.
+Each request is two blocks, a `Request` as JSON and the document's bytes; each answer is one, an `Answer` as JSON. It ends
+when the server closes its end, and by itself when a document takes far longer than it may, should nobody be left to
+end it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+
+import msgspec
+
+from rrext.errors import ToolError
+from rrext.nodes.documents.extraction import warm_up
+from rrext.nodes.documents.reading import read
+from rrext.nodes.documents.records import READY, Answer, Request
+from rrext.nodes.sandbox.blocks import block, receive
+
+__all__ = ["main"]
+
+_GRACE = 10.0
+"""Seconds beyond a document's time; the server ends this process long before."""
+_OPEN_FILES = 64
+"""Descriptors: the socket, the standard streams, and what imports need."""
+
+
+def main() -> None:
+    """Serve until the server is gone."""
+    link = socket.socket(fileno=int(sys.argv[1]))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the whole group: the server decides
+    _bound(resource.RLIMIT_AS, int(sys.argv[2]))
+    _bound(resource.RLIMIT_CORE, 0)  # a dump would hold what documents say
+    _bound(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    _load()
+    _bound(resource.RLIMIT_FSIZE, 0)
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        link.sendall(block(READY))
+        while True:
+            request = msgspec.json.decode(receive(link), type=Request)
+            link.sendall(block(msgspec.json.encode(_answer(receive(link), request))))
+
+
+def _answer(data: bytes, request: Request) -> Answer:
+    signal.setitimer(signal.ITIMER_REAL, request.timeout + _GRACE)  # nobody handles SIGALRM: it ends the process
+    try:
+        return Answer(parsed=read(data, request))
+    except ToolError as error:
+        return Answer(code=error.code, message=error.message, hint=error.hint)
+    except MemoryError:
+        return Answer(code="document_too_large", message="Reading it takes more memory than is allowed (memory)")
+    except BaseException as error:  # a panic of the parser is no Exception
+        return Answer(code="document_corrupt", message=f"It cannot be read: {type(error).__name__}")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _bound(what: int, most: int) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system knows none
+        resource.setrlimit(what, (most, most))
+
+
+def _load() -> None:
+    """Load the parser, and where the kernel can, give up the network and all files but modules before any document comes.
+
+    The parser writes a library into TMPDIR, a folder of this process alone, when it first reads a PDF. It also starts
+    threads then, which would stay outside of walls that are raised later: so a fork writes the library, and the walls
+    stand before this process reads it.
+    """
+    import kreuzberg
+
+    if not _can_lock_in():
+        warm_up()
+        return
+    writer = os.fork()
+    if writer == 0:
+        with contextlib.suppress(BaseException):
+            warm_up()
+        os._exit(0)
+    os.waitpid(writer, 0)
+    from rrext.nodes.sandbox.landlock import confine
+
+    confine(read=[*filter(None, sys.path), os.path.dirname(kreuzberg.__file__), tempfile.gettempdir()])
+    warm_up()
+
+
+def _can_lock_in() -> bool:
+    if not sys.platform.startswith("linux") or len(os.listdir("/proc/self/task")) > 1:
+        return False
+    from rrext.nodes.sandbox.landlock import NEEDED_ABI, abi
+
+    return abi() >= NEEDED_ABI
+
+
+if __name__ == "__main__":
+    main()
