@@ -65,11 +65,7 @@ class Backend(ABC):
     @abstractmethod
     def connect(self, *, read_only: bool) -> Any:
         """A new DBAPI connection. `read_only` is False unless `separate_readers`. Sets limits of a session, as the
-        server's own statement timeout, once for all transactions. Bounded in time itself."""
-
-    def disconnect(self, connection: Any) -> None:
-        """End a connection; it may be broken."""
-        connection.close()
+        server's own statement timeout, once for all transactions. Bounded in time itself. The pool ends it by its `close()`."""
 
     def close(self) -> None:
         """The component is unloaded, and all connections are gone: let go of what they shared."""
@@ -95,6 +91,11 @@ class Backend(ABC):
     def in_transaction(self, connection: Any) -> bool:
         """Whether the transaction that `begin` began is still open (also if it can only be rolled back), as far as can
         be told without asking the server. A statement that failed, or one like MySQL's DDL, may have ended it."""
+
+    def is_clean(self, connection: Any) -> bool:
+        """Whether nothing of what a call did on a connection is left there for the next one, as temporary tables are;
+        one that is not clean is thrown away. Asked after the transaction has ended."""
+        return True
 
     # statements
 

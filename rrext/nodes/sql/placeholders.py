@@ -73,7 +73,8 @@ def _check(numbers: list[int], count: int) -> None:
     used = set(numbers)
     for number in numbers:
         if not 1 <= number <= count:
-            raise InvalidArguments.at("/input/sql", f"placeholder ${number} out of range for {count} param(s)")
+            message = f"placeholder ${number} out of range for {count} param(s)"
+            raise InvalidArguments(message, data={"errors": [{"path": "/input/sql", "message": message}]})
     if len(used) < count:
         unused = next(number for number in range(1, count + 1) if number not in used)
         raise InvalidArguments.at(

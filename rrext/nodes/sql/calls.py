@@ -1,0 +1,125 @@
+"""One call of a tool that runs a statement: from its input to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from rrext.errors import RrextError, ToolError
+from rrext.nodes.sql.cells import Rows, json_rows, size_of
+from rrext.nodes.sql.transaction import Result, Transaction, refuse_transaction_control
+
+if TYPE_CHECKING:
+    from rrext.nodes.sql.database import Database
+    from rrext.nodes.sql.sessions import Session
+    from rrext.tools.context import ToolContext
+
+__all__ = ["Call", "RowMode"]
+
+RowMode: TypeAlias = Literal["object", "array"]
+
+CHUNK_BYTES: Final = 256 * 1024
+"""About how large a chunk may become before it is sent, whatever number of rows it has."""
+
+
+class Call:
+    """A call, and how it wants its rows: as objects by column name, or as arrays."""
+
+    __slots__ = ("_as_objects", "_ctx", "_database")
+
+    def __init__(self, database: Database, ctx: ToolContext, row_mode: RowMode) -> None:
+        self._database = database
+        self._ctx = ctx
+        self._as_objects = row_mode == "object"
+
+    def query(self, sql: str, params: Sequence[Any], limit: int, *, explain: bool) -> dict[str, Any]:
+        """`{columns, rows, row_count, truncated}` of a statement that only reads."""
+        sent = self._database.gate.read_only(sql).sql
+        if explain:
+            sent = self._database.backend.explain(sent)
+        with (
+            self._database.transaction(read_only=True) as transaction,
+            transaction.statement(sent, params, self._ctx) as result,
+        ):
+            rows = result.collect(limit + 1, nested_as_text=False)
+        is_truncated = len(rows) > limit
+        if is_truncated:
+            rows.pop()
+        return {
+            "columns": result.columns,
+            "rows": self._shaped(rows, result.columns),
+            "row_count": len(rows),
+            "truncated": is_truncated,
+        }
+
+    def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
+        """Chunks of rows of a statement that only reads, and then `{columns, row_count}`."""
+        sent = self._database.gate.read_only(sql).sql
+        count = 0
+        with (
+            self._database.transaction(read_only=True) as transaction,
+            transaction.statement(sent, params, self._ctx) as result,
+        ):
+            for rows in _chunks(result, chunk_rows):
+                self._ctx.check()
+                count += len(rows)
+                yield self._shaped(json_rows(rows, nested_as_text=False), result.columns)
+        return {"columns": result.columns, "row_count": count}
+
+    def execute(self, sql: str, params: Sequence[Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
+        """`{columns, rows, affected_rows}` of a statement of any kind, in a session or in a transaction of its own."""
+        refuse_transaction_control(sql)
+        if session_id is not None:
+            with self._database.sessions.using(session_id, self._ctx) as session:
+                return self._in_session(session, sql, params, max_rows)
+        with self._database.transaction(read_only=False) as transaction:
+            answer = self._executed(transaction, sql, params, max_rows)
+            self._ctx.check()
+            if transaction.is_open:
+                transaction.commit()
+        return answer
+
+    def _executed(self, transaction: Transaction, sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
+        with transaction.statement(sql, params, self._ctx) as result:
+            rows = result.collect(max_rows + 1, nested_as_text=True)
+            if len(rows) > max_rows:
+                raise ToolError(
+                    f"The statement gives more rows than max_execute_rows ({max_rows:,})",
+                    code="too_many_rows",
+                    hint="Add a LIMIT, or read with query_stream. Nothing that it wrote outside of a session was kept.",
+                    data={"limit": "max_execute_rows", "maximum": max_rows},
+                )
+            affected = result.affected
+        return {"columns": result.columns, "rows": self._shaped(rows, result.columns), "affected_rows": affected}
+
+    def _in_session(self, session: Session, sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
+        transaction = session.transaction
+        try:
+            answer = self._executed(transaction, sql, params, max_rows)
+        except RrextError as error:
+            if not transaction.is_open:  # the next statements must not be kept one by one
+                session.end()
+                error.hint = f"{error.hint or ''} The transaction is rolled back, and its session is over.".strip()
+                error.data["session"] = "over"
+            raise
+        if not transaction.is_open:
+            transaction.begin_again()
+        return answer
+
+    def _shaped(self, rows: Rows, columns: list[str]) -> list[Any]:
+        if self._as_objects:
+            return [dict(zip(columns, row, strict=False)) for row in rows]
+        return rows
+
+
+def _chunks(result: Result, at_most: int) -> Generator[list[Sequence[Any]], None, None]:
+    chunk: list[Sequence[Any]] = []
+    size = 0
+    while batch := result.batch(at_most - len(chunk)):
+        chunk += batch
+        size += size_of(batch)
+        if len(chunk) >= at_most or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk

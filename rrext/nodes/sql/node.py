@@ -1,0 +1,225 @@
+"""`SqlNode`: the tools that every SQL database has, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from rrext.engine.node import Node
+from rrext.engine.setup import SetupContext
+from rrext.errors import InvalidArguments
+from rrext.nodes.extras import missing_packages
+from rrext.nodes.sql.backend import Backend
+from rrext.nodes.sql.calls import Call, RowMode
+from rrext.nodes.sql.database import Database, PoolLimits
+from rrext.nodes.switches import Switch
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+__all__ = ["SqlNode"]
+
+MAX_ROWS = 25_000
+"""Rows of one answer at most, as in RocketRide's nodes; larger results are streamed."""
+QUERY_ROWS = 1000
+"""Rows of `query` unless the caller says how many: enough to look at, and little to send."""
+
+READS = {"readOnlyHint": True}
+WRITES = {"readOnlyHint": False, "destructiveHint": True}
+STEPS = {"readOnlyHint": False, "destructiveHint": False}
+
+ALLOW_EXECUTE = Switch("allow_execute", refusal="execute tool is disabled for this node (set allow_execute=true)")
+
+Sql = Annotated[str, msgspec.Meta(min_length=1, description="One SQL statement.")]
+Params = Annotated[list[Any] | None, msgspec.Meta(description="The values of $1, $2, … in the statement.")]
+Mode = Annotated[
+    RowMode, msgspec.Meta(description='A row as "object" by column name, or as "array" in the order of `columns`.')
+]
+
+
+class SqlNode(Node):
+    """The tools of one SQL database. Reading is always possible; `allow_execute` adds statements of any kind."""
+
+    class_types = ("database",)
+    capabilities = ("database",)
+
+    extra: ClassVar[str] = "sql"
+    """The extra of rrext that has all that the node needs."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Modules of its driver."""
+
+    class Config:
+        allow_execute: Annotated[bool, "Offer execute, begin, commit and rollback: statements of any kind."] = False
+        statement_timeout: Annotated[
+            float, "Seconds that one statement may take, its rows included; 0: only the call's own deadline counts."
+        ] = 30.0
+        max_execute_rows: Annotated[int, "Rows that execute answers at most; more are an error, and nothing is kept."] = (
+            MAX_ROWS
+        )
+        pool_size: Annotated[int, "Connections at most. Every open transaction has one of its own."] = 8
+        pool_timeout: Annotated[float, "Seconds that a call waits for a free connection."] = 10.0
+        session_idle: Annotated[float, "Seconds after which a transaction that nobody uses is rolled back."] = 300.0
+        allowed_functions: Annotated[
+            tuple[str, ...], "Functions that query may call beside those known to only read, as `my_function` or `st_*`."
+        ] = ()
+
+    config: Any
+    shared: Database
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        return missing_packages(cls.extra, "sqlalchemy", "sqlglot", *cls.packages)
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> Backend:
+        """The database that the settings mean. Imports the driver and connects to nothing."""
+        raise NotImplementedError
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Database]:
+        database = await ctx.in_thread(cls._prepare, config, ctx)
+        ctx.on_disconnect(database.sessions.lost)
+        try:
+            yield database
+        finally:
+            await ctx.in_thread(database.close)
+
+    @classmethod
+    def _prepare(cls, config: Any, ctx: SetupContext) -> Database:
+        import_module("sqlalchemy.pool")  # the slow part of the first call, on this thread
+
+        limits = PoolLimits(config.pool_size, config.pool_timeout, config.statement_timeout, config.session_idle)
+        return Database(cls.backend(config, ctx), limits, config.allowed_functions)
+
+    # reading
+
+    @tool_function(group="database", annotations=READS)
+    def query(
+        self,
+        sql: Sql,
+        params: Params = None,
+        limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)] = QUERY_ROWS,
+        explain: bool = False,
+        row_mode: Mode = "object",
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Run a statement that only reads. Answers `{columns, rows, row_count, truncated}`.
+
+        The database runs it in a read-only transaction. If there are more rows than `limit`, `truncated` is true; read
+        them with a larger limit, or all of them with query_stream.
+
+        Args:
+            limit: Rows of the answer at most.
+            explain: Answer how the database would run the statement, without running it.
+        """
+        return Call(self.shared, ctx, row_mode).query(_text(sql), params or (), limit, explain=explain)
+
+    @tool_function(group="database", annotations=READS)
+    def query_stream(
+        self,
+        sql: Sql,
+        params: Params = None,
+        row_mode: Mode = "object",
+        chunk_rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500,
+        *,
+        ctx: ToolContext,
+    ) -> Generator[list[Any], None, dict[str, Any]]:
+        """Run a statement that only reads, and stream rows of any number as chunks; then answers `{columns, row_count}`.
+
+        Each chunk is a list of rows. However large the result is, only a chunk of it is held in memory.
+
+        Args:
+            chunk_rows: Rows of a chunk at most; a chunk of large rows has fewer.
+        """
+        return (yield from Call(self.shared, ctx, row_mode).stream(_text(sql), params or (), chunk_rows))
+
+    @tool_function(group="database", annotations=READS)
+    def dialect(self) -> dict[str, str]:
+        """Which SQL the database speaks. Answers `{dialect}`: sqlite, duckdb, postgres or mysql."""
+        return {"dialect": self.shared.backend.dialect}
+
+    @tool_function(group="database", annotations=READS)
+    def get_schema(self, table: str | None = None) -> dict[str, Any]:
+        """The tables with their columns and keys. Answers `{database, tables}`.
+
+        `tables` has for each name `{columns: [{column, type}], primary_key?, foreign_keys?, view?}`.
+
+        It is the snapshot that was taken when the schema was first asked for; refresh_schema takes a new one.
+
+        Args:
+            table: Only this table.
+        """
+        return self.shared.schema().as_json(table)
+
+    @tool_function(group="database", annotations=READS)
+    def refresh_schema(self) -> dict[str, Any]:
+        """Read the schema again. Answers as get_schema does, and `refreshed_at`, the time in UTC."""
+        schema = self.shared.schema(refresh=True)
+        return {**schema.as_json(), "refreshed_at": schema.read_at.isoformat()}
+
+    # statements of any kind
+
+    @tool_function(group="database", annotations=WRITES, available=ALLOW_EXECUTE)
+    def execute(
+        self, sql: Sql, session_id: str | None = None, params: Params = None, row_mode: Mode = "object", *, ctx: ToolContext
+    ) -> dict[str, Any]:
+        """Run a statement of any kind. Answers `{columns, rows, affected_rows}`.
+
+        Without a session it is a transaction of its own: all of it is kept, or nothing if it fails. More rows than
+        `max_execute_rows` are an error. `affected_rows` is how many rows it changed.
+
+        Args:
+            session_id: The transaction that it belongs to, from begin.
+        """
+        ALLOW_EXECUTE.require(self, "execute")
+        call = Call(self.shared, ctx, row_mode)
+        return call.execute(_text(sql), params or (), self.config.max_execute_rows, session_id=session_id)
+
+    @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)
+    def begin(self, *, ctx: ToolContext) -> dict[str, str]:
+        """Begin a transaction. Answers `{session_id}`, which execute, commit and rollback take.
+
+        Only the connection that began it can use it. It is rolled back when that ends, or when it is not used for long.
+        """
+        ALLOW_EXECUTE.require(self, "begin")
+        return {"session_id": self.shared.sessions.begin(ctx).id}
+
+    @tool_function(group="database", annotations=WRITES, available=ALLOW_EXECUTE)
+    def commit(self, session_id: str, *, ctx: ToolContext) -> dict[str, bool]:
+        """Keep all that a transaction did, and end it. Answers `{ok: true}`.
+
+        Args:
+            session_id: From begin.
+        """
+        ALLOW_EXECUTE.require(self, "commit")
+        return self._end(session_id, ctx, keep=True)
+
+    @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)
+    def rollback(self, session_id: str, *, ctx: ToolContext) -> dict[str, bool]:
+        """Undo all that a transaction did, and end it. Answers `{ok: true}`.
+
+        Args:
+            session_id: From begin.
+        """
+        ALLOW_EXECUTE.require(self, "rollback")
+        return self._end(session_id, ctx, keep=False)
+
+    def _end(self, session_id: str, ctx: ToolContext, *, keep: bool) -> dict[str, bool]:
+        with self.shared.sessions.using(session_id, ctx) as session:
+            ctx.check()
+            if keep:
+                session.transaction.commit()
+            session.end()
+        return {"ok": True}
+
+
+def _text(sql: str) -> str:
+    if not sql.strip():
+        message = '"sql" is required and must be a non-empty string'
+        raise InvalidArguments(message, data={"errors": [{"path": "/input/sql", "message": "is blank"}]})
+    return sql

@@ -1,0 +1,306 @@
+"""`db_sqlite`: an SQLite file, or a database in memory, with the SQLite that comes with Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Final
+from urllib.parse import quote
+
+from rrext.engine.setup import SetupContext
+from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.sql.node import SqlNode
+from rrext.nodes.sql.placeholders import split_at_placeholders
+from rrext.nodes.sql.schema import Schema, inspected
+
+__all__ = ["SqliteBackend", "SqliteNode"]
+
+MEMORY: Final = ":memory:"
+LONGEST_VALUE: Final = 64 * 1024 * 1024
+"""Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
+CACHED_STATEMENTS: Final = 256
+"""Prepared statements that a connection keeps; programs repeat a few dozen."""
+
+_READS: Final = frozenset(
+    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
+)
+_NEVER: Final = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
+"""Other files than the one of the settings are nobody's business."""
+_MAKES_TEMPORARY: Final = frozenset(
+    {
+        sqlite3.SQLITE_CREATE_TEMP_INDEX,
+        sqlite3.SQLITE_CREATE_TEMP_TABLE,
+        sqlite3.SQLITE_CREATE_TEMP_TRIGGER,
+        sqlite3.SQLITE_CREATE_TEMP_VIEW,
+    }
+)
+_REFUSED_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
+_ASKING_PRAGMAS: Final = frozenset(
+    {
+        "table_info", "table_xinfo", "table_list", "index_info", "index_xinfo", "index_list", "foreign_key_list",
+        "foreign_key_check", "integrity_check", "quick_check",
+    }
+)  # fmt: skip
+_PLAIN_PRAGMAS: Final = _ASKING_PRAGMAS | {
+    "application_id", "collation_list", "compile_options", "data_version", "database_list", "encoding", "foreign_keys",
+    "freelist_count", "function_list", "journal_mode", "module_list", "page_count", "page_size", "read_uncommitted",
+    "schema_version", "user_version",
+}  # fmt: skip
+"""PRAGMAs without a value that only tell something. Most others change the connection, which the next call gets."""
+_OF_THE_FILE: Final = frozenset({"application_id", "user_version", "defer_foreign_keys"})
+"""PRAGMAs that a statement of any kind may set: what they change is undone with the transaction."""
+
+_READS_ONLY: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:SELECT|VALUES|EXPLAIN|PRAGMA)\b", re.DOTALL | re.IGNORECASE)
+_SYNTAX: Final = re.compile(r"syntax error|incomplete input|unrecognized token")
+
+_KINDS: Final[dict[int, FailureKind]] = {
+    sqlite3.SQLITE_BUSY: "locked",
+    sqlite3.SQLITE_LOCKED: "locked",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_INTERRUPT: "cancelled",
+    sqlite3.SQLITE_CANTOPEN: "unreachable",
+    sqlite3.SQLITE_CORRUPT: "unreachable",
+    sqlite3.SQLITE_NOTADB: "unreachable",
+    sqlite3.SQLITE_IOERR: "unreachable",
+    sqlite3.SQLITE_PERM: "unreachable",
+}
+_HINTS: Final[dict[int, str]] = {
+    sqlite3.SQLITE_BUSY: "Another transaction writes. Try again, or roll back this one and begin anew.",
+    sqlite3.SQLITE_AUTH: "ATTACH, PRAGMAs that change a connection and functions that read files are refused.",
+}
+
+
+class FileGone(Exception):
+    """The file that a connection has open is not the one at the path any more."""
+
+
+class SqliteConnection(sqlite3.Connection):
+    """A connection, and what rrext remembers of it."""
+
+    file: tuple[int, int] | None = None
+    """Device and inode of its file."""
+    is_fresh: bool = False
+    """Whether its transaction has run no statement yet."""
+    has_temporary: bool = False
+    """Whether something was made on it that no other connection sees."""
+
+
+class SqliteBackend(Backend):
+    """Readers open the file with `mode=ro`, and an authorizer lets them do nothing but read."""
+
+    dialect = "sqlite"
+    separate_readers = True
+    reusable_after_cancel = True
+
+    def __init__(self, path: str, *, create: bool, lock_timeout: float, foreign_keys: bool) -> None:
+        """`path` is absolute, or `:memory:`."""
+        self._path = path
+        self._create = create
+        self._lock_timeout = lock_timeout
+        self._foreign_keys = foreign_keys
+        self._is_memory = path == MEMORY
+        # A name of its own in SQLite's memory file system: unlike a shared cache it locks as files do.
+        self._uri = f"file:/rrext-{secrets.token_hex(8)}?vfs=memdb" if self._is_memory else f"file:{quote(path)}?"
+        self._anchor = self._opened("rwc") if self._is_memory else None
+
+    def connect(self, *, read_only: bool) -> SqliteConnection:
+        if not self._is_memory and not os.path.exists(self._path):
+            self._make_file()
+        connection = self._opened("ro" if read_only else "rw")
+        try:
+            self._prepare(connection, read_only=read_only)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make_file(self) -> None:
+        if not self._create:
+            raise Unavailable(
+                f'There is no database file "{self._path}"',
+                hint='Set "create": true in the settings to begin with an empty one.',
+            )
+        connection = self._opened("rwc")
+        try:
+            # With a write-ahead log, readers and the writer do not wait for each other. A file that others made keeps its way.
+            connection.execute("PRAGMA journal_mode=WAL")
+        finally:
+            connection.close()
+
+    def _opened(self, mode: str) -> SqliteConnection:
+        return sqlite3.connect(
+            f"{self._uri}&mode={mode}",
+            uri=True,
+            timeout=self._lock_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=CACHED_STATEMENTS,
+            factory=SqliteConnection,
+        )
+
+    def _prepare(self, connection: SqliteConnection, *, read_only: bool) -> None:
+        connection.file = self._file()
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        connection.execute("PRAGMA trusted_schema=OFF")
+        if read_only:
+            connection.execute("PRAGMA query_only=ON")
+        elif self._foreign_keys:
+            connection.execute("PRAGMA foreign_keys=ON")
+        connection.set_authorizer(_reader_may if read_only else _writer_may(connection))
+
+    def _file(self) -> tuple[int, int] | None:
+        if self._is_memory:
+            return None
+        found = os.stat(self._path)
+        return found.st_dev, found.st_ino
+
+    def close(self) -> None:
+        if self._anchor is not None:
+            self._anchor.close()
+
+    # transactions
+
+    def begin(self, connection: SqliteConnection, *, read_only: bool) -> None:
+        try:
+            is_same = connection.file == self._file()
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise FileGone
+        connection.is_fresh = True
+        connection.execute("BEGIN")
+
+    def commit(self, connection: SqliteConnection) -> None:
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: SqliteConnection) -> None:
+        connection.execute("ROLLBACK")
+
+    def in_transaction(self, connection: SqliteConnection) -> bool:
+        return connection.in_transaction
+
+    def is_clean(self, connection: SqliteConnection) -> bool:
+        return not connection.has_temporary
+
+    # statements
+
+    def run(self, connection: SqliteConnection, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
+        values: Sequence[Any] = ()
+        if params:
+            texts, numbers = split_at_placeholders(sql, self.dialect, len(params))
+            sql = "?".join(texts)
+            _check_values(params)
+            values = [params[number - 1] for number in numbers]
+        if not read_only and connection.is_fresh and not _READS_ONLY.match(sql):
+            # A transaction that begins by writing takes its lock at once, and waits for it: one that read first and
+            # writes later cannot wait, since what it has read may have changed.
+            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+        connection.is_fresh = False
+        return connection.execute(sql, values)
+
+    def cancel(self, connection: SqliteConnection) -> None:
+        connection.interrupt()
+
+    def explain(self, sql: str) -> str:
+        return f"EXPLAIN QUERY PLAN {sql}"
+
+    def failure(self, error: Exception) -> Failure | None:
+        if isinstance(error, FileGone):
+            return Failure("lost", "the file was replaced or removed")
+        if isinstance(error, UnicodeEncodeError):
+            return Failure("syntax", "a text has a character that is none (a lone surrogate)")
+        if not isinstance(error, sqlite3.Error | sqlite3.Warning):
+            return None
+        message = str(error)
+        code: int | None = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return self._failure_of_module(error, message)
+        kind = _KINDS.get(code & 0xFF, "statement")
+        if kind == "statement" and _SYNTAX.search(message):
+            kind = "syntax"
+        if kind == "unreachable":
+            message = f'{message} ("{os.path.basename(self._path)}")'
+        return Failure(kind, message, _HINTS.get(code & 0xFF))
+
+    def _failure_of_module(self, error: Exception, message: str) -> Failure:
+        """What Python's module says without SQLite."""
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.Warning):
+            return Failure("lost" if "closed" in message else "syntax", message)
+        hint = "CAST(column AS BLOB) gives its bytes." if "decode" in message else None
+        return Failure("statement", message, hint)
+
+    def read_schema(self, connection: SqliteConnection) -> Schema:
+        name = MEMORY if self._is_memory else os.path.basename(self._path)
+        return inspected(connection, "sqlite://", name)
+
+    def __repr__(self) -> str:
+        return f"<SqliteBackend {self._path}>"
+
+
+def _check_values(params: Sequence[Any]) -> None:
+    for number, value in enumerate(params):
+        if isinstance(value, list | dict):
+            raise InvalidArguments.at(f"/input/params/{number}", "SQLite has no such values: pass them as JSON text")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InvalidArguments.at(f"/input/params/{number}", "SQLite's integers have 64 bits: pass it as text")
+
+
+def _reader_may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
+    if action == sqlite3.SQLITE_PRAGMA:
+        return _allowed((first or "").lower() in (_ASKING_PRAGMAS if second is not None else _PLAIN_PRAGMAS))
+    if action == sqlite3.SQLITE_FUNCTION:
+        return _allowed((second or "").lower() not in _REFUSED_FUNCTIONS)
+    return _allowed(action in _READS)
+
+
+def _writer_may(connection: SqliteConnection) -> Callable[..., int]:
+    from weakref import ref
+
+    owner = ref(connection)  # SQLite holds the authorizer: no circle of the two
+
+    def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
+        if action == sqlite3.SQLITE_PRAGMA:
+            name = (first or "").lower()
+            return _allowed(name in (_ASKING_PRAGMAS | _OF_THE_FILE if second is not None else _PLAIN_PRAGMAS))
+        if action == sqlite3.SQLITE_FUNCTION:
+            return _allowed((second or "").lower() not in _REFUSED_FUNCTIONS)
+        if action in _MAKES_TEMPORARY and (made_on := owner()) is not None:
+            made_on.has_temporary = True
+        return _allowed(action not in _NEVER)
+
+    return may
+
+
+def _allowed(is_allowed: bool) -> int:
+    return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
+
+
+class SqliteNode(SqlNode):
+    """An SQLite database. Reading needs no permission; `allow_execute` adds statements of any kind.
+
+    Transactions see what others committed, and one writes at a time: a second one waits for `lock_timeout`.
+    """
+
+    provider = "db_sqlite"
+    title = "SQLite"
+
+    class Config(SqlNode.Config):
+        path: Annotated[
+            str, "The database file; a relative path begins at --root, or else at the folder of the pipeline's file. "
+            '":memory:" is one that lives as long as the pipeline is loaded.'
+        ] = MEMORY  # fmt: skip
+        create: Annotated[bool, "Begin with an empty file if there is none."] = False
+        lock_timeout: Annotated[float, "Seconds that a statement waits for another transaction's lock."] = 5.0
+        foreign_keys: Annotated[bool, "Enforce the foreign keys of the tables."] = True
+
+    extra: ClassVar[str] = "sql"
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> SqliteBackend:
+        path = config.path if config.path == MEMORY else ctx.path(config.path)
+        return SqliteBackend(path, create=config.create, lock_timeout=config.lock_timeout, foreign_keys=config.foreign_keys)

@@ -1,0 +1,189 @@
+"""A transaction on a connection of the pool, and the rows of the statements that run in it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from rrext.errors import InvalidArguments, ResultTooLarge
+from rrext.limits import DEFAULTS
+from rrext.nodes.sql.backend import Backend, Cursor
+from rrext.nodes.sql.cells import Rows, json_rows, size_of, unique_names
+from rrext.nodes.sql.running import Running, error_of
+from rrext.nodes.sql.watch import Watch
+
+if TYPE_CHECKING:
+    from rrext.tools.context import ToolContext
+
+__all__ = ["Result", "Transaction", "refuse_transaction_control"]
+
+FIRST_BATCH: Final = 64
+"""Rows of the first batch. Each one after it is twice as large, up to `LAST_BATCH`, as long as rows are small."""
+LAST_BATCH: Final = 1024
+SMALL_BATCH: Final = 64 * 1024
+"""Bytes that a batch may have for the next one to be larger."""
+
+_FIRST_WORD: Final = re.compile(
+    r"(?:\s|;|--[^\n]*+|/\*.*?\*/)*+([A-Za-z]++)(?:\s+(?:WORK|TRANSACTION)\b)?(?:\s+(TO)\b)?", re.DOTALL | re.IGNORECASE
+)
+_CONTROLS: Final = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"})
+
+log: Final = logging.getLogger("rrext.sql")
+
+
+def refuse_transaction_control(sql: str) -> None:
+    """Raise `InvalidArguments` for a statement that begins or ends a transaction: a session does that, or each call alone.
+
+    `ROLLBACK TO` a savepoint is none.
+    """
+    found = _FIRST_WORD.match(sql)
+    if found is not None and found[1].upper() in _CONTROLS and not found[2]:
+        raise InvalidArguments.at(
+            "/input/sql",
+            f"{found[1].upper()} is not run as a statement",
+            hint="The tools begin, commit and rollback make transactions; a call without a session is one of its own.",
+        )
+
+
+class GiveBack(Protocol):
+    """How a connection goes back to its pool; one that is not good is closed."""
+
+    def __call__(self, *, is_good: bool) -> None: ...
+
+
+class Result:
+    """The rows of one statement, fetched in batches while it runs."""
+
+    __slots__ = ("_cursor", "_size", "columns", "has_rows")
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._size = FIRST_BATCH
+        description = cursor.description
+        self.has_rows = description is not None
+        self.columns = unique_names(column[0] for column in description or ())
+
+    @property
+    def affected(self) -> int:
+        """How many rows the statement changed; of one that only reads, how many it gave so far. 0 if that is not known."""
+        return max(0, self._cursor.rowcount)
+
+    def batch(self, at_most: int = LAST_BATCH) -> Sequence[Sequence[Any]]:
+        """The next rows as the driver gives them; none at the end."""
+        if not self.has_rows:
+            return ()
+        rows = self._cursor.fetchmany(min(self._size, at_most))
+        if self._size < LAST_BATCH and size_of(rows) < SMALL_BATCH:
+            self._size *= 2
+        return rows
+
+    def collect(self, at_most: int, *, nested_as_text: bool) -> Rows:
+        """Up to `at_most` rows, with their cells in JSON. Raises `ResultTooLarge` beyond `max_result`."""
+        rows: Rows = []
+        size = 0
+        while (room := at_most - len(rows)) > 0 and (batch := self.batch(room)):
+            size += size_of(batch)
+            if size > DEFAULTS.max_result:
+                raise ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
+            rows += json_rows(batch, nested_as_text=nested_as_text)
+        return rows
+
+
+class Transaction:
+    """An open transaction. One thread uses it at a time; `close` ends it in any case, and may be called twice."""
+
+    __slots__ = ("_backend", "_give_back", "_is_stopped", "_timeout", "_watch", "connection", "is_lost", "read_only")
+
+    def __init__(
+        self,
+        backend: Backend,
+        connection: Any,
+        give_back: GiveBack,
+        watch: Watch,
+        timeout: float,
+        *,
+        read_only: bool,
+    ) -> None:
+        self._backend = backend
+        self._give_back: GiveBack | None = give_back
+        self._watch = watch
+        self._timeout = timeout
+        self._is_stopped = False
+        self.connection = connection
+        self.read_only = read_only
+        self.is_lost = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is still something to commit or to roll back."""
+        return not self.is_lost and self._backend.in_transaction(self.connection)
+
+    @contextmanager
+    def statement(self, sql: str, params: Sequence[Any], ctx: ToolContext) -> Iterator[Result]:
+        """Run a statement; its rows can be fetched in the block. Its failures, and those of the block, come out as ours."""
+        ctx.check()
+        running = Running(self._backend, self.connection, self._watch, self._timeout, ctx)
+        cursor: Cursor | None = None
+        try:
+            with running:
+                try:
+                    cursor = self._backend.run(self.connection, sql, params, read_only=self.read_only)
+                    yield Result(cursor)
+                finally:
+                    if cursor is not None:
+                        cursor.close()
+        except Exception as error:
+            told = running.error_of(error)
+            self._note(error)
+            if told is error:
+                raise
+            raise told from error
+        finally:
+            self._is_stopped = self._is_stopped or running.reason is not None
+
+    def commit(self) -> None:
+        """Keep what was done."""
+        self._end(self._backend.commit)
+
+    def _end(self, end: Callable[[Any], None]) -> None:
+        try:
+            end(self.connection)
+        except Exception as error:
+            self._note(error)
+            told = error_of(self._backend, error)
+            if told is error:
+                raise
+            raise told from error
+
+    def _note(self, error: Exception) -> None:
+        failure = self._backend.failure(error)
+        if failure is not None and failure.kind == "lost":
+            self.is_lost = True
+
+    def begin_again(self) -> None:
+        """A statement ended the transaction by itself, as MySQL's DDL does: the next ones need a new one."""
+        self._end(lambda connection: self._backend.begin(connection, read_only=self.read_only))
+
+    def close(self) -> None:
+        """Roll back what is not committed, and give the connection back; one that is broken or stopped is thrown away."""
+        give_back, self._give_back = self._give_back, None
+        if give_back is not None:
+            give_back(is_good=self._is_good())
+
+    def _is_good(self) -> bool:
+        backend = self._backend
+        if self.is_lost or (self._is_stopped and not backend.reusable_after_cancel):
+            return False
+        try:
+            if backend.in_transaction(self.connection):
+                backend.rollback(self.connection)
+            return backend.is_clean(self.connection)
+        except Exception:
+            log.debug("rollback failed; the connection is thrown away", exc_info=True)
+            return False
+
+    def __repr__(self) -> str:
+        return f"<Transaction {'lost' if self.is_lost else 'read-only' if self.read_only else 'read-write'}>"

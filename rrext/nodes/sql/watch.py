@@ -1,0 +1,94 @@
+"""One thread that does what is due: statements that take too long, sessions that nobody uses."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from math import inf
+from time import monotonic
+from typing import Final
+
+__all__ = ["Watch"]
+
+Action = Callable[[], float | None]
+"""Done when its time has come; returns when it is due again, or None if it is over."""
+
+log: Final = logging.getLogger("rrext.sql")
+
+
+class Watch:
+    """Times at which something is to be done, each under a key. The thread begins with the first one.
+
+    Adding and removing cost a lock and a dict: nearly every entry is removed before it is due.
+    """
+
+    __slots__ = ("_condition", "_due", "_is_closed", "_thread", "_wakes")
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition(threading.Lock())
+        self._due: dict[object, tuple[float, Action]] = {}
+        self._wakes = inf
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def set(self, key: object, due: float, action: Action) -> None:
+        """Run `action` at `due`, a time of `monotonic`, unless `drop` comes first; in place of what the key had."""
+        with self._condition:
+            self._due[key] = (due, action)
+            if self._thread is None and not self._is_closed:
+                self._thread = threading.Thread(target=self._run, name="rrext-sql-watch", daemon=True)
+                self._thread.start()
+            elif due < self._wakes:
+                self._condition.notify()
+
+    def drop(self, key: object) -> None:
+        """Forget it; harmless if it is done or unknown."""
+        with self._condition:
+            self._due.pop(key, None)
+
+    def close(self) -> None:
+        """Do nothing any more, and let the thread end."""
+        with self._condition:
+            self._is_closed = True
+            self._due.clear()
+            self._condition.notify()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=1)  # an action may be stuck in a server that is gone
+
+    def _run(self) -> None:
+        while (found := self._next()) is not None:
+            key, action = found
+            try:
+                again = action()
+            except Exception:
+                log.exception("watch: %r failed", key)
+                again = None
+            with self._condition:
+                if self._due.get(key, (0, None))[1] is not action:
+                    continue
+                if again is None:
+                    del self._due[key]
+                else:
+                    self._due[key] = (again, action)
+
+    def _next(self) -> tuple[object, Action] | None:
+        """Wait for the next thing that is due; None when closed."""
+        with self._condition:
+            while not self._is_closed:
+                key, (due, action) = min(self._due.items(), key=_due_of, default=(None, (inf, None)))
+                now = monotonic()
+                if action is not None and due <= now:
+                    return key, action
+                self._wakes = due
+                self._condition.wait(None if due == inf else due - now)
+                self._wakes = -inf
+        return None
+
+    def __repr__(self) -> str:
+        return f"<Watch of {len(self._due)}>"
+
+
+def _due_of(entry: tuple[object, tuple[float, Action]]) -> float:
+    return entry[1][0]
