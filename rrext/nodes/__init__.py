@@ -31,7 +31,6 @@ BUILTIN: dict[str, str] = {
     "llm_ollama": "rrext.nodes.llm.openai:OllamaNode",
     "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
     "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",
-    "embedding_local": "rrext.nodes.embeddings.local:LocalEmbeddingNode",
 }
 """Provider name → where its class is, as `module:Class`."""
 
