@@ -1,0 +1,235 @@
+"""A few connections to PostgreSQL that calls share: opened when needed, ended with the call that is cancelled.
+
+The driver's own pool opens connections in the background, so that a wrong password would be a timeout without a
+reason, and its waiting cannot be cancelled; here, who needs a connection opens it and sees why that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import psycopg
+from psycopg import Connection, sql
+from psycopg.pq import TransactionStatus
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.postgres import PostgresSettings, connection_failure, connection_parameters, place_of
+from rrext.nodes.vectors.postgres.failures import failure_of
+from rrext.tools.context import ToolContext
+
+__all__ = ["Connections"]
+
+MAX_WAIT: Final = 30.0
+"""Seconds that a call without a deadline waits for a connection: who waits longer is told that there are too few."""
+CANCEL_TIMEOUT: Final = 2.0
+"""Seconds for one attempt to cancel in the server."""
+CANCEL_AGAIN: Final = 0.2
+"""Seconds between attempts: one that comes before the statement has begun does nothing."""
+CUT_AFTER: Final = 5.0
+"""Seconds after which a statement that goes on in spite of all is left alone: its thread here has to be free again."""
+GRACE: Final = 1.0
+"""Seconds by which the server's own limit is later than the call's: the call's end should be told as such."""
+
+
+class Connections:
+    """At most `size` connections, all in autocommit. Nothing is opened before it is needed. All methods are thread-safe.
+
+    `prepare` is called with each new connection.
+    """
+
+    __slots__ = ("_closed", "_idle", "_open", "_prepare", "_settings", "_size", "_timeouts", "_turn", "place")
+
+    def __init__(self, settings: PostgresSettings, *, size: int, prepare: Callable[[Connection[Any]], object]) -> None:
+        self._settings = settings
+        self._size = size
+        self._prepare = prepare
+        self._turn = threading.Condition()
+        self._idle: list[Connection[Any]] = []
+        self._open = 0
+        self._timeouts: dict[Connection[Any], int] = {}
+        self._closed = False
+        self.place = "PostgreSQL"
+        """The server, database and user, for messages; known after the first attempt to connect."""
+
+    @contextlib.contextmanager
+    def use(self, ctx: ToolContext) -> Iterator[Connection[Any]]:
+        """A connection for a block of a call, whose statements end with the call: at its deadline, and when it is cancelled.
+
+        The driver's errors leave the block as rrext's; a connection after a failure that is not the statement's own is
+        not used again.
+        """
+        connection = self._take(ctx)
+        watch = _Watch(connection)
+        ctx.on_cancel(watch.cancel)
+        try:
+            ctx.check()
+            self._limit(connection, ctx.remaining())
+            yield connection
+        except psycopg.Error as error:
+            ctx.check()
+            raise failure_of(error, self.place, lost=connection.closed) from None
+        finally:
+            ctx.token.forget(watch.cancel)
+            self._give_back(connection, usable=watch.finish())
+
+    def close(self) -> None:
+        """Close all connections that nobody uses; the others follow when their calls are over. Later calls fail."""
+        with self._turn:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            self._turn.notify_all()
+        for connection in idle:
+            self._end(connection)
+
+    def _take(self, ctx: ToolContext) -> Connection[Any]:
+        """An idle connection that lives, a new one, or the next that comes back."""
+        ctx.on_cancel(self._wake)
+        try:
+            with self._turn:
+                self._await_turn(ctx)
+                connection = self._idle.pop() if self._idle else None
+                if connection is None:
+                    self._open += 1
+        finally:
+            ctx.token.forget(self._wake)
+        if connection is not None:
+            if _is_alive(connection):
+                return connection
+            with self._turn:
+                self._timeouts.pop(connection, None)
+            connection.close()
+        try:
+            return self.connect(ctx.remaining())
+        except BaseException:
+            self._leave()
+            ctx.check()
+            raise
+
+    def _await_turn(self, ctx: ToolContext) -> None:
+        """Return when there is an idle connection, or room for a new one."""
+        remaining = ctx.remaining()
+        wait = MAX_WAIT if remaining is None else remaining
+
+        def is_settled() -> bool:
+            return self._closed or ctx.cancelled or bool(self._idle) or self._open < self._size
+
+        in_time = self._turn.wait_for(is_settled, wait)
+        ctx.check()
+        if self._closed:
+            raise Unavailable("This vector store is closed")
+        if not in_time:
+            raise ToolError(
+                f"All {self._size} connections of this node to {self.place} are in use",
+                code="database_busy",
+                hint='Call again later, or raise "connections" in the settings of the node.',
+            )
+
+    def connect(self, timeout: float | None = None) -> Connection[Any]:
+        """A new connection beside the shared ones, for whoever closes it; `timeout` is in seconds."""
+        parameters = connection_parameters(self._settings, timeout=timeout)
+        self.place = place_of(parameters)
+        try:
+            connection = psycopg.connect(**parameters, autocommit=True)  # pyright: ignore[reportArgumentType]
+        except psycopg.Error as error:
+            raise connection_failure(error, parameters) from None
+        try:
+            self._prepare(connection)
+        except psycopg.Error as error:
+            connection.close()
+            raise failure_of(error, self.place, lost=True) from None
+        return connection
+
+    def _limit(self, connection: Connection[Any], remaining: float | None) -> None:
+        """Let the server end statements after the call's deadline, also if this process is gone by then."""
+        limit = 0 if remaining is None else math.ceil(remaining + GRACE)
+        if self._timeouts.get(connection, 0) != limit:
+            connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(f"{limit}s")))
+            self._timeouts[connection] = limit
+
+    def _give_back(self, connection: Connection[Any], *, usable: bool) -> None:
+        if usable and connection.info.transaction_status == TransactionStatus.IDLE:
+            with self._turn:
+                if not self._closed:
+                    self._idle.append(connection)
+                    self._turn.notify()
+                    return
+        self._end(connection)
+
+    def _end(self, connection: Connection[Any]) -> None:
+        self._timeouts.pop(connection, None)
+        connection.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        with self._turn:
+            self._open -= 1
+            self._turn.notify()
+
+    def _wake(self) -> None:
+        with self._turn:
+            self._turn.notify_all()
+
+    def __repr__(self) -> str:
+        return f"<Connections {self._open} of {self._size}>"
+
+
+class _Watch:
+    """One use of a connection, which `cancel` ends in the server until `finish` says that it is over."""
+
+    __slots__ = ("_connection", "_lock", "_over", "_thread")
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def cancel(self) -> None:
+        """End what runs, from a thread of its own: whoever cancels must not wait for the network."""
+        with self._lock:
+            if self._thread is None and not self._over.is_set():
+                self._thread = threading.Thread(target=self._cancel, name="rrext-pg-cancel", daemon=True)
+                self._thread.start()
+
+    def finish(self) -> bool:
+        """Nothing runs any more. Whether the connection is good for others: none is that a cancel may still reach."""
+        with self._lock:
+            self._over.set()
+        if self._thread is None:
+            return not self._connection.closed
+        self._thread.join()
+        self._connection.close()
+        return False
+
+    def _cancel(self) -> None:
+        give_up = time.monotonic() + CUT_AFTER
+        while time.monotonic() < give_up:
+            if self._over.is_set():
+                return
+            with contextlib.suppress(psycopg.Error):
+                self._connection.cancel_safe(timeout=CANCEL_TIMEOUT)
+            if self._over.wait(CANCEL_AGAIN):
+                return
+        self._cut()
+
+    def _cut(self) -> None:
+        """The server does not heed: end the connection on this side, which frees the thread that waits for it."""
+        with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.fileno())) as line:
+            line.shutdown(socket.SHUT_RDWR)
+
+
+def _is_alive(connection: Connection[Any]) -> bool:
+    """Whether an idle connection still leads to the server: one that has something to say says that it ends."""
+    if connection.closed:
+        return False
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return not selector.select(0)

@@ -1,0 +1,63 @@
+"""The statements that page through a store, and count what is in it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from psycopg import Connection, sql
+
+from rrext.nodes.vectors.postgres.search import COLUMNS, chunk_of, condition
+from rrext.nodes.vectors.postgres.table import Table
+from rrext.nodes.vectors.store import Listing, Page, Place, Scope, Space, StoreStats
+
+__all__ = ["chunks_page", "counted", "places_page"]
+
+KEYWORD: Final = "ts_rank"
+
+# The total stands in a row of its own kind, so that it is told for a page beyond the end too.
+PLACES: Final = """
+WITH places AS (SELECT parent, min(object_id), count(*) FROM {table} WHERE {scope} GROUP BY parent)
+SELECT total.*, page.* FROM (SELECT count(*) FROM places) AS total
+LEFT JOIN (SELECT * FROM places ORDER BY parent OFFSET %(offset)s LIMIT %(limit)s) AS page ON true ORDER BY parent
+"""
+
+CHUNKS: Final = """
+SELECT total.*, page.* FROM (SELECT count(*) FROM {table} WHERE object_id = %(object_id)s) AS total
+LEFT JOIN (SELECT {columns} FROM {table} WHERE object_id = %(object_id)s
+    ORDER BY chunk_id OFFSET %(offset)s LIMIT %(limit)s) AS page ON true ORDER BY chunk_id
+"""
+
+COUNTS: Final = """
+SELECT count(*), (SELECT count(*) FROM (SELECT DISTINCT object_id FROM {table}) AS objects),
+    (SELECT count(*) FROM (SELECT DISTINCT parent FROM {table}) AS parents), pg_total_relation_size({name}) FROM {table}
+"""
+
+VERSIONS: Final = "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+
+
+def places_page(connection: Connection[Any], table: Table, prefix: str | None, offset: int, limit: int) -> Listing:
+    """The parent paths from `offset` on, by code points. Raises the driver's errors."""
+    where, values = condition(Scope(prefix=prefix))
+    statement = sql.SQL(PLACES).format(table=table.quoted, scope=where)
+    rows = connection.execute(statement, values | {"offset": offset, "limit": limit}).fetchall()
+    return Listing([Place(*row[1:]) for row in rows if row[1] is not None], rows[0][0])
+
+
+def chunks_page(connection: Connection[Any], table: Table, object_id: str, offset: int, limit: int) -> Page:
+    """The chunks of an object from `offset` on. Raises the driver's errors."""
+    statement = sql.SQL(CHUNKS).format(table=table.quoted, columns=COLUMNS)
+    values = {"object_id": object_id, "offset": offset, "limit": limit}
+    rows = connection.execute(statement, values).fetchall()
+    return Page([chunk_of(row[1:]) for row in rows if row[1] is not None], rows[0][0])
+
+
+def counted(connection: Connection[Any], table: Table, space: Space | None, *, index: str) -> StoreStats:
+    """What is stored, counted in one statement. `disk_bytes` has the indexes too. Raises the driver's errors."""
+    versions = connection.execute(VERSIONS).fetchone() or (None, None)
+    details = {"table": f"{table.schema}.{table.name}", "server": versions[0], "pgvector": versions[1], "index": index}
+    if space is None:
+        return StoreStats(0, 0, 0, None, 0, KEYWORD, details)
+    name = sql.Literal(table.quoted.as_string())
+    row = connection.execute(sql.SQL(COUNTS).format(table=table.quoted, name=name)).fetchone()
+    chunks, objects, parents, size = row or (0, 0, 0, 0)
+    return StoreStats(chunks, objects, parents, space, size, KEYWORD, details)

@@ -1,0 +1,144 @@
+"""The statements that search a store: dense, by words, and both at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from pgvector import Vector
+from psycopg import Connection, sql
+
+from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
+from rrext.nodes.vectors.postgres.table import Table
+from rrext.nodes.vectors.postgres.words import any_of
+from rrext.nodes.vectors.store import RRF_K, Chunk, Hit, Scope, Search, candidates
+
+__all__ = ["COLUMNS", "chunk_of", "condition", "found"]
+
+COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text")
+"""A chunk, as `chunk_of` reads it."""
+
+NEAR: Final = sql.SQL("coalesce(embedding <=> %(vector)b::vector, 1)")
+"""The distance of a chunk. One without direction is as far as one that is at a right angle."""
+
+DENSE: Final = """
+SELECT *, 1 - distance FROM (
+    SELECT {columns}, {near} AS distance FROM {table} WHERE {scope} ORDER BY {order} LIMIT %(top_k)s
+) AS found ORDER BY distance, object_id, chunk_id
+"""
+
+KEYWORD: Final = """
+SELECT {columns}, ts_rank(words, {query}, 1) AS score FROM {table}
+WHERE words @@ {query} AND {scope} ORDER BY score DESC, object_id, chunk_id LIMIT %(top_k)s
+"""
+
+HYBRID: Final = """
+WITH near AS MATERIALIZED (
+    SELECT object_id, chunk_id, {near} AS distance FROM {table} WHERE {scope} ORDER BY {order} LIMIT %(candidates)s
+), worded AS MATERIALIZED (
+    SELECT object_id, chunk_id, ts_rank(words, {query}, 1) AS rank FROM {table}
+    WHERE words @@ {query} AND {scope} ORDER BY rank DESC, object_id, chunk_id LIMIT %(candidates)s
+), fused AS (
+    SELECT object_id, chunk_id, coalesce({share} / ({k} + n.place), 0) + coalesce({share} / ({k} + w.place), 0) AS score
+    FROM (SELECT *, row_number() OVER (ORDER BY distance, object_id, chunk_id) AS place FROM near) AS n
+    FULL JOIN (SELECT *, row_number() OVER (ORDER BY rank DESC, object_id, chunk_id) AS place FROM worded) AS w
+    USING (object_id, chunk_id) ORDER BY score DESC, object_id, chunk_id LIMIT %(top_k)s
+)
+SELECT {columns}, (SELECT count(*) FROM near), (SELECT max(distance) FROM near), score
+FROM fused JOIN {table} USING (object_id, chunk_id) ORDER BY score DESC, object_id, chunk_id
+"""
+
+ASKED: Final = "(SELECT to_tsquery(language::regconfig, %(words)s) FROM {book} WHERE name = %(name)s)"
+"""The words that are looked for, in the language in which the table's were indexed."""
+
+
+def found(connection: Connection[Any], table: Table, search: Search) -> list[Hit]:
+    """At most `top_k` hits, best first. Raises the driver's errors.
+
+    An index leads to the nearest vectors, but ends early where few are in the scope, and knows none without direction:
+    where that could show, all vectors of the scope are compared.
+    """
+    where, values = condition(search.scope)
+    values |= {"top_k": search.top_k, "candidates": candidates(search.top_k), "name": table.name}
+    values["words"] = any_of(search.text) if search.mode != "dense" else ""
+    vector = None if search.vector is None or search.mode == "keyword" else as_vector(search.vector)
+    values["vector"] = vector
+    if search.mode == "keyword":
+        return _keyword(connection, table, where, values) if values["words"] else []
+    look = _dense if search.mode == "dense" else _hybrid
+    wanted = search.top_k if search.mode == "dense" else values["candidates"]
+    if vector is not None:
+        hits, compared, farthest = look(connection, table, where, values, _by_index(vector))
+        if compared == wanted and farthest <= 1:
+            return hits
+    return look(connection, table, where, values, NEAR)[0]
+
+
+def condition(scope: Scope) -> tuple[sql.Composable, dict[str, Any]]:
+    """A scope as SQL, and the values of its parameters."""
+    parts: list[sql.Composable] = []
+    values: dict[str, Any] = {}
+    if scope.object_ids is not None:
+        parts.append(sql.SQL("object_id = ANY(%(object_ids)s)"))
+        values["object_ids"] = list(scope.object_ids)
+    if scope.node_id is not None:
+        parts.append(sql.SQL("node_id = %(node_id)s"))
+        values["node_id"] = scope.node_id
+    if scope.parent is not None:
+        parts.append(sql.SQL("parent = %(parent)s"))
+        values["parent"] = scope.parent
+    if scope.prefix is not None and scope.below is not None:
+        parts.append(sql.SQL("(parent = %(prefix)s OR (parent >= %(below)s AND parent < %(beyond)s))"))
+        # What begins with "/a/" stands between "/a/" and "/a0": "0" comes right after "/".
+        values |= {"prefix": scope.prefix, "below": scope.below, "beyond": scope.below[:-1] + "0"}
+    return (sql.SQL(" AND ").join(parts) if parts else sql.SQL("true")), values
+
+
+def chunk_of(row: tuple[Any, ...]) -> Chunk:
+    """A row that begins with `COLUMNS`, as a chunk."""
+    object_id, chunk_id, content, node_id, parent, extra = row[:6]
+    return Chunk(object_id, chunk_id, content, node_id, parent, msgspec.json.decode(extra) if extra else {})
+
+
+def _by_index(vector: Vector) -> sql.Composable:
+    """An order that an index can give, if there is one."""
+    size = vector.dimensions()
+    if size <= FULL_PRECISION:
+        return sql.SQL("embedding <=> %(vector)b::vector")
+    half = sql.SQL("halfvec({})").format(sql.Literal(size))
+    return sql.SQL("embedding::{half} <=> %(vector)b::vector::{half}").format(half=half)
+
+
+def _dense(
+    connection: Connection[Any], table: Table, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
+) -> tuple[list[Hit], int, float]:
+    """Hits, how many vectors were found in this order, and the greatest distance among them."""
+    statement = sql.SQL(DENSE).format(columns=COLUMNS, near=NEAR, table=table.quoted, scope=where, order=order)
+    rows = connection.execute(statement, values).fetchall()
+    return [Hit(chunk_of(row), row[-1]) for row in rows], len(rows), rows[-1][-2] if rows else 0.0
+
+
+def _keyword(connection: Connection[Any], table: Table, where: sql.Composable, values: Mapping[str, Any]) -> list[Hit]:
+    query = sql.SQL(ASKED).format(book=table.book)
+    statement = sql.SQL(KEYWORD).format(columns=COLUMNS, query=query, table=table.quoted, scope=where)
+    return [Hit(chunk_of(row), row[-1]) for row in connection.execute(statement, values)]
+
+
+def _hybrid(
+    connection: Connection[Any], table: Table, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
+) -> tuple[list[Hit], int, float]:
+    """Hits, how many vectors were found in this order, and the greatest distance among them."""
+    statement = sql.SQL(HYBRID).format(
+        columns=COLUMNS,
+        near=NEAR,
+        table=table.quoted,
+        scope=where,
+        order=order,
+        query=sql.SQL(ASKED).format(book=table.book),
+        k=sql.Literal(RRF_K),
+        share=sql.Literal((RRF_K + 1) / 2),
+    )
+    rows = connection.execute(statement, values).fetchall()
+    hits = [Hit(chunk_of(row), float(row[-1])) for row in rows]
+    return hits, rows[0][-3] if rows else 0, (rows[0][-2] or 0.0) if rows else 0.0

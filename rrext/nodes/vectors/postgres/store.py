@@ -1,0 +1,160 @@
+"""`PgVectorStore`: a vector store in a table of a PostgreSQL server, which any number of processes may use at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+import psycopg
+from psycopg import Connection, sql
+
+from rrext.errors import ToolError
+from rrext.nodes.postgres import PostgresSettings
+from rrext.nodes.vectors.postgres.connections import Connections
+from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
+from rrext.nodes.vectors.postgres.index import IndexBuilder
+from rrext.nodes.vectors.postgres.listing import chunks_page, counted, places_page
+from rrext.nodes.vectors.postgres.search import condition, found
+from rrext.nodes.vectors.postgres.session import as_vector, knows_vectors, learn_vectors, prepare
+from rrext.nodes.vectors.postgres.table import Table
+from rrext.nodes.vectors.postgres.words import words_of
+from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, require_space
+from rrext.tools.context import ToolContext
+
+__all__ = ["PgVectorStore"]
+
+T = TypeVar("T")
+
+TRIES: Final = 5
+"""How often a change that came into another's way is tried; each time at least one of those in the way is done."""
+
+UPSERT: Final = """
+INSERT INTO {table} (object_id, chunk_id, content, node_id, parent, extra, embedding, words)
+SELECT object_id, chunk_id, content, node_id, parent, extra::json, embedding, to_tsvector(book.language::regconfig, worded)
+FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::vector[], %b::text[])
+    AS given (object_id, chunk_id, content, node_id, parent, extra, embedding, worded),
+    {book} AS book WHERE book.name = %s AND book.model = %s AND book.size = %s AND book.language = %s AND book.form = 1
+ON CONFLICT (object_id, chunk_id) DO UPDATE SET content = excluded.content, node_id = excluded.node_id,
+    parent = excluded.parent, extra = excluded.extra, embedding = excluded.embedding, words = excluded.words
+"""
+"""Stores chunks, all or none, if the table is still one of this model and language; else it stores nothing."""
+
+
+class PgVectorStore:
+    """A `VectorStore` in one table. `threshold` is the number of chunks from which an index is built; 0: never.
+
+    Raises `Unavailable` for a table, schema or language that cannot be a name.
+    """
+
+    batch_size = 10_000
+
+    __slots__ = ("_builder", "_connections", "_table")
+
+    def __init__(
+        self, server: PostgresSettings, *, schema: str, table: str, language: str, connections: int, threshold: int
+    ) -> None:
+        self._table = Table(schema, table, language)
+        self._connections = Connections(server, size=connections, prepare=prepare)
+        self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
+
+    def space(self, ctx: ToolContext) -> Space | None:
+        with self._connections.use(ctx) as connection:
+            return self._table.space(connection)
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
+        if not chunks:
+            return
+        with self._connections.use(ctx) as connection:
+            columns = _columns(chunks, vectors, ctx)
+            for _ in range(TRIES):
+                if self._stored(connection, columns, len(chunks), space):
+                    break
+                require_space(self._table.settled(connection), space, doing="These chunks were embedded")
+                self._table.create(connection, space)
+            else:
+                raise ToolError(f"{self._table!r} is dropped as fast as it is created", code="database_conflict")
+            self._builder.added(connection, len(chunks), space.size)
+
+    def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
+        statement = sql.SQL("DELETE FROM {} WHERE object_id = %s AND chunk_id <> ALL(%s)").format(self._table.quoted)
+        with self._connections.use(ctx) as connection:
+            return self._changed(connection, lambda: connection.execute(statement, (object_id, list(keep))).rowcount, 0)
+
+    def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
+        where, values = condition(scope)
+        statement = sql.SQL(
+            "WITH gone AS (DELETE FROM {} WHERE {} RETURNING object_id) SELECT object_id, count(*) FROM gone GROUP BY object_id"
+        ).format(self._table.quoted, where)
+        with self._connections.use(ctx) as connection:
+            rows = self._changed(connection, lambda: connection.execute(statement, values).fetchall(), [])
+        return Deleted(sum(row[1] for row in rows), frozenset(row[0] for row in rows))
+
+    def search(self, search: Search, ctx: ToolContext) -> list[Hit]:
+        return self._read(lambda connection: found(connection, self._table, search), [], ctx)
+
+    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
+        return self._read(lambda connection: places_page(connection, self._table, prefix, offset, limit), Listing([], 0), ctx)
+
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
+        return self._read(lambda connection: chunks_page(connection, self._table, object_id, offset, limit), Page([], 0), ctx)
+
+    def stats(self, ctx: ToolContext) -> StoreStats:
+        with self._connections.use(ctx) as connection:
+            space = self._table.space(connection)
+            return counted(connection, self._table, space, index=self._builder.state(connection))
+
+    def close(self) -> None:
+        self._builder.close()
+        self._connections.close()
+
+    def _read(self, question: Callable[[Connection[Any]], T], nothing: T, ctx: ToolContext) -> T:
+        """What a question answers; `nothing` while there is no table, as nothing was ever stored."""
+        with self._connections.use(ctx) as connection:
+            try:
+                return question(connection)
+            except psycopg.Error as error:
+                if is_missing_table(error):
+                    return nothing
+                raise
+
+    def _changed(self, connection: Connection[Any], change: Callable[[], T], nothing: T) -> T:
+        """Make a change of one statement, again if it came into another's way; `nothing` while there is no table."""
+        for attempt in range(TRIES):
+            try:
+                return change()
+            except psycopg.Error as error:
+                if is_missing_table(error):
+                    return nothing
+                if not is_passing(error) or attempt == TRIES - 1:
+                    raise
+        return nothing
+
+    def _stored(self, connection: Connection[Any], columns: Sequence[Any], count: int, space: Space) -> bool:
+        """Whether all chunks were stored; else none was, as there is no table for this space and language."""
+        if not knows_vectors(connection):  # or did not when it was opened
+            learn_vectors(connection)
+            if not knows_vectors(connection):
+                return False
+        statement = sql.SQL(UPSERT).format(table=self._table.quoted, book=self._table.book)
+        line = (self._table.name, space.model, space.size, self._table.language)
+        return self._changed(connection, lambda: connection.execute(statement, (*columns, *line)).rowcount, 0) == count
+
+    def __repr__(self) -> str:
+        return f"<PgVectorStore {self._table!r}>"
+
+
+def _columns(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], ctx: ToolContext) -> list[Sequence[Any]]:
+    """The parameters of `UPSERT`, in an order that is the same for all who store, so that they queue up for rows."""
+    rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id))
+    ctx.check()
+    return [
+        [chunk.object_id for chunk, _ in rows],
+        [chunk.chunk_id for chunk, _ in rows],
+        [chunk.content for chunk, _ in rows],
+        [chunk.node_id for chunk, _ in rows],
+        [chunk.parent for chunk, _ in rows],
+        [msgspec.json.encode(chunk.extra).decode() if chunk.extra else None for chunk, _ in rows],
+        [as_vector(vector) for _, vector in rows],
+        [words_of(chunk.content) for chunk, _ in rows],
+    ]

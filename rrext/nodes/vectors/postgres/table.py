@@ -1,0 +1,155 @@
+"""The table of a vector store, and the line in the book of stores that says what it holds."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+from psycopg import Connection, sql
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.vectors.postgres.failures import is_missing_table
+from rrext.nodes.vectors.store import Space
+
+__all__ = ["INDEXED_SIZE", "Table"]
+
+BOOK: Final = "rrext_vector_stores"
+"""The table with one line for each store of a schema: its model, the size of its vectors, its language."""
+FORM: Final = 1
+"""The form of the tables below. One of another number is refused instead of misread."""
+MAX_NAME: Final = 63
+"""Bytes of a name in PostgreSQL; longer ones it would cut."""
+CREATION_LOCK: Final = 0x7272657874
+"""The advisory lock under which stores are created: CREATE … IF NOT EXISTS alone fails where two come at once."""
+INLINE_SIZE: Final = 500
+"""Up to so many numbers (2 kB) a vector lies within its row: searching all of them is three times as fast."""
+INDEXED_SIZE: Final = 4000
+"""Numbers that an HNSW index takes, with half of the precision above 2000. A larger vector is searched without index."""
+
+
+class Table:
+    """The names of a store's tables, quoted, and what creates them.
+
+    Raises `Unavailable` for names that PostgreSQL cannot have.
+    """
+
+    __slots__ = ("book", "language", "name", "quoted", "schema")
+
+    def __init__(self, schema: str, name: str, language: str) -> None:
+        for setting, value in (("schema", schema), ("table", name), ("language", language)):
+            if not value or "\0" in value or len(value.encode("utf-8", "replace")) > MAX_NAME:
+                raise Unavailable(f'The setting "{setting}" has to be a name of 1 to {MAX_NAME} bytes')
+        if name == BOOK:
+            raise Unavailable(f'The setting "table" cannot be "{BOOK}": that is where the stores of a schema are listed')
+        self.schema = schema
+        self.name = name
+        self.language = language
+        self.quoted = sql.Identifier(schema, name)
+        self.book = sql.Identifier(schema, BOOK)
+
+    def space(self, connection: Connection[Any]) -> Space | None:
+        """The space of what is stored; None if the store was not created yet. Raises `ToolError` for another form."""
+        row = self._line(connection)
+        return None if row is None else Space(row[0], row[1])
+
+    def settled(self, connection: Connection[Any]) -> Space | None:
+        """The same, for who is about to write: the language has to be the table's too."""
+        row = self._line(connection)
+        if row is None:
+            return None
+        if row[2] != self.language:
+            raise ToolError(
+                f'The words of {self.schema}.{self.name} were indexed as "{row[2]}", not as "{self.language}"',
+                code="language_mismatch",
+                hint=f'Set "language": "{row[2]}", or fill another table.',
+            )
+        return Space(row[0], row[1])
+
+    def create(self, connection: Connection[Any], space: Space) -> None:
+        """Create what is missing, for vectors of this space, in one transaction; do nothing if another was faster."""
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
+            self._create_extension(connection)
+            self._create_book(connection)
+            if self._exists(connection, self.name):
+                self._require_own(connection)
+                return
+            self._create_table(connection, space)
+
+    def _line(self, connection: Connection[Any]) -> tuple[str, int, str] | None:
+        statement = sql.SQL("SELECT model, size, language, form FROM {} WHERE name = %s").format(self.book)
+        try:
+            row = connection.execute(statement, (self.name,)).fetchone()
+        except psycopg.Error as error:
+            if is_missing_table(error):
+                return None
+            raise
+        if row is None:
+            return None
+        model, size, language, form = row
+        if form != FORM:
+            raise ToolError(
+                f"The table {self.schema}.{self.name} has the form {form}, which this version of rrext does not know",
+                code="unknown_store_form",
+            )
+        return model, size, language
+
+    def _create_extension(self, connection: Connection[Any]) -> None:
+        row = connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
+        if row is None:
+            connection.execute("CREATE EXTENSION vector")
+
+    def _create_book(self, connection: Connection[Any]) -> None:
+        if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (self.schema,)).fetchone() == (None,):
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
+        if not self._exists(connection, BOOK):
+            connection.execute(
+                sql.SQL(
+                    "CREATE TABLE {} (name text PRIMARY KEY, model text NOT NULL, size integer NOT NULL, "
+                    "language text NOT NULL, form integer NOT NULL, created timestamptz NOT NULL DEFAULT now())"
+                ).format(self.book)
+            )
+
+    def _exists(self, connection: Connection[Any], name: str) -> bool:
+        row = connection.execute(
+            "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s",
+            (self.schema, name),
+        ).fetchone()
+        return row is not None
+
+    def _require_own(self, connection: Connection[Any]) -> None:
+        """A table of that name, which is none of ours, is nobody's to write into."""
+        if self._line(connection) is None:
+            raise ToolError(
+                f"There is a {self.schema}.{self.name} already, and it is no vector store of rrext",
+                code="not_a_store",
+                hint='Choose another name for the setting "table".',
+            )
+
+    def _create_table(self, connection: Connection[Any], space: Space) -> None:
+        # Code points have one order everywhere, and ranges of it find what begins alike: hence the collation "C".
+        # Metadata is kept as it was written (json): jsonb would change numbers and refuse some texts.
+        storage = "PLAIN" if space.size <= INLINE_SIZE else "EXTERNAL"
+        connection.execute(
+            sql.SQL(
+                'CREATE TABLE {table} (object_id text COLLATE "C" NOT NULL, chunk_id bigint NOT NULL, '
+                'content text NOT NULL, node_id text COLLATE "C" NOT NULL, parent text COLLATE "C" NOT NULL, '
+                "extra json, embedding vector({size}) STORAGE {storage}, words tsvector NOT NULL, "
+                "PRIMARY KEY (object_id, chunk_id))"
+            ).format(table=self.quoted, size=sql.Literal(space.size), storage=sql.SQL(storage))
+        )
+        connection.execute(sql.SQL("CREATE INDEX ON {} (parent)").format(self.quoted))
+        # Without a list of what is not indexed yet, which each search would have to read.
+        connection.execute(sql.SQL("CREATE INDEX ON {} USING gin (words) WITH (fastupdate = off)").format(self.quoted))
+        line = (self.name, space.model, space.size, self.language, FORM)
+        connection.execute(
+            sql.SQL(
+                "INSERT INTO {book} (name, model, size, language, form) VALUES (%s, %s, %s, %s, %s) ON CONFLICT (name) DO "
+                "UPDATE SET model = excluded.model, size = excluded.size, language = excluded.language, "
+                "form = excluded.form, created = now()"
+            ).format(book=self.book),
+            line,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Table {self.schema}.{self.name}>"
