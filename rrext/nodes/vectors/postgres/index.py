@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from typing import Any, Final
 
 import psycopg
@@ -25,6 +26,9 @@ BUILD_MEMORY: Final = "256MB"
 CLOSING_WAIT: Final = 10.0
 """Seconds that a store which is closed waits for its builder, whose statement was cancelled."""
 
+LOOK_AGAIN: Final = 30.0
+"""Seconds between two looks at how many chunks there are: counting takes time too."""
+
 log: Final = logging.getLogger("rrext.store_pgvector")
 
 INDEXES: Final = (
@@ -35,38 +39,37 @@ LOCK: Final = "SELECT pg_try_advisory_lock(%s, hashtext(%s))"
 
 
 class IndexBuilder:
-    """Builds the index of one table when it has `threshold` chunks (0: never), on a thread and a connection of its own.
+    """Builds the index of one table when it is searched and has `threshold` chunks (0: never).
 
-    Meanwhile chunks are searched without it and stored as before. What goes wrong is logged, and tried again after
-    more chunks came.
+    It does so on a thread and a connection of its own; meanwhile chunks are searched without it and stored as before.
+    Not sooner: a table that is filled first and searched then is filled several times as fast without it. What goes
+    wrong is logged, and tried again later.
     """
 
-    __slots__ = ("_added", "_closed", "_connection", "_connections", "_lock", "_table", "_thread", "_threshold")
+    __slots__ = ("_closed", "_connection", "_connections", "_lock", "_look_at", "_table", "_thread", "_threshold")
 
     def __init__(self, table: Table, connections: Connections, *, threshold: int) -> None:
         self._table = table
         self._connections = connections
         self._threshold = threshold
-        self._added: int | None = None
+        self._look_at = 0.0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._connection: Connection[Any] | None = None
         self._closed = False
 
-    def added(self, connection: Connection[Any], chunks: int, size: int) -> None:
-        """So many chunks were stored, with vectors of `size` numbers: look whether there are enough now.
-
-        Counting takes time too, so it is done at first, and then after each quarter of the threshold.
-        """
-        if not self._threshold or size > INDEXED_SIZE:
+    def searched(self, connection: Connection[Any], size: int) -> None:
+        """Vectors of `size` numbers were searched: look, once in a while, whether an index would be worthwhile now."""
+        if not self._threshold or size > INDEXED_SIZE or self._thread is not None or time.monotonic() < self._look_at:
             return
-        with self._lock:
-            self._added = None if self._added is None else self._added + chunks
-            if self._thread is not None or (self._added is not None and self._added < self._threshold / 4):
-                return
-            self._added = 0
+        self._look_at = time.monotonic() + LOOK_AGAIN
         if self._is_worthwhile(connection) and not self._indexes(connection).get("valid"):
             self._start(size)
+
+    def stored(self, chunks: int) -> None:
+        """So many chunks came at once: if they are many, the next search looks."""
+        if chunks >= self._threshold / 4:
+            self._look_at = 0.0
 
     def state(self, connection: Connection[Any]) -> str:
         """`hnsw`, `building`, or `none`."""

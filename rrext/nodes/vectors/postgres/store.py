@@ -74,7 +74,7 @@ class PgVectorStore:
                 self._table.create(connection, space)
             else:
                 raise ToolError(f"{self._table!r} is dropped as fast as it is created", code="database_conflict")
-            self._builder.added(connection, len(chunks), space.size)
+        self._builder.stored(len(chunks))
 
     def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
         statement = sql.SQL("DELETE FROM {} WHERE object_id = %s AND chunk_id <> ALL(%s)").format(self._table.quoted)
@@ -91,7 +91,7 @@ class PgVectorStore:
         return Deleted(sum(row[1] for row in rows), frozenset(row[0] for row in rows))
 
     def search(self, search: Search, ctx: ToolContext) -> list[Hit]:
-        return self._read(lambda connection: found(connection, self._table, search), [], ctx)
+        return self._read(lambda connection: self._found(connection, search), [], ctx)
 
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
         return self._read(lambda connection: places_page(connection, self._table, prefix, offset, limit), Listing([], 0), ctx)
@@ -107,6 +107,12 @@ class PgVectorStore:
     def close(self) -> None:
         self._builder.close()
         self._connections.close()
+
+    def _found(self, connection: Connection[Any], search: Search) -> builtins.list[Hit]:
+        hits = found(connection, self._table, search)
+        if search.vector is not None:
+            self._builder.searched(connection, len(search.vector))
+        return hits
 
     def _read(self, question: Callable[[Connection[Any]], T], nothing: T, ctx: ToolContext) -> T:
         """What a question answers; `nothing` while there is no table, as nothing was ever stored."""

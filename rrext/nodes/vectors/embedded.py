@@ -1,0 +1,124 @@
+"""Chunks and queries become vectors of the store's space, and chunks are stored, a piece at a time."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from rrext.errors import RrextError, ToolError
+from rrext.nodes.embeddings.embedder import Embedder
+from rrext.nodes.vectors.incoming import Draft
+from rrext.nodes.vectors.store import Space, VectorStore, require_space
+from rrext.tools.context import ToolContext
+
+__all__ = ["chunk_ids_of", "query_vector", "store_drafts", "vectors_of"]
+
+EMBED_BATCH: Final = 256
+"""Texts that are embedded between two looks at whether the caller still waits."""
+
+T = TypeVar("T")
+
+
+def store_drafts(store: VectorStore, embedder: Embedder, drafts: Sequence[Draft], ctx: ToolContext) -> Space:
+    """Embed what has no vector, then store all; the space of the vectors.
+
+    Nothing is stored before everything is embedded. If the storing itself is stopped halfway, the error's `data` says
+    under `stored` how many chunks of the list are there, from its beginning.
+    """
+    vectors, space = vectors_of(drafts, embedder, store.space(ctx), ctx)
+    stored = 0
+    try:
+        for drafts_part, vectors_part in zip(
+            _slices(drafts, store.batch_size), _slices(vectors, store.batch_size), strict=True
+        ):
+            ctx.check()
+            store.upsert([draft.chunk for draft in drafts_part], vectors_part, space, ctx)
+            stored += len(drafts_part)
+            ctx.progress(stored, len(drafts), "chunks stored")
+    except RrextError as error:
+        error.data["stored"] = stored
+        if stored:
+            error.hint = f"{stored} of {len(drafts)} chunks were stored. {error.hint or 'Send all of them again.'}"
+        raise
+    return space
+
+
+def query_vector(
+    store: VectorStore, embedder: Embedder, text: str, given: array[float] | None, model: str | None, ctx: ToolContext
+) -> Sequence[float] | None:
+    """The vector that a query is compared by; None if nothing was ever stored, so that nothing can be found.
+
+    `given` is the query's own vector, and `model` who made it, if that is known: without it only the size is compared.
+    """
+    stored = store.space(ctx)
+    if given is not None:
+        if stored is None:
+            return None
+        require_space(stored, Space(model or stored.model, len(given)), doing="This embedding was made")
+        return given
+    if stored is None:
+        return None
+    if embedder.model and embedder.size is not None:
+        require_space(stored, Space(embedder.model, embedder.size), doing="This query would be embedded")
+    vector = embedder.embed([text], "query", ctx)[0]
+    require_space(stored, Space(embedder.model, len(vector)), doing="This query was embedded")
+    return vector
+
+
+def chunk_ids_of(drafts: Iterable[Draft]) -> dict[str, set[int]]:
+    """Object id → the chunk ids that there are of it."""
+    found: dict[str, set[int]] = {}
+    for draft in drafts:
+        found.setdefault(draft.chunk.object_id, set()).add(draft.chunk.chunk_id)
+    return found
+
+
+def _brought_space(drafts: Sequence[Draft], stored: Space | None) -> Space | None:
+    """The space of the vectors that the documents brought along; None if none did. Raises if they do not fit together."""
+    space = stored
+    found: Space | None = None
+    for draft in drafts:
+        if draft.vector is not None:
+            found = Space(draft.model, len(draft.vector))
+            require_space(space, found, doing="This document was embedded")
+            space = found
+    return found
+
+
+def vectors_of(
+    drafts: Sequence[Draft], embedder: Embedder, stored: Space | None, ctx: ToolContext
+) -> tuple[list[array[float]], Space]:
+    """A vector for every document, all of one space: those that were brought along, and the embedder's for the others.
+
+    Raises `ToolError` (`embedding_model_mismatch`) if they do not fit together or to what is stored, if that can be known
+    before anything is embedded.
+    """
+    brought = _brought_space(drafts, stored)
+    expected = brought or stored
+    bare = [n for n, draft in enumerate(drafts) if draft.vector is None]
+    if bare and expected is not None and embedder.model and embedder.size is not None:
+        require_space(expected, Space(embedder.model, embedder.size), doing="These documents would be embedded")
+    vectors = [draft.vector for draft in drafts]
+    for positions in _slices(bare, EMBED_BATCH):
+        ctx.check()
+        made = embedder.embed([drafts[n].chunk.content for n in positions], "document", ctx)
+        for n, vector in zip(positions, made, strict=True):
+            vectors[n] = array("f", vector)
+        expected = _embedded_space(embedder, made, expected)
+    if expected is None:
+        raise ValueError("no documents: there is no space to name")
+    return [vector for vector in vectors if vector is not None], expected
+
+
+def _embedded_space(embedder: Embedder, made: Sequence[Sequence[float]], expected: Space | None) -> Space:
+    space = Space(embedder.model, len(made[0]))
+    require_space(expected, space, doing="These documents were embedded")
+    if any(len(vector) != space.size for vector in made):
+        raise ToolError(f'"{embedder.model}" made vectors of several sizes', code="embedding_size_mismatch")
+    return space
+
+
+def _slices(items: Sequence[T], length: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), length):
+        yield items[start : start + length]

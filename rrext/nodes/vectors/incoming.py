@@ -1,0 +1,167 @@
+"""Documents on their way into a store, checked before anything is done with them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final
+
+import msgspec
+
+from rrext.errors import InvalidArguments
+from rrext.nodes.vectors.store import Chunk
+
+__all__ = [
+    "MAX_CONTENT",
+    "MAX_NAME",
+    "Draft",
+    "draft_of",
+    "drafts_of",
+    "require_name",
+    "require_vector",
+]
+
+MAX_CONTENT: Final = 200_000
+"""Characters of one chunk. A hit is read as a whole, so more is no chunk but a document that nobody split."""
+MAX_NAME: Final = 2000
+"""Bytes of an id or a path in UTF-8: what the indexes of all backends take."""
+MAX_CHUNK_ID: Final = 2**53
+"""The greatest whole number that every JSON reader keeps."""
+MAX_SIZE: Final = 16_000
+"""Numbers in a vector: what the backends can keep."""
+
+DEFAULT_NODE: Final = "vectordb_tool"
+DEFAULT_PARENT: Final = "/"
+UNNAMED: Final = "unnamed"
+"""The model of vectors that came without the name of one."""
+
+PLACED: Final = ("objectId", "nodeId", "parent", "chunkId")
+"""The metadata that a chunk has fields for."""
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A chunk, and the vector that it brought along, if any."""
+
+    chunk: Chunk
+    vector: array[float] | None = None
+    model: str = UNNAMED
+
+
+def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[Draft]:
+    """The documents of the tool `upsert`. Raises `InvalidArguments` at the first thing that is wrong, of any document."""
+    drafts: list[Draft] = []
+    seen: dict[tuple[str, int], int] = {}
+    for n, document in enumerate(documents):
+        draft = draft_of(
+            f"/input/documents/{n}",
+            ("content", "object_id"),
+            document,
+            document["object_id"],
+            document["content"],
+        )
+        _require_single(draft.chunk, seen, n)
+        drafts.append(draft)
+    return drafts
+
+
+def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object_id: Any, content: Any) -> Draft:
+    """One document, checked. `at` is its JSON pointer, `keys` are the names that its content and object id have there."""
+    content_at, object_at = (f"{at}/{key}" for key in keys)
+    content = _text(content_at, content)
+    if not content.strip():
+        raise InvalidArguments.at(content_at, "is blank: there is nothing in it that could be found")
+    if len(content) > MAX_CONTENT:
+        raise InvalidArguments.at(
+            content_at, f"has {len(content):,} characters, and a chunk has at most {MAX_CONTENT:,}", hint="Split it first."
+        )
+    object_id = require_name(object_at, object_id)
+    chunk = _chunk(f"{at}/metadata", document.get("metadata"), object_id, content)
+    embedding = document.get("embedding")
+    if embedding is None:
+        return Draft(chunk)
+    model = document.get("embedding_model") or UNNAMED
+    return Draft(chunk, require_vector(f"{at}/embedding", embedding), require_name(f"{at}/embedding_model", model))
+
+
+def _chunk(at: str, metadata: Any, object_id: str, content: str) -> Chunk:
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, Mapping):
+        raise InvalidArguments.at(at, "expected an object")
+    given = {key: metadata[key] for key in PLACED if metadata.get(key) is not None}
+    if given.get("objectId", object_id) != object_id:
+        raise InvalidArguments.at(f"{at}/objectId", "is another id than the object's")
+    chunk_id = given.get("chunkId", 0)
+    if isinstance(chunk_id, bool) or not isinstance(chunk_id, int) or not 0 <= chunk_id <= MAX_CHUNK_ID:
+        raise InvalidArguments.at(f"{at}/chunkId", "expected a whole number, not below 0")
+    return Chunk(
+        object_id=object_id,
+        chunk_id=chunk_id,
+        content=content,
+        node_id=require_name(f"{at}/nodeId", given.get("nodeId", DEFAULT_NODE)),
+        parent=require_name(f"{at}/parent", given.get("parent", DEFAULT_PARENT)),
+        extra=_extra(at, {key: value for key, value in metadata.items() if key not in PLACED}),
+    )
+
+
+def _extra(at: str, extra: dict[Any, Any]) -> dict[str, Any]:
+    """The metadata that no field is for, if it would come back as it is."""
+    if not extra:
+        return extra
+    if not _is_json(extra):
+        raise InvalidArguments.at(at, "would not come back as it is: it holds something that is not JSON, NaN or a NUL")
+    return extra
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        encoded = msgspec.json.encode(value)
+        return msgspec.json.decode(encoded) == value and b"\\u0000" not in encoded.replace(b"\\\\", b"")
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def require_name(at: str, value: Any) -> str:
+    """An id or a path: text that is not empty and that every backend can index. Raises `InvalidArguments` at `at`."""
+    text = _text(at, value)
+    if not text:
+        raise InvalidArguments.at(at, "is empty")
+    if len(text.encode()) > MAX_NAME:
+        raise InvalidArguments.at(at, f"is longer than {MAX_NAME:,} bytes")
+    return text
+
+
+def _text(at: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidArguments.at(at, "expected a text")
+    if "\0" in value:
+        raise InvalidArguments.at(at, "holds the character NUL, which stores cannot keep")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArguments.at(at, "holds half of a surrogate pair, which is no text") from None
+    return value
+
+
+def require_vector(at: str, value: Any) -> array[float]:
+    """An embedding: finite numbers, as many as a vector may have. Raises `InvalidArguments` at `at`."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not 1 <= len(value) <= MAX_SIZE:
+        raise InvalidArguments.at(at, f"expected a list of 1 to {MAX_SIZE:,} numbers")
+    try:
+        vector = array("f", value)
+    except (TypeError, OverflowError):
+        vector = array("f", [float("nan")])
+    if not all(map(isfinite, vector)):
+        raise InvalidArguments.at(at, "expected finite numbers, of the size of a float")
+    return vector
+
+
+def _require_single(chunk: Chunk, seen: dict[tuple[str, int], int], n: int) -> None:
+    first = seen.setdefault((chunk.object_id, chunk.chunk_id), n)
+    if first != n:
+        raise InvalidArguments.at(
+            f"/input/documents/{n}/metadata/chunkId",
+            f"is chunk {chunk.chunk_id} of its object, as documents/{first} is already: one would replace the other",
+            hint="Number the chunks of an object: 0, 1, 2 …",
+        )

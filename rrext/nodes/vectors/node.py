@@ -1,0 +1,272 @@
+"""What all vector store nodes are: the same tools and lanes, whatever keeps the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, NotRequired, TypedDict
+
+import msgspec
+
+from rrext.engine.node import Entry, Node
+from rrext.errors import InvalidArguments
+from rrext.nodes.embeddings.bound import EMBEDDING_SLOT, embedder_of
+from rrext.nodes.vectors.embedded import chunk_ids_of, query_vector, store_drafts
+from rrext.nodes.vectors.found import chunk_json, hit_json
+from rrext.nodes.vectors.incoming import MAX_CONTENT, draft_of, drafts_of, require_name, require_vector
+from rrext.nodes.vectors.questions import answer_to, documents_for
+from rrext.nodes.vectors.scopes import MAX_IDS, SearchFilter, folder_of, scope_of, scope_to_delete
+from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+__all__ = ["VectorStoreNode"]
+
+LIST_MAX: Final = 10_000
+LIST_DEFAULT: Final = 1000
+GET_MAX: Final = 1000
+GET_DEFAULT: Final = 100
+"""Chunks are whole texts: a page of the longest default ones is about a hundred kilobytes."""
+MAX_TOP_K: Final = 100
+MAX_DOCUMENTS: Final = 100_000
+
+READS = {"readOnlyHint": True}
+WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}
+
+Offset = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+
+class DocumentInput(TypedDict):
+    """A chunk to store."""
+
+    content: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CONTENT)]
+    object_id: Annotated[str, msgspec.Meta(min_length=1, description="The document that it is a piece of.")]
+    metadata: NotRequired[
+        Annotated[
+            dict[str, Any] | None,
+            msgspec.Meta(description="`chunkId` (0 if left out), `parent` (a path), `nodeId`; anything else is kept too."),
+        ]
+    ]
+    embedding: NotRequired[Annotated[list[float] | None, msgspec.Meta(description="Its vector, if there is one already.")]]
+    embedding_model: NotRequired[str | None]
+
+
+class VectorStoreNode(Node):
+    """Base of the vector stores: `self.shared` is a `VectorStore`, which the class's own `setup` yields.
+
+    On the documents lane, all chunks of an object that is sent again replace its former ones: those that it does not have
+    any more are deleted when the object's pipe closes. A document with `isDeleted` deletes its object.
+    A question is answered with what was found, as documents, as an answer, and as the question itself with the documents
+    in it, for a language model. `semantic` questions search by meaning, `keyword` ones by words, `get` ones read the
+    objects of their filter, and all others do both kinds of search.
+    """
+
+    class_types = ("store",)
+    lanes = {"documents": (), "questions": ("documents", "answers", "questions")}
+    invoke = EMBEDDING_SLOT
+
+    shared: VectorStore
+
+    def __init__(self) -> None:
+        self._sent: dict[str, set[int]] = {}
+
+    @tool_function(group="vectors", annotations=READS)
+    def search(
+        self,
+        query: str | None = None,
+        top_k: Annotated[int, msgspec.Meta(ge=1, le=MAX_TOP_K)] = 10,
+        mode: Mode = "hybrid",
+        filter: SearchFilter | None = None,
+        score_threshold: float | None = None,
+        embedding: list[float] | None = None,
+        embedding_model: str | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Find the chunks that fit a query best. Answers `{results: [{content, score, metadata}], total, mode}`.
+
+        `score` is higher for better ones. dense: the cosine similarity, -1 to 1. keyword: the relevance of the words,
+        above 0, without an upper end. hybrid: 0 to 1, from the ranks in both; 1 is the first of both, 0.5 of one alone.
+
+        Args:
+            query: What is looked for, in words.
+            top_k: How many are found at most.
+            mode: "dense" compares meanings (vectors), "keyword" words, "hybrid" both.
+            filter: Only chunks of these objects, this node, this parent path, or a path and all below it (`prefix`).
+            score_threshold: Only results with at least this score.
+            embedding: The query's vector, if there is one already; with "dense", no query is needed then.
+            embedding_model: The model that made `embedding`, to be sure that it fits.
+        """
+        text = (query or "").strip()
+        if not text and not (embedding is not None and mode == "dense"):
+            raise InvalidArguments.at("/input/query", "expected some text to look for")
+        scope = scope_of("/input/filter", filter)
+        vector = None if embedding is None else require_vector("/input/embedding", embedding)
+        if mode != "keyword":
+            vector = query_vector(self.shared, embedder_of(self), text, vector, embedding_model, ctx)
+        hits = [] if mode != "keyword" and vector is None else self.shared.search(Search(mode, top_k, text, vector, scope), ctx)
+        if score_threshold is not None:
+            hits = [hit for hit in hits if hit.score >= score_threshold]
+        return {"results": [hit_json(hit) for hit in hits], "total": len(hits), "mode": mode}
+
+    @tool_function(group="vectors", annotations=WRITES)
+    def upsert(
+        self,
+        documents: Annotated[list[DocumentInput], msgspec.Meta(min_length=1, max_length=MAX_DOCUMENTS)],
+        replace: bool = False,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Store chunks of documents. Answers `{success, count, skipped, removed, model}`.
+
+        A chunk takes the place of the one with the same object id and `chunkId`. If any document is wrong or cannot be
+        embedded, none is stored. `removed` counts the chunks that `replace` removed; `skipped` is always 0.
+
+        Args:
+            documents: The chunks. Those without an `embedding` are embedded here.
+            replace: Whether these are all chunks of their objects: the ones stored before and not given are removed.
+        """
+        drafts = drafts_of(documents)
+        space = store_drafts(self.shared, embedder_of(self), drafts, ctx)
+        removed = 0
+        if replace:
+            for object_id, kept in chunk_ids_of(drafts).items():
+                removed += self.shared.prune(object_id, kept, ctx)
+        return {"success": True, "count": len(drafts), "skipped": 0, "removed": removed, "model": space.model}
+
+    @tool_function(group="vectors", annotations=WRITES)
+    def delete(
+        self,
+        object_ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)] | None = None,
+        parent: str | None = None,
+        prefix: str | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Remove objects with all their chunks, by exactly one of the arguments.
+
+        Answers `{success, deleted_count, objects, missing}`: how many chunks were there and are gone, of how many objects,
+        and which of the `object_ids` had none.
+
+        Args:
+            object_ids: The objects.
+            parent: All chunks of this very path.
+            prefix: All chunks of this path and those below it: "/a" means "/a" and "/a/b", not "/ab".
+        """
+        scope = scope_to_delete(object_ids, parent, prefix)
+        gone = self.shared.delete(scope, ctx)
+        missing = [object_id for object_id in scope.object_ids or () if object_id not in gone.object_ids]
+        return {"success": True, "deleted_count": gone.chunks, "objects": len(gone.object_ids), "missing": missing}
+
+    @tool_function(name="list", group="vectors", annotations=READS)
+    def list_paths(
+        self,
+        parent: str | None = None,
+        offset: Offset = 0,
+        limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = LIST_DEFAULT,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """The parent paths of what is stored, sorted. Answers `{success, paths: {parent: id}, counts: {parent: n}, total}`.
+
+        The id is one object's of that path, the first if there are several; `n` is its number of chunks. `total` counts all
+        paths, not only this page's.
+
+        Args:
+            parent: Only this path and those below it.
+            offset: How many paths are left out at the beginning.
+            limit: How many paths are listed at most.
+        """
+        found = self.shared.list(None if parent is None else folder_of("/input/parent", parent), offset, limit, ctx)
+        return {
+            "success": True,
+            "paths": {place.parent: place.object_id for place in found.places},
+            "counts": {place.parent: place.chunks for place in found.places},
+            "total": found.total,
+        }
+
+    @tool_function(group="vectors", annotations=READS)
+    def objdir(
+        self,
+        parent: str | None = None,
+        offset: Offset = 0,
+        limit: Annotated[int, msgspec.Meta(ge=1, le=LIST_MAX)] = LIST_DEFAULT,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """The same as `list`, by its older name.
+
+        Args:
+            parent: Only this path and those below it.
+            offset: How many paths are left out at the beginning.
+            limit: How many paths are listed at most.
+        """
+        return self.list_paths(parent, offset, limit, ctx=ctx)
+
+    @tool_function(group="vectors", annotations=READS)
+    def get(
+        self,
+        object_id: Annotated[str, msgspec.Meta(min_length=1)],
+        offset: Offset = 0,
+        limit: Annotated[int, msgspec.Meta(ge=1, le=GET_MAX)] = GET_DEFAULT,
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Read one object, chunk by chunk. Answers `{success, chunks: [{content, chunkId, metadata}], total}`.
+
+        The chunks are sorted by `chunkId`; `total` counts all that the object has, 0 if there is no such object.
+
+        Args:
+            object_id: The object.
+            offset: How many chunks are left out at the beginning.
+            limit: How many chunks are read at most.
+        """
+        page = self.shared.get(object_id, offset, limit, ctx)
+        return {"success": True, "chunks": [chunk_json(chunk) for chunk in page.chunks], "total": page.total}
+
+    @tool_function(group="vectors", annotations=READS)
+    def stats(self, *, ctx: ToolContext) -> dict[str, Any]:
+        """What is stored. Answers `{success, count, objects, parents, model, vector_size, disk_bytes, keyword, details}`.
+
+        `count` is the number of chunks. `model` and `vector_size` are null until something is stored, and stay then.
+        """
+        found = self.shared.stats(ctx)
+        return {
+            "success": True,
+            "count": found.chunks,
+            "objects": found.objects,
+            "parents": found.parents,
+            "model": found.space.model if found.space else None,
+            "vector_size": found.space.size if found.space else None,
+            "disk_bytes": found.disk_bytes,
+            "keyword": found.keyword,
+            "details": found.details,
+        }
+
+    def open(self, entry: Entry) -> None:
+        self._sent = {}
+
+    def write_documents(self, documents: Sequence[dict[str, Any]], ctx: ToolContext) -> None:
+        drafts = []
+        for n, document in enumerate(documents):
+            metadata = document.get("metadata") or {}
+            object_id = require_name(f"/documents/{n}/metadata/objectId", metadata.get("objectId"))
+            if metadata.get("isDeleted"):
+                self.shared.delete(Scope(object_ids=(object_id,)), ctx)
+            else:
+                keys = ("page_content", "metadata/objectId")
+                drafts.append(draft_of(f"/documents/{n}", keys, document, object_id, document.get("page_content")))
+        if drafts:
+            store_drafts(self.shared, embedder_of(self), drafts, ctx)
+        for object_id, chunk_ids in chunk_ids_of(drafts).items():
+            self._sent.setdefault(object_id, set()).update(chunk_ids)
+
+    def closing(self, ctx: ToolContext) -> None:
+        sent, self._sent = self._sent, {}
+        for object_id, chunk_ids in sent.items():
+            self.shared.prune(object_id, chunk_ids, ctx)
+
+    def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
+        documents = documents_for(question, self.shared, embedder_of(self), ctx)
+        self.emit("documents", documents)
+        self.emit("answers", answer_to(question, documents))
+        self.emit("questions", {**question, "documents": [*(question.get("documents") or ()), *documents]})

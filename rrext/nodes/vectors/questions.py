@@ -1,0 +1,103 @@
+"""Questions on a lane become searches, and what is found becomes documents and an answer."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rrext.engine.lanes import empty_question
+from rrext.errors import InvalidArguments
+from rrext.nodes.embeddings.embedder import Embedder
+from rrext.nodes.questions import question_text
+from rrext.nodes.vectors.embedded import query_vector
+from rrext.nodes.vectors.found import document_json
+from rrext.nodes.vectors.incoming import require_vector
+from rrext.nodes.vectors.scopes import scope_of
+from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore
+from rrext.tools.context import ToolContext
+
+__all__ = ["answer_to", "documents_for"]
+
+MAX_LIMIT: Final = 1000
+"""Documents for one question, with those that `offset` leaves out: more than any language model reads."""
+
+MODES: Final[Mapping[str, Mode]] = {"semantic": "dense", "keyword": "keyword"}
+"""Type of a question → how it is searched; the types that are not here are searched in both ways."""
+
+NARROWING: Final = (
+    "minChunkId", "maxChunkId", "name", "permissions", "isDeleted", "chunkIds", "isTable", "tableIds",
+)  # fmt: skip
+"""What a filter may ask for and these stores cannot tell. Refused, as an answer from more than was asked would leak."""
+
+
+def documents_for(
+    question: Mapping[str, Any], store: VectorStore, embedder: Embedder, ctx: ToolContext
+) -> list[dict[str, Any]]:
+    """What the store has for a question, as documents: best first, or for `get` in the order of the objects' chunks.
+
+    Raises `InvalidArguments` for a question that asks nothing and for a filter that cannot be kept to.
+    """
+    filter = {**empty_question()["filter"], **(question.get("filter") or {})}
+    scope = _scope(filter)
+    offset, limit = _count(filter, "offset", 0), _count(filter, "limit", 1)
+    if offset + limit > MAX_LIMIT:
+        raise InvalidArguments.at("/filter/limit", f"with the offset it is more than {MAX_LIMIT}")
+    if question.get("type") == "get":
+        return _read(store, scope, offset, limit, ctx)
+    text = question_text(question).strip()
+    if not text:
+        raise InvalidArguments.at("/questions", "asks nothing: there is no text to look for")
+    mode: Mode = MODES.get(str(question.get("type")), "hybrid")
+    vector = None
+    if mode != "keyword":
+        vector = query_vector(store, embedder, text, *_embedding(question), ctx)
+        if vector is None:
+            return []
+    hits = store.search(Search(mode, offset + limit, text, vector, scope), ctx)
+    return [document_json(hit.chunk, hit.score) for hit in hits[offset:]]
+
+
+def answer_to(question: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What was found as an answer: the documents themselves if JSON was asked for, else their texts."""
+    if question.get("expectJson"):
+        return {"answer": list(documents), "expectJson": True}
+    return {"answer": "\n\n".join(document["page_content"] for document in documents), "expectJson": False}
+
+
+def _scope(filter: Mapping[str, Any]) -> Scope:
+    refused = [key for key in NARROWING if filter.get(key) is not None]
+    if refused:
+        raise InvalidArguments.of([(f"/filter/{key}", "this store cannot filter by it") for key in refused])
+    return scope_of(
+        "/filter", {"objectId": filter.get("objectIds"), "nodeId": filter.get("nodeId"), "parent": filter.get("parent")}
+    )
+
+
+def _count(filter: Mapping[str, Any], key: str, least: int) -> int:
+    value = filter.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidArguments.at(f"/filter/{key}", f"expected a whole number, not below {least}")
+    return value
+
+
+def _read(store: VectorStore, scope: Scope, offset: int, limit: int, ctx: ToolContext) -> list[dict[str, Any]]:
+    """One page of the chunks of all objects that are named, one object after the other."""
+    if not scope.object_ids or scope.node_id is not None or scope.parent is not None:
+        raise InvalidArguments.at("/filter/objectIds", 'a question of type "get" names the objects to read, and nothing else')
+    documents: list[dict[str, Any]] = []
+    for object_id in scope.object_ids:
+        page = store.get(object_id, offset, max(limit - len(documents), 1), ctx)
+        documents += [document_json(chunk, None) for chunk in page.chunks[: limit - len(documents)]]
+        offset = max(offset - page.total, 0)
+        if len(documents) == limit:
+            break
+    return documents
+
+
+def _embedding(question: Mapping[str, Any]) -> tuple[array[float] | None, str | None]:
+    """The vector that the question brought along, if it is one text, and who made it."""
+    asked = [item for item in question.get("questions") or () if isinstance(item, Mapping)]
+    if len(asked) != 1 or asked[0].get("embedding") is None:
+        return None, None
+    return require_vector("/questions/0/embedding", asked[0]["embedding"]), asked[0].get("embedding_model")
