@@ -25,6 +25,7 @@ BUILTIN: dict[str, str] = {
     "tool_python": "rrext.nodes.python:PythonNode",
     "llm_scripted": "rrext.nodes.scripted:ScriptedNode",
     "db_sqlite": "rrext.nodes.sql.sqlite:SqliteNode",
+    "db_duckdb": "rrext.nodes.sql.duckdb:DuckdbNode",
     "parse": "rrext.nodes.documents.parse:ParseNode",
     "llm_openai_api": "rrext.nodes.llm.openai:OpenAIApiNode",
     "llm_openai": "rrext.nodes.llm.openai:OpenAINode",

@@ -1,0 +1,56 @@
+"""The schema of a DuckDB database, from its own catalog functions.
+
+SQLAlchemy has no dialect for DuckDB, and the package that brings one is behind DuckDB 2 and built on PostgreSQL's
+catalog tables, which DuckDB only imitates. Three statements say all that a schema has here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["read_schema"]
+
+_COLUMNS: Final = """
+SELECT schema_name, table_name, column_name, data_type, table_oid IN (SELECT view_oid FROM duckdb_views())
+FROM duckdb_columns() WHERE database_name = current_database() AND NOT internal
+ORDER BY schema_name <> 'main', schema_name, table_name, column_index
+"""
+_KEYS: Final = """
+SELECT schema_name, table_name, constraint_type, constraint_column_names, referenced_table, referenced_column_names
+FROM duckdb_constraints() WHERE database_name = current_database() AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY')
+ORDER BY constraint_index
+"""
+
+
+def read_schema(connection: duckdb.DuckDBPyConnection) -> Schema:
+    """Tables and views of the database that is open."""
+    columns: dict[str, list[Column]] = {}
+    views: set[str] = set()
+    for schema, table, column, kind, is_view in connection.execute(_COLUMNS).fetchall():
+        name = _name(schema, table)
+        columns.setdefault(name, []).append(Column(column, kind))
+        if is_view:
+            views.add(name)
+    primary: dict[str, tuple[str, ...]] = {}
+    foreign: dict[str, list[ForeignKey]] = {}
+    for schema, table, kind, names, other, references in connection.execute(_KEYS).fetchall():
+        name = _name(schema, table)
+        if kind == "PRIMARY KEY":
+            primary[name] = tuple(names)
+        else:
+            foreign.setdefault(name, []).append(ForeignKey(tuple(names), _name(schema, other), tuple(references)))
+    tables = {
+        name: Table(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
+        for name, found in columns.items()
+    }
+    ((database,),) = connection.execute("SELECT current_database()").fetchall()
+    return Schema(database, tables)
+
+
+def _name(schema: str, table: str) -> str:
+    return table if schema == "main" else f"{schema}.{table}"
