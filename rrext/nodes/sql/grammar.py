@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expression
     from sqlglot.tokens import Token
 
-__all__ = ["MARK", "MAX_NESTING", "MAX_STATEMENT", "MAX_TOKENS", "Grammar"]
+__all__ = ["MAX_NESTING", "MAX_STATEMENT", "MAX_TOKENS", "Grammar", "plain"]
 
 MAX_STATEMENT: Final = 256 * 1024
 """Characters of a statement. Parsing holds up everything else in the process; values belong into parameters."""
@@ -27,7 +27,9 @@ MAX_TOKENS: Final = 40_000
 MAX_NESTING: Final = 100
 """Brackets within brackets. The parser is recursive, and one that was compiled may run out of the thread's stack."""
 MARK: Final = "\ue000"
-"""A character for private use, which no statement may contain."""
+"""A character for private use; no statement may contain it, nor the two after it."""
+_MARKS: Final = re.compile("[\ue000\ue001]")
+_FORBIDDEN: Final = re.compile("[\0\ue000-\ue002]")
 
 _SPECIAL: Final = {
     "sqlite": ("CAST",),
@@ -45,7 +47,16 @@ _SPECIAL: Final = {
 
 _KEYWORDS: Final = (
     *("VAR", "LEFT", "RIGHT", "REPLACE", "INSERT", "TRUNCATE", "FORMAT", "FIRST", "MOD", "GLOB", "LIKE", "RANGE", "LIST"),
-    *("CURRENT_SCHEMA", "SESSION_USER", "CURRENT_USER", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME"),
+    *(
+        "ROW",
+        "CURRENT_SCHEMA",
+        "SESSION_USER",
+        "CURRENT_USER",
+        "CURRENT_DATE",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "LOCALTIME",
+    ),
     *("LOCALTIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP", "DATABASE", "SCHEMA", "CURRENT_CATALOG", "INDEX", "GET"),
 )
 _TYPES: Final = (
@@ -63,13 +74,60 @@ _TYPES: Final = (
     "XML",
 )
 """Types that are functions too; after `AS`, `::` or a name they are types."""
+_NO_CALL: Final = ("ALIAS", "DCOLON", "VAR", "IDENTIFIER")
 _OPAQUE: Final = ("HEX_STRING", "BIT_STRING", "BYTE_STRING", "NATIONAL_STRING", "UNICODE_STRING")
+_ARROWS: Final = ("ARROW", "DARROW", "HASH_ARROW", "DHASH_ARROW")
+"""Operators whose right side sqlglot takes for a JSON path and writes anew: `->` with `a.b` means one key, not two."""
+_NO_NAMES: Final = frozenset(
+    (
+        "MATERIALIZED",
+        "EXCLUDE",
+        "EXCEPT",
+        "REPLACE",
+        "RENAME",
+        "GROUP",
+        "ALL",
+        "SOME",
+        "PASSING",
+        "BERNOULLI",
+        "SYSTEM",
+        "AGAINST",
+    )
+)
+"""Words before a bracket that are no functions, but for REPLACE after anything else than `*`."""
+_LOOSE: Final = {
+    "postgres": frozenset(("@", "|/", "||/", "!!", "@-@", "@@@")),
+    "duckdb": frozenset(("@",)),
+    "mysql": frozenset(),
+    "sqlite": frozenset(),
+}
+"""Operators that stand before what they work on and bind more loosely in the database than in sqlglot."""
+_DISTINCT: Final = "\ue001"
+"""Stands after the name of a function whose arguments begin with DISTINCT; sqlglot would make one argument of several."""
+_HIDDEN: Final = re.compile("\ue002(\\d+)\ue002")
+"""Stands for a literal that sqlglot is not to see: which one."""
+
+
+def plain(name: str) -> str:
+    """A name from a tree as it stands in the statement."""
+    return _MARKS.sub("", name)
 
 
 class Grammar:
     """A dialect's parser and generator. Importing sqlglot takes a tenth of a second: make one on a worker thread."""
 
-    __slots__ = ("_brackets", "_dialect", "_keywords", "_no_call", "_opaque", "_special", "_types", "name")
+    __slots__ = (
+        "_arrows",
+        "_brackets",
+        "_dialect",
+        "_keywords",
+        "_literals",
+        "_loose",
+        "_opaque",
+        "_special",
+        "_types",
+        "name",
+    )
 
     def __init__(self, dialect: str) -> None:
         from sqlglot.dialects.dialect import Dialect
@@ -81,7 +139,9 @@ class Grammar:
         self._keywords = frozenset(getattr(TokenType, name) for name in _KEYWORDS)
         self._types = frozenset(getattr(TokenType, name) for name in _TYPES)
         self._opaque = frozenset(getattr(TokenType, name) for name in _OPAQUE)
-        self._no_call = frozenset((TokenType.ALIAS, TokenType.DCOLON, TokenType.VAR, TokenType.IDENTIFIER))
+        self._arrows = frozenset(getattr(TokenType, name) for name in _ARROWS)
+        self._literals = frozenset((TokenType.STRING, TokenType.NUMBER))
+        self._loose = _LOOSE[dialect]
         self._brackets = {
             **dict.fromkeys((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE), 1),
             **dict.fromkeys((TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END), -1),
@@ -93,12 +153,14 @@ class Grammar:
 
         if len(sql) > MAX_STATEMENT:
             raise _too_large("MAX_STATEMENT", MAX_STATEMENT, f"{len(sql):,} characters")
-        at = next((index for index, char in enumerate(sql) if char == MARK or char == "\0"), None)
-        if at is not None:
-            raise InvalidArguments.at("/input/sql", f"character {at + 1} is U+{ord(sql[at]):04X}, which SQL cannot contain")
+        odd = _FORBIDDEN.search(sql)
+        if odd is not None:
+            raise InvalidArguments.at(
+                "/input/sql", f"character {odd.start() + 1} is U+{ord(odd[0]):04X}, which cannot stand here"
+            )
         try:
             found = self._dialect.tokenize(sql)
-            if found and found[0].token_type.name == "COMMAND" and found[0].text.upper() == "EXPLAIN":
+            if found and found[0].token_type.name == "COMMAND" and found[0].text.upper() in ("EXPLAIN", "SHOW"):
                 found[1:] = self._dialect.tokenize(" " * (found[0].end + 1) + sql[found[0].end + 1 :])  # it was one text
         except TokenError as error:
             raise InvalidArguments.at("/input/sql", _token_problem(str(error))) from None
@@ -111,20 +173,26 @@ class Grammar:
                 raise _too_large("MAX_NESTING", MAX_NESTING, f"more than {MAX_NESTING} brackets within each other")
         return found
 
-    def parse(self, sql: str, tokens: list[Token]) -> list[Expression | None]:
-        """The syntax trees of the statements that the tokens are. Raises `InvalidArguments` with the place."""
+    def read(self, sql: str, tokens: list[Token]) -> Expression:
+        """The syntax tree of the statement that the tokens are. Raises `InvalidArguments` with the place."""
         from sqlglot.errors import ErrorLevel, ParseError
 
         parser = self._dialect.parser(error_level=ErrorLevel.IMMEDIATE)
         try:
-            return parser.parse(self._verbatim(sql, tokens), sql)
+            trees = parser.parse(self._verbatim(sql, tokens), sql)
         except ParseError as error:
             raise _parse_problem(error) from None
         except RecursionError:
             raise _too_large("MAX_NESTING", MAX_NESTING, "too deep a structure") from None
+        if len(trees) != 1 or trees[0] is None:
+            raise InvalidArguments.at("/input/sql", f"expected one statement, not {len(trees)}")
+        return trees[0]
 
-    def text(self, tree: Expression) -> str:
-        """The statement of a tree, without comments. Raises `InvalidArguments` for what cannot be written as it was."""
+    def text(self, tree: Expression, sql: str, tokens: list[Token]) -> str:
+        """The statement of a tree, without comments. `sql` and `tokens` are those that it was read from.
+
+        Raises `InvalidArguments` for what cannot be written as it was.
+        """
         from sqlglot.errors import ErrorLevel, UnsupportedError
 
         try:
@@ -135,10 +203,11 @@ class Grammar:
             raise InvalidArguments.at("/input/sql", f"{self.name} has no such syntax: {error}") from None
         except RecursionError:
             raise _too_large("MAX_NESTING", MAX_NESTING, "too deep a structure") from None
-        return written.replace(MARK, "")
+        written = written.replace(_DISTINCT + "(", "(DISTINCT ").replace(MARK, "")
+        return _HIDDEN.sub(lambda found: _source(sql, tokens[int(found[1])]), written)
 
     def _verbatim(self, sql: str, tokens: list[Token]) -> list[Token]:
-        """The tokens with marks on the names of functions and opaque literals."""
+        """The tokens with marks on the names of functions, and without the literals that sqlglot would rewrite."""
         from sqlglot.tokens import Token, TokenType
 
         made: list[Token] = []
@@ -146,20 +215,30 @@ class Grammar:
         for index, token in enumerate(tokens):
             kind, text = token.token_type, token.text
             if kind in self._opaque:
-                kind, text = TokenType.NUMBER, sql[token.start : token.end + 1]
+                kind, text = TokenType.NUMBER, _source(sql, token)
+            elif kind in self._literals and index and tokens[index - 1].token_type in self._arrows:
+                kind, text = TokenType.VAR, f"\ue002{index}\ue002"
+                if index < last and tokens[index + 1].token_type is TokenType.DCOLON:
+                    raise _unclear(token, "put brackets around what is before or after ::")
+            elif kind is TokenType.DISTINCT and index > 1 and made[-2].text.endswith(_DISTINCT):
+                continue
             elif index < last and tokens[index + 1].token_type is TokenType.L_PAREN and self._is_call(tokens, index):
-                kind, text = TokenType.VAR, text + MARK
+                distinct = index + 1 < last and tokens[index + 2].token_type is TokenType.DISTINCT
+                kind, text = TokenType.VAR, text + (_DISTINCT if distinct else MARK)
+            elif text in self._loose:
+                raise _unclear(token, f"write a function instead of the operator {text}")
             made.append(Token(kind, text, token.line, token.col, token.start, token.end, []))
         return made
 
     def _is_call(self, tokens: list[Token], index: int) -> bool:
         token = tokens[index]
-        if token.text.upper() in self._special:
+        word = token.text.upper()
+        before = tokens[index - 1].token_type.name if index else ""
+        if word in self._special or (word in _NO_NAMES and (word != "REPLACE" or before == "STAR")):
             return False
         if token.token_type in self._keywords:
             return True
-        before = tokens[index - 1].token_type if index else None
-        return token.token_type in self._types and before not in self._no_call
+        return token.token_type in self._types and before not in _NO_CALL
 
 
 _TERMINAL: Final = re.compile("\x1b\\[[0-9;]*m")
@@ -171,18 +250,33 @@ def _token_problem(text: str) -> str:
     return f"these are no SQL words: {text.splitlines()[0][:200]}"
 
 
+def _source(sql: str, token: Token) -> str:
+    return sql[token.start : token.end + 1]
+
+
+def _unclear(token: Token, advice: str) -> InvalidArguments:
+    """What sqlglot and the database would read differently."""
+    return _placed(
+        token.line, token.col, f'"{token.text[:20]}" can be read in two ways', hint=advice[0].upper() + advice[1:] + "."
+    )
+
+
+def _placed(line: int, column: int, message: str, *, hint: str | None = None) -> InvalidArguments:
+    problem = InvalidArguments.at("/input/sql", f"line {line}, column {column}: {message}", hint=hint)
+    problem.data["line"], problem.data["column"] = line, column
+    return problem
+
+
 def _parse_problem(error: Any) -> InvalidArguments:
     first: dict[str, Any] = error.errors[0] if error.errors else {}
-    line, column = first.get("line"), first.get("col")
-    reason = _TOKEN.sub(
-        "the end of the statement", str(first.get("description") or _TERMINAL.sub("", str(error)).splitlines()[0])
-    ).rstrip(".")
-    near = str(first.get("highlight") or "").replace(MARK, "")[:60]
-    place = f"line {line}, column {column}: " if line else ""
-    problem = InvalidArguments.at("/input/sql", f"{place}{reason}" + (f' at "{near}"' if near else ""))
-    if line:
-        problem.data["line"], problem.data["column"] = line, column
-    return problem
+    reason = str(first.get("description") or _TERMINAL.sub("", str(error)).splitlines()[0])
+    reason = _TOKEN.sub("the end of the statement", reason).rstrip(".")
+    near = _FORBIDDEN.sub("", str(first.get("highlight") or ""))[:60]
+    if near:
+        reason += f' at "{near}"'
+    if first.get("line"):
+        return _placed(first["line"], first["col"], reason)
+    return InvalidArguments.at("/input/sql", reason)
 
 
 def _too_large(name: str, limit: int, found: str) -> InvalidArguments:

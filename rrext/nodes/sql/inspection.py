@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.sql.catalog import catalog_statement, explain_prefix
 from rrext.nodes.sql.functions import ATTRIBUTES_REFUSED
-from rrext.nodes.sql.grammar import MARK, Grammar
+from rrext.nodes.sql.grammar import Grammar, plain
 from rrext.nodes.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 __all__ = ["Inspection", "refusal"]
 
 _QUERIES: Final = frozenset(("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("))
-"""How a query begins."""
+"""How a query begins; in DuckDB also with PIVOT and UNPIVOT."""
 
 _NODES: Final = """
-    Select From Join Where Group Having Order Ordered Limit Offset Fetch Distinct Window WindowSpec Qualify Union Intersect Except
-    Subquery Table TableAlias TableSample CTE With Values Tuple Lateral Unnest Cube Rollup GroupingSets Pivot PivotAlias
-    PivotAny UnpivotColumns Star Column Identifier Alias Aliases Dot Literal Null Boolean Paren Parameter Var RawString Heredoc
-    Introducer IndexTableHint
-    Add Sub Mul Div IntDiv Mod And Or Xor Not Neg BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift
-    BitwiseRightShift EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is Like ILike SimilarTo Glob RegexpLike RegexpILike
-    RegexpFullMatch Between In Exists Any All Escape DPipe Collate Operator Overlaps Adjacent ExtendsLeft ExtendsRight Pow
-    ArrayContainsAll ArrayContainedBy ArrayOverlaps ArrayContains Distance DistanceNd Slice Bracket Array List Struct Map ToMap
-    Lambda Comprehension Kwarg Variadic Match MatchAgainst StartsWith Opclass Sqrt Cbrt Factorial Abs
-    JSONExtract JSONExtractScalar JSONBExtract JSONBExtractScalar JSONBContains JSONBContainedBy JSONBContainsAnyTopKeys
-    JSONBContainsAllTopKeys JSONBDeleteAtPath JSONBPathExists JSONBPathMatch JSONPath JSONPathFilter JSONPathKey JSONPathRecursive
-    JSONPathRoot JSONPathScript JSONPathSelector JSONPathSlice JSONPathSubscript JSONPathUnion JSONPathWildcard JSONArrayContains
-    JSONBContainsTopKey
-    Cast TryCast JSONCast Case If Extract Trim Substring StrPosition Overlay GroupConcat Normalize JSONObject JSONKeyValue
+    Select From Join Where Group Having Order Ordered Limit LimitOptions Offset Fetch Distinct Window WindowSpec Qualify
+    Union Intersect Except RecursiveWithSearch Explode Subquery Table TableAlias TableSample CTE With Values Tuple Lateral
+    Unnest Cube Rollup GroupingSets Pivot PivotAlias PivotAny UnpivotColumns Star Column Identifier Alias Aliases Dot
+    Literal Null Boolean Paren Parameter Var RawString Heredoc Introducer IndexTableHint Add Sub Mul Div IntDiv Mod And Or
+    Xor Not Neg BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift EQ NEQ GT GTE LT LTE
+    NullSafeEQ NullSafeNEQ Is Like ILike SimilarTo Glob RegexpLike RegexpILike RegexpFullMatch Between In Exists Any All
+    Escape DPipe Collate Operator Overlaps Adjacent ExtendsLeft ExtendsRight Pow ArrayContainsAll ArrayContainedBy
+    ArrayOverlaps ArrayContains Distance DistanceNd Slice Bracket Array List Struct Map ToMap Lambda Comprehension Kwarg
+    Variadic Match MatchAgainst StartsWith Opclass Sqrt Cbrt Factorial Abs JSONExtract JSONExtractScalar JSONBExtract
+    JSONBExtractScalar JSONBContains JSONBContainedBy JSONBContainsAnyTopKeys JSONBContainsAllTopKeys JSONBDeleteAtPath
+    JSONBPathExists JSONBPathMatch JSONBContainsTopKey JSONPath JSONPathFilter JSONPathKey JSONPathRecursive JSONPathRoot
+    JSONPathScript JSONPathSelector JSONPathSlice JSONPathSubscript JSONPathUnion JSONPathWildcard JSONArrayContains Cast
+    TryCast JSONCast Case If Extract Trim Substring StrPosition Overlay GroupConcat Normalize JSONObject JSONKeyValue
     JSONObjectAgg JSONTable JSONSchema JSONColumnDef JSONValue OnCondition FormatJson XMLElement XMLTable XMLNamespace
-    Interval IntervalSpan AtTimeZone DataType DataTypeParam PseudoType ObjectIdentifier ColumnDef CharacterSet Chr WeightString
-    CurrentDate CurrentTime CurrentTimestamp CurrentDatetime CurrentUser CurrentRole CurrentCatalog CurrentSchema SessionUser
-    Localtime Localtimestamp UtcDate UtcTime UtcTimestamp Anonymous Filter WithinGroup IgnoreNulls RespectNulls HavingMax
+    Interval IntervalSpan AtTimeZone DataType DataTypeParam PseudoType ObjectIdentifier ColumnDef CharacterSet Chr
+    WeightString CurrentDate CurrentTime CurrentTimestamp CurrentDatetime CurrentUser CurrentRole CurrentCatalog
+    CurrentSchema SessionUser Localtime Localtimestamp UtcDate UtcTime UtcTimestamp Anonymous Filter WithinGroup IgnoreNulls
+    RespectNulls HavingMax JSON
 """
 """Node types of sqlglot that only read, in every dialect."""
 
@@ -77,13 +77,15 @@ def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
 class Inspection:
     """The rules of one dialect."""
 
-    __slots__ = ("_functions", "_nodes", "_patterns", "dialect")
+    __slots__ = ("_functions", "_names", "_nodes", "_patterns", "_queries", "dialect")
 
     def __init__(self, dialect: str, functions: Iterable[str], allowed: Iterable[str]) -> None:
         from sqlglot import expressions
 
         self.dialect = dialect
+        self._names = (expressions.Identifier, expressions.Var)
         self._functions = frozenset(functions)
+        self._queries = _QUERIES | {"PIVOT", "UNPIVOT"} if dialect == "duckdb" else _QUERIES
         self._patterns = tuple(pattern.lower() for pattern in allowed)
         names = f"{_NODES} {_MORE[dialect]}".split()
         self._nodes: frozenset[type[Expression]] = frozenset(
@@ -97,24 +99,20 @@ class Inspection:
         if shown is not None:
             return Statement(shown, "show")
         prefix, rest = explain_prefix(self.dialect, tokens)
-        if not rest or rest[0].text.upper() not in _QUERIES:
-            raise refusal(f"{tokens[0].text.upper()[:40]} is no query", statement=tokens[0].text.upper()[:40])
+        if not rest or rest[0].text.upper() not in self._queries:
+            word = (rest or tokens)[0].text.upper()[:40]
+            raise refusal(f"{word} is no query", statement=word)
         _no_outfile(rest)
-        tree = self._tree(grammar, sql, rest)
+        tree = grammar.read(sql, rest)
         tables = self._inspected(tree)
-        text = grammar.text(tree)
+        text = grammar.text(tree, sql, rest)
         self._reads_back(grammar, text)
         return Statement(prefix + text, "explain" if prefix else "select", tables)
 
-    def _tree(self, grammar: Grammar, sql: str, tokens: list[Token]) -> Expression:
-        trees = grammar.parse(sql, tokens)
-        if len(trees) != 1 or trees[0] is None:
-            raise InvalidArguments.at("/input/sql", f"expected one statement, not {len(trees)}")
-        return trees[0]
-
     def _reads_back(self, grammar: Grammar, text: str) -> None:
         """Whether the text means the tree that it was made from: read again, it has to give itself."""
-        again = grammar.text(self._tree(grammar, text, grammar.tokens(text)))
+        tokens = grammar.tokens(text)
+        again = grammar.text(grammar.read(text, tokens), text, tokens)
         if again != text:
             raise InvalidArguments.at(
                 "/input/sql",
@@ -142,6 +140,8 @@ class Inspection:
                 defined.add(node.alias)
             elif kind is exp.Dot or kind is exp.Column:
                 self._check_attribute(node)
+            elif kind is exp.Not:
+                _check_not(node)
             elif kind is exp.Select and node.args.get("hint"):
                 node.set("hint", None)
         return tuple(name for name in tables if name not in defined)
@@ -153,11 +153,11 @@ class Inspection:
         return refusal(_WHY.get(name, f"{name} is not known to only read"), node=name)
 
     def _check_function(self, node: Expression) -> None:
-        name = str(node.name).replace(MARK, "").lower()
+        name = plain(node.name).lower()
         schema = ""
         parent = node.parent
         if parent is not None and type(parent).__name__ == "Dot" and parent.expression is node:
-            schema = parent.this.sql(self.dialect).strip('"`').lower()
+            schema = self._qualifier(parent.this)
         if name in self._functions and schema in _SYSTEM:
             return
         full = f"{schema}.{name}" if schema else name
@@ -169,13 +169,20 @@ class Inspection:
             function=full,
         )
 
+    def _qualifier(self, owner: Expression) -> str:
+        """The schema before the name of a function. DuckDB has `value.function()` too, which is no schema."""
+        names = [part.name for part in owner.find_all(*self._names)]
+        if self.dialect == "duckdb" and type(owner).__name__ not in ("Identifier", "Column", "Var"):
+            return ""
+        return plain(".".join(dict.fromkeys(names))).lower() or "?"
+
     def _table(self, node: Expression) -> str:
         parts = [
             part.name for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part is not None and part.name
         ]
         if type(node.this).__name__ != "Identifier":
             return ""
-        name = ".".join(parts).replace(MARK, "")
+        name = plain(".".join(parts))
         if self.dialect == "duckdb" and (_FILE.search(node.this.name) or type(node.this).__name__ == "Literal"):
             raise refusal(f'"{name[:80]}" names a file', table=name[:80])
         return name
@@ -206,6 +213,19 @@ def _one_statement(tokens: list[Token]) -> list[Token]:
     if any(token.token_type.name == "SEMICOLON" for token in found):
         raise refusal("it holds several statements", hint="Send them one by one.")
     return found
+
+
+def _check_not(node: Expression) -> None:
+    """`a = b IS NOT NULL` would be written `a = NOT b IS NULL`, which the database may read in another way."""
+    from sqlglot import expressions as exp
+
+    parent = node.parent
+    if isinstance(parent, (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Cast)) and not isinstance(
+        parent, (exp.Connector, exp.Paren, exp.Not, exp.PropertyEQ, exp.Kwarg)
+    ):
+        raise InvalidArguments.at(
+            "/input/sql", "NOT beside another operator can be read in two ways", hint="Put brackets around the part with NOT."
+        )
 
 
 def _no_outfile(tokens: list[Token]) -> None:
