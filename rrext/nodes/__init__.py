@@ -26,6 +26,8 @@ BUILTIN: dict[str, str] = {
     "llm_scripted": "rrext.nodes.scripted:ScriptedNode",
     "db_sqlite": "rrext.nodes.sql.sqlite:SqliteNode",
     "db_duckdb": "rrext.nodes.sql.duckdb:DuckdbNode",
+    "db_postgres": "rrext.nodes.sql.postgres:PostgresNode",
+    "db_mysql": "rrext.nodes.sql.mysql:MysqlNode",
     "parse": "rrext.nodes.documents.parse:ParseNode",
     "llm_openai_api": "rrext.nodes.llm.openai:OpenAIApiNode",
     "llm_openai": "rrext.nodes.llm.openai:OpenAINode",
@@ -35,5 +37,5 @@ BUILTIN: dict[str, str] = {
 }
 """Provider name → where its class is, as `module:Class`."""
 
-ALIASES: dict[str, str] = {}
+ALIASES: dict[str, str] = {"db_mariadb": "db_mysql"}
 """Older provider name → the name in `BUILTIN` that it means."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from rrext.engine.setup import SetupContext
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.postgres import PostgresSettings, connection_failure, connection_parameters, driver_sentence
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
 from rrext.nodes.sql.libpq import CANCEL_TIMEOUT, ResultStream, ask
+from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.placeholders import split_at_placeholders
 from rrext.nodes.sql.postgres_schema import read_schema
 
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
 
     from rrext.nodes.sql.schema import Schema
 
-__all__ = ["PostgresBackend"]
+__all__ = ["PostgresBackend", "PostgresNode"]
 
 ANSWER_TIMEOUT: Final = 10.0
 """Seconds for the server to answer what takes it no time: begin, rollback, reset. Longer means that it is gone."""
@@ -27,11 +32,15 @@ ANSWER_TIMEOUT: Final = 10.0
 KEEPALIVES: Final = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
 """A server that is cut off is noticed after a minute, not after the two hours of most systems."""
 
-KNOWN_LEXIS: Final = "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL bytea_output = 'hex'"
-"""The gate and the placeholders read literals as the SQL standard has them; so must the server, whatever its settings say."""
+KNOWN_FORMS: Final = (
+    "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'iso_8601'; "
+    "SET LOCAL bytea_output = 'hex'"
+)
+"""The gate and the placeholders read literals as the SQL standard has them; so must the server, whatever its settings say.
+The others are how values are written that we read."""
 
 AS_TEXT: Final = (
-    *("interval", "timetz", "inet", "cidr", "uuid", "json", "jsonb"),
+    *("interval", "timetz", "inet", "cidr", "uuid"),
     *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
     *("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
 )
@@ -72,7 +81,7 @@ class PostgresBackend(Backend):
         """`statement_timeout` is in seconds, 0 for none. `path` makes paths of settings absolute, and refuses those outside
         of the root of a `confined` node. Raises `Unavailable` for settings that cannot be used."""
         self._parameters: dict[str, Any] = _checked(connection_parameters(settings), path=path, confined=confined)
-        limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_LEXIS}"
+        limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_FORMS}"
         # The query takes the transaction's snapshot: from then on nothing can make it a writing one any more.
         self._begin_reading = f"BEGIN READ ONLY; {limit}; SELECT 1".encode()
         self._begin_writing = f"BEGIN READ WRITE; {limit}".encode()
@@ -191,9 +200,11 @@ def _checked(parameters: dict[str, str], *, path: Callable[[str], str], confined
 def _register_types(connection: psycopg.Connection[Any]) -> None:
     from psycopg import DataError
     from psycopg.adapt import Loader
+    from psycopg.types.json import set_json_loads
     from psycopg.types.string import TextLoader
 
     adapters = connection.adapters
+    set_json_loads(partial(json.loads, parse_float=Decimal), connection)
     for name in AS_TEXT:
         adapters.register_loader(name, TextLoader)
     for name in OR_TEXT:
@@ -215,3 +226,23 @@ def _register_types(connection: psycopg.Connection[Any]) -> None:
                     return bytes(data).decode()
 
         adapters.register_loader(name, OrText)
+
+
+class PostgresNode(SqlNode):
+    """A PostgreSQL database. Reading needs no permission; `allow_execute` adds statements of any kind.
+
+    Give it a role of the database that may not do more than its callers: no superuser, above all.
+    """
+
+    provider = "db_postgres"
+    title = "PostgreSQL"
+
+    class Config(SqlNode.Config, PostgresSettings):
+        pass
+
+    extra: ClassVar[str] = "postgres"
+    packages: ClassVar[tuple[str, ...]] = ("psycopg",)
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> PostgresBackend:
+        return PostgresBackend(config, statement_timeout=config.statement_timeout, path=ctx.path, confined=ctx.confined)

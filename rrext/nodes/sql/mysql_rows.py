@@ -1,0 +1,81 @@
+"""A statement on a MySQL connection, and its rows as they arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pymysql import Connection
+
+__all__ = ["RowStream"]
+
+DRAINED: Final = 2000
+"""Rows that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
+
+
+class RowStream:
+    """The part of a DBAPI cursor that rrext uses. `cancel` makes the statement end soon."""
+
+    __slots__ = ("_cancel", "_cursor", "_given", "_is_over", "_raw", "description")
+
+    def __init__(self, raw: Connection[Any], sql: str, cancel: Callable[[], None]) -> None:
+        from pymysql.cursors import SSCursor
+        from pymysql.err import OperationalError
+
+        self._raw = raw
+        self._cancel = cancel
+        self._given = 0
+        self._cursor = SSCursor(raw)
+        try:
+            self._cursor.execute(sql)
+        except RuntimeError:  # the server asked for a file of ours: it gets none, and is not spoken to any more
+            raw.close()
+            raise OperationalError(2013, "the server asked for a file of this machine; the connection was closed") from None
+        self.description: Sequence[Sequence[Any]] | None = self._cursor.description
+        self._is_over = self.description is None
+        if self._is_over:
+            self._refuse_more()
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that were changed; of a statement with rows, how many were fetched so far."""
+        return self._cursor.rowcount if self.description is None else self._given
+
+    def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
+        """The next rows, at most `size`; none at the end."""
+        if self._is_over:
+            return ()
+        rows: Sequence[Sequence[Any]] = self._cursor.fetchmany(size)
+        self._given += len(rows)
+        if len(rows) < size:
+            self._is_over = True
+            self._refuse_more()
+        return rows
+
+    def _refuse_more(self) -> None:
+        """A procedure may give several results, of which an answer can hold one: better none than not all."""
+        from pymysql.err import NotSupportedError
+
+        while self._cursor.nextset():
+            if self._cursor.description is not None:
+                self._is_over = False
+                raise NotSupportedError(1235, "the statement gives more than one result")
+
+    def close(self) -> None:
+        """End the statement. One with many rows left is cancelled."""
+        from pymysql.err import MySQLError
+
+        try:
+            if not self._is_over and len(self._cursor.fetchmany(DRAINED)) == DRAINED:
+                self._cancel()
+            self._cursor.close()
+        except MySQLError:
+            if not self._raw.open:
+                raise
+        finally:
+            self._is_over = True
+            vars(self._cursor)["connection"] = None  # nothing is read when it is collected
+
+    def __repr__(self) -> str:
+        return f"<RowStream {'over' if self._is_over else 'open'}>"
