@@ -33,7 +33,18 @@ _FORBIDDEN: Final = re.compile("[\0\ue000-\ue002]")
 
 _SPECIAL: Final = {
     "sqlite": ("CAST",),
-    "duckdb": ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY", "STRUCT_PACK"),
+    "duckdb": (
+        "CAST",
+        "TRY_CAST",
+        "EXTRACT",
+        "TRIM",
+        "SUBSTRING",
+        "POSITION",
+        "OVERLAY",
+        "STRUCT_PACK",
+        "PERCENTILE_CONT",
+        "PERCENTILE_DISC",
+    ),
     "postgres": (
         *("CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY", "NORMALIZE"),
         *("JSON_OBJECT", "JSON_OBJECTAGG", "JSON_TABLE", "JSON_VALUE", "XMLELEMENT", "XMLTABLE"),
@@ -117,6 +128,7 @@ class Grammar:
     """A dialect's parser and generator. Importing sqlglot takes a tenth of a second: make one on a worker thread."""
 
     __slots__ = (
+        "_all_types",
         "_arrows",
         "_brackets",
         "_dialect",
@@ -142,6 +154,7 @@ class Grammar:
         self._arrows = frozenset(getattr(TokenType, name) for name in _ARROWS)
         self._literals = frozenset((TokenType.STRING, TokenType.NUMBER))
         self._loose = _LOOSE[dialect]
+        self._all_types = frozenset(self._dialect.parser_class.TYPE_TOKENS) - {TokenType.VAR, TokenType.IDENTIFIER}
         self._brackets = {
             **dict.fromkeys((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE), 1),
             **dict.fromkeys((TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END), -1),
@@ -160,7 +173,7 @@ class Grammar:
             )
         try:
             found = self._dialect.tokenize(sql)
-            if found and found[0].token_type.name == "COMMAND" and found[0].text.upper() in ("EXPLAIN", "SHOW"):
+            if found and found[0].token_type.name in ("COMMAND", "SHOW"):
                 found[1:] = self._dialect.tokenize(" " * (found[0].end + 1) + sql[found[0].end + 1 :])  # it was one text
         except TokenError as error:
             raise InvalidArguments.at("/input/sql", _token_problem(str(error))) from None
@@ -225,6 +238,8 @@ class Grammar:
             elif index < last and tokens[index + 1].token_type is TokenType.L_PAREN and self._is_call(tokens, index):
                 distinct = index + 1 < last and tokens[index + 2].token_type is TokenType.DISTINCT
                 kind, text = TokenType.VAR, text + (_DISTINCT if distinct else MARK)
+            elif self.name == "sqlite" and kind in self._all_types and tokens[index - 1].token_type is TokenType.ALIAS:
+                kind, text = TokenType.VAR, text + MARK  # sqlglot has other affinities in mind than SQLite
             elif text in self._loose:
                 raise _unclear(token, f"write a function instead of the operator {text}")
             made.append(Token(kind, text, token.line, token.col, token.start, token.end, []))

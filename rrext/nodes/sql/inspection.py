@@ -46,7 +46,7 @@ _NODES: Final = """
 
 _MORE: Final = {
     "sqlite": "",
-    "duckdb": "PropertyEQ PositionalColumn Columns",
+    "duckdb": "PropertyEQ PositionalColumn Columns PercentileCont PercentileDisc",
     "postgres": "PropertyEQ",
     "mysql": "SessionParameter Values",
 }
