@@ -1,0 +1,113 @@
+"""What rrext needs of a kind of graph database. One subclass each; all the rest of the graph nodes is the same for all."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import msgspec
+
+from rrext.nodes.sql.backend import Failure
+
+__all__ = ["Cursor", "GraphBackend", "GraphSchema", "Property", "RelationshipType", "Rows", "Transaction"]
+
+
+Rows: TypeAlias = "Callable[[str], list[list[Any]]]"
+"""Runs a statement that reads, and gives all its rows in JSON."""
+
+
+class Property(msgspec.Struct, frozen=True):
+    """A property that elements have: its name, and its type as the database writes it ("any" if it does not say)."""
+
+    name: str
+    type: str
+    is_key: bool = False
+
+
+class RelationshipType(msgspec.Struct, frozen=True):
+    """A kind of relationship: its properties, and from which labels to which it leads, as far as the database says."""
+
+    properties: tuple[Property, ...]
+    ends: tuple[tuple[str, str], ...] = ()
+
+
+class GraphSchema(msgspec.Struct, frozen=True):
+    """What the database holds: labels with their properties, and types of relationships."""
+
+    database: str
+    nodes: Mapping[str, tuple[Property, ...]]
+    relationships: Mapping[str, RelationshipType]
+
+
+class Cursor(Protocol):
+    """The rows of a statement, in JSON already."""
+
+    @property
+    def columns(self) -> list[str]: ...
+
+    def fetch(self, size: int, /) -> list[list[Any]]:
+        """The next rows, at most `size`; none when there are no more."""
+        ...
+
+    def counters(self) -> dict[str, int] | None:
+        """What the statement changed, by name; None if the database does not count. After the last row only."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Transaction(ABC):
+    """One transaction, used by one thread at a time; only `cancel` may come from another one."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Connect and begin. Raises `Unavailable` or `ToolError` if there is no connection to be had."""
+
+    @abstractmethod
+    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor: ...
+
+    @abstractmethod
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        """The plan of a statement, in JSON, without running it. Raises what the database says of a wrong one."""
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def end(self) -> None:
+        """Undo what is not committed and give the connection back, whatever state it is in."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Make what runs fail soon. May come before it began, and more than once."""
+
+
+class GraphBackend(ABC):
+    """One database, as its settings describe it. Making one imports its driver, but connects to nothing."""
+
+    dialect: ClassVar[str]
+    """What the tool `dialect` answers, and what the gate reads."""
+
+    @abstractmethod
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+        """A transaction that is not begun yet; with `read_only` one in which the database itself refuses writes, if it can.
+
+        `timeout` is how many seconds a statement may take; `check` raises once nobody waits any more.
+        """
+
+    @abstractmethod
+    def read_schema(self, run: Rows) -> GraphSchema:
+        """What the database holds. `run` runs a statement in a read-only transaction of its own and gives its rows."""
+
+    @abstractmethod
+    def changing(self, cypher: str) -> str:
+        """A statement of `execute` as it is sent. Raises `InvalidArguments` or `ToolError` for what it may not be."""
+
+    @abstractmethod
+    def failure(self, error: Exception) -> Failure | None:
+        """What an exception of the driver means; None if it is none of the driver's."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all connections."""

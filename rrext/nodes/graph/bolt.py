@@ -1,0 +1,269 @@
+"""A graph database behind a server that speaks Bolt: Neo4j, and what is compatible with it. The official driver does the work.
+
+The driver logs statements, parameters and addresses: it is kept quiet, as its failures become ours anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.samples import sampled_schema
+from rrext.nodes.graph.values import BoltValues
+from rrext.nodes.sql.backend import Failure, FailureKind
+
+__all__ = ["BoltBackend", "BoltSettings"]
+
+FETCH: Final = 1000
+"""Rows that the server sends at once."""
+MESSAGE_MAX: Final = 500
+"""Characters of the server's sentence that are passed on."""
+SCHEMES: Final = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
+ADDRESS: Final = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>[^/?#@]+)/?", re.I)
+
+_BY_CODE: Final[tuple[tuple[str, FailureKind], ...]] = (
+    ("Neo.ClientError.Statement.SyntaxError", "syntax"),
+    ("Neo.ClientError.Statement.AccessMode", "read_only"),
+    ("Neo.ClientError.Transaction.TransactionTimedOut", "timeout"),
+    ("Neo.ClientError.Transaction.Terminated", "cancelled"),
+    ("Neo.TransientError.Transaction.Terminated", "cancelled"),
+    ("Neo.TransientError.Transaction.DeadlockDetected", "locked"),
+    ("Neo.TransientError.Transaction.LockClientStopped", "locked"),
+)
+
+
+class BoltSettings(msgspec.Struct, frozen=True):
+    """Where the server is and who asks. Times are in seconds; an empty `database` is the user's home database."""
+
+    uri: str
+    user: str
+    password: str
+    database: str
+    connections: int
+    wait: float
+    connect: float
+
+    def __repr__(self) -> str:
+        return "<BoltSettings>"  # the password is among them
+
+
+class BoltBackend(GraphBackend):
+    """One database of a server. The driver has a pool of connections, and replaces those that broke."""
+
+    dialect: ClassVar[str] = "neo4j"
+
+    __slots__ = ("_driver", "_settings", "_values")
+
+    def __init__(self, settings: BoltSettings) -> None:
+        import neo4j
+
+        quiet = logging.getLogger("neo4j")
+        if quiet.level == logging.NOTSET:
+            quiet.setLevel(logging.CRITICAL)
+        self._settings = settings
+        self._values = BoltValues()
+        _check_address(settings.uri)
+        try:
+            self._driver = neo4j.GraphDatabase.driver(
+                settings.uri,
+                auth=(settings.user, settings.password) if settings.user else None,
+                max_connection_pool_size=settings.connections,
+                connection_acquisition_timeout=settings.wait,
+                connection_timeout=settings.connect,
+                user_agent="rrext",
+                telemetry_disabled=True,
+                notifications_min_severity="OFF",
+            )
+        except Exception:
+            raise Unavailable('The graph database cannot be used: the driver does not take this "uri"') from None
+
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+        import neo4j
+
+        session = self._driver.session(
+            database=self._settings.database or None,
+            default_access_mode=neo4j.READ_ACCESS if read_only else neo4j.WRITE_ACCESS,
+            fetch_size=FETCH,
+        )
+        return _BoltTransaction(session, timeout, self)
+
+    def read_schema(self, run: Rows) -> GraphSchema:
+        return sampled_schema(run, self._settings.database or "neo4j")
+
+    def changing(self, cypher: str) -> str:
+        return cypher
+
+    def json(self, value: Any) -> Any:
+        """A value of the driver in JSON."""
+        return self._values.json(value)
+
+    def failure(self, error: Exception) -> Failure | None:
+        from neo4j import exceptions
+
+        if isinstance(error, exceptions.ServiceUnavailable | exceptions.SessionExpired):
+            return Failure("lost", "the connection to the server is lost, and the transaction with it", "Try again.")
+        if isinstance(error, exceptions.Neo4jError):
+            return self._refused(error)
+        if isinstance(error, exceptions.DriverError):
+            return Failure("statement", _sentence(str(error)))
+        if type(error).__module__.startswith("neo4j.") or isinstance(error, OSError):
+            return Failure("lost", "the connection to the server is lost, and the transaction with it", "Try again.")
+        return None
+
+    def _refused(self, error: Any) -> Failure:
+        code: str = error.code or ""
+        if code.startswith("Neo.ClientError.Security.") and "Forbidden" not in code:
+            return Failure("unreachable", "the server does not accept this user and password")
+        if code == "Neo.ClientError.Database.DatabaseNotFound":
+            return Failure("unreachable", f'the server has no database "{self._settings.database}"')
+        kinds: list[FailureKind] = [kind for prefix, kind in _BY_CODE if code.startswith(prefix)]
+        kind = kinds[0] if kinds else "statement"
+        return Failure(kind, _sentence(error.message or "the server refused the statement"))
+
+    def unreachable(self, error: Exception) -> Exception:
+        """What is told of an exception while connecting."""
+        from neo4j import exceptions
+
+        settings = self._settings
+        if isinstance(error, exceptions.ConnectionAcquisitionTimeoutError):
+            return ToolError(
+                f"All {settings.connections} connections are in use: none became free within "
+                f"{settings.wait:g} s (pool_timeout)",
+                code="pool_exhausted",
+                hint='Ask again later, end open transactions, or let the operator raise "pool_size".',
+            )
+        if isinstance(error, exceptions.ServiceUnavailable | exceptions.SessionExpired):
+            return Unavailable(
+                f"The graph database cannot be used: {_why_unreachable(error, settings.uri)}",
+                hint='Is the server running, and is "uri" right? The next call tries again.',
+            )
+        return error
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._driver.close()
+
+    def __repr__(self) -> str:
+        return "<BoltBackend>"
+
+
+class _BoltTransaction(Transaction):
+    """A session of the driver with one transaction in it."""
+
+    __slots__ = ("_backend", "_is_cancelled", "_session", "_timeout", "_transaction")
+
+    def __init__(self, session: Any, timeout: float, backend: BoltBackend) -> None:
+        self._session = session
+        self._timeout = timeout
+        self._backend = backend
+        self._transaction: Any = None
+        self._is_cancelled = False
+
+    def start(self) -> None:
+        try:
+            self._transaction = self._session.begin_transaction(timeout=self._timeout)
+        except Exception as error:
+            told = self._backend.unreachable(error)
+            if told is error:
+                raise
+            raise told from None
+
+    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
+        return _BoltCursor(self._transaction.run(cypher, dict(params)), self._backend)
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        return self._backend.json(self._transaction.run(f"EXPLAIN {cypher}", dict(params)).consume().plan)
+
+    def commit(self) -> None:
+        self._transaction.commit()
+
+    def end(self) -> None:
+        if self._is_cancelled:
+            self._cut()
+        with suppress(Exception):  # a broken connection has nothing left to undo: the server did
+            self._session.close()
+
+    def cancel(self) -> None:
+        """Cut the connection: the server then ends what runs there. The driver's own way for that is for asyncio alone."""
+        self._is_cancelled = True
+        self._cut()
+
+    def _cut(self) -> None:
+        connection = getattr(self._session, "_connection", None)
+        if connection is not None:
+            with suppress(Exception):
+                connection.kill()
+
+    def __repr__(self) -> str:
+        return f"<_BoltTransaction {'cut' if self._is_cancelled else 'whole'}>"
+
+
+class _BoltCursor:
+    """The result of one statement, fetched in parts."""
+
+    __slots__ = ("_backend", "_records", "_result", "columns")
+
+    def __init__(self, result: Any, backend: BoltBackend) -> None:
+        self._result = result
+        self._backend = backend
+        self._records = iter(result)
+        self.columns: list[str] = list(result.keys())
+
+    def fetch(self, size: int, /) -> list[list[Any]]:
+        json = self._backend.json
+        return [[json(value) for value in record.values()] for record in islice(self._records, size)]
+
+    def counters(self) -> dict[str, int] | None:
+        counters = self._result.consume().counters
+        return {
+            name: count
+            for name, count in vars(counters).items()
+            if isinstance(count, int) and not isinstance(count, bool) and count
+        }
+
+    def close(self) -> None:
+        return  # the transaction ends the result
+
+
+def _check_address(uri: str) -> None:
+    """Raise `Unavailable` for an address that is none, without quoting it: it may hold a password."""
+    found = ADDRESS.fullmatch(uri)
+    if found is None or found["scheme"].lower() not in SCHEMES:
+        raise Unavailable(
+            'The graph database cannot be used: "uri" is no address of a Bolt server',
+            hint=f"Write it as neo4j://host:7687; schemes are {', '.join(SCHEMES)}. Give user and password as settings.",
+        )
+
+
+def _why_unreachable(error: BaseException, uri: str) -> str:
+    """A sentence on what went wrong while connecting; found in the causes of the driver's exception."""
+    causes = [*_causes(error)]
+    names = {type(cause).__name__ for cause in causes}
+    host = uri.partition("://")[2].rstrip("/")
+    if names & {"BoltSecurityError", "SSLError", "SSLEOFError", "SSLCertVerificationError"}:
+        return f"{host} does not speak TLS as the scheme of the uri demands, or its certificate is not trusted"
+    if "gaierror" in names:
+        return f"the name of {host} is not known"
+    if names & {"TimeoutError", "SocketDeadlineExceededError"}:
+        return f"{host} does not answer"
+    return f"no connection to {host} can be made"
+
+
+def _causes(error: BaseException, depth: int = 8) -> list[BaseException]:
+    inner = [cause for cause in (error.__cause__, error.__context__) if cause is not None]
+    if isinstance(error, BaseExceptionGroup):
+        inner += error.exceptions
+    return [error, *(found for cause in inner if depth for found in _causes(cause, depth - 1))]
+
+
+def _sentence(message: str) -> str:
+    """The server's sentence without the lines after it, in which it quotes the statement."""
+    return message.split("\n", 1)[0].strip()[:MESSAGE_MAX]

@@ -1,0 +1,164 @@
+"""One call of a tool that runs a statement: from its input to its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from rrext.errors import InvalidArguments, ResultTooLarge, RrextError, ToolError
+from rrext.limits import DEFAULTS
+from rrext.nodes.graph.backend import Cursor
+from rrext.nodes.graph.gate import Statement, read_only
+from rrext.nodes.graph.work import Work
+from rrext.nodes.sql.cells import size_of, unique_names
+
+if TYPE_CHECKING:
+    from rrext.nodes.graph.database import Graph
+    from rrext.tools.context import ToolContext
+
+__all__ = ["Allowed", "Call", "RowMode"]
+
+RowMode: TypeAlias = Literal["object", "array"]
+Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
+"""Functions and procedures that a read-only statement may call beside those that are known."""
+
+BATCH: Final = 500
+"""Rows that are fetched at once."""
+CHUNK_BYTES: Final = 256 * 1024
+"""About how large a chunk may become before it is sent, whatever number of rows it has."""
+INTEGERS: Final = range(-(2**63), 2**63)
+"""Integers that Cypher has."""
+
+
+class Call:
+    """A call, and how it wants its rows: as objects by column name, or as arrays."""
+
+    __slots__ = ("_allowed", "_as_objects", "_ctx", "_graph")
+
+    def __init__(self, graph: Graph, ctx: ToolContext, allowed: Allowed = ((), ()), row_mode: RowMode = "object") -> None:
+        self._graph = graph
+        self._ctx = ctx
+        self._allowed = allowed
+        self._as_objects = row_mode == "object"
+
+    def checked(self, cypher: str, params: Mapping[str, Any]) -> Statement:
+        """The statement as it is sent, if it only reads. Raises `InvalidArguments` if a parameter has no value."""
+        statement = read_only(cypher, self._graph.backend.dialect, *self._allowed)
+        missing = [name for name in statement.parameters if name not in params]
+        if missing:
+            raise InvalidArguments.at("/input/params", f"${missing[0]} has no value here")
+        return statement
+
+    def query(self, cypher: str, params: Mapping[str, Any], limit: int) -> dict[str, Any]:
+        """`{columns, rows, row_count, truncated}` of a statement that only reads."""
+        statement = self.checked(cypher, _valid(params))
+        with self._graph.work(self._ctx, read_only=True) as work, work.statement(statement.text, params, self._ctx) as cursor:
+            rows = _collected(cursor, limit + 1)
+            columns = unique_names(cursor.columns)
+        is_truncated = len(rows) > limit
+        if is_truncated:
+            rows.pop()
+        answer = {"columns": columns, "rows": self._shaped(rows, columns)}
+        return {**answer, "row_count": len(rows), "truncated": is_truncated}
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """`{plan}` of a statement that only reads."""
+        statement = self.checked(cypher, _valid(params))
+        with self._graph.work(self._ctx, read_only=True) as work:
+            return {"plan": work.explain(statement.text, params, self._ctx)}
+
+    def stream(self, cypher: str, params: Mapping[str, Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
+        """Chunks of rows of a statement that only reads, and then `{columns, row_count}`."""
+        statement = self.checked(cypher, _valid(params))
+        count = 0
+        with self._graph.work(self._ctx, read_only=True) as work, work.statement(statement.text, params, self._ctx) as cursor:
+            columns = unique_names(cursor.columns)
+            for rows in _chunks(cursor, chunk_rows):
+                self._ctx.check()
+                count += len(rows)
+                yield self._shaped(rows, columns)
+        return {"columns": columns, "row_count": count}
+
+    def execute(self, cypher: str, params: Mapping[str, Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
+        """`{columns, rows, affected_rows, counters}` of a statement of any kind, in a session or a transaction of its own."""
+        sent = self._graph.backend.changing(cypher)
+        _valid(params)
+        if session_id is not None:
+            with self._graph.sessions.using(session_id, self._ctx) as session:
+                work: Any = session.transaction
+                try:
+                    return self._executed(work, sent, params, max_rows)
+                except RrextError as error:
+                    if work.is_broken:
+                        session.end()  # the next statements must not be kept one by one
+                        error.hint = f"{error.hint or ''} The transaction is rolled back, and its session is over.".strip()
+                        error.data["session"] = "over"
+                    raise
+        with self._graph.work(self._ctx, read_only=False) as own:
+            answer = self._executed(own, sent, params, max_rows)
+            own.commit(self._ctx)
+        return answer
+
+    def _executed(self, work: Work, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
+        with work.statement(cypher, params, self._ctx) as cursor:
+            rows = _collected(cursor, max_rows + 1)
+            if len(rows) > max_rows:
+                raise ToolError(
+                    f"The statement gives more rows than max_execute_rows ({max_rows:,})",
+                    code="too_many_rows",
+                    hint="Add a LIMIT, or read with query_stream. Nothing that it wrote was kept.",
+                    data={"limit": "max_execute_rows", "maximum": max_rows},
+                )
+            counters = cursor.counters()
+            columns = unique_names(cursor.columns)
+        affected = None if counters is None else sum(counters.values())
+        answer = {"columns": columns, "rows": self._shaped(rows, columns), "affected_rows": affected}
+        return answer if counters is None else {**answer, "counters": counters}
+
+    def _shaped(self, rows: list[list[Any]], columns: list[str]) -> list[Any]:
+        if self._as_objects:
+            return [dict(zip(columns, row, strict=True)) for row in rows]
+        return rows
+
+
+def _collected(cursor: Cursor, at_most: int) -> list[list[Any]]:
+    """Up to `at_most` rows. Raises `ResultTooLarge` beyond `max_result`."""
+    rows: list[list[Any]] = []
+    size = 0
+    while (room := at_most - len(rows)) > 0 and (batch := cursor.fetch(min(room, BATCH))):
+        size += size_of(batch)
+        if size > DEFAULTS.max_result:
+            raise ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
+        rows += batch
+    return rows
+
+
+def _chunks(cursor: Cursor, at_most: int) -> Generator[list[list[Any]]]:
+    chunk: list[list[Any]] = []
+    size = 0
+    while batch := cursor.fetch(min(at_most - len(chunk), BATCH)):
+        chunk += batch
+        size += size_of(batch)
+        if len(chunk) >= at_most or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _valid(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The parameters. Raises `InvalidArguments` for an integer that Cypher has no room for."""
+    for name, value in params.items():
+        _check_integers(value, f"/input/params/{name}")
+    return params
+
+
+def _check_integers(value: Any, path: str) -> None:
+    if isinstance(value, int) and value not in INTEGERS:
+        raise InvalidArguments.at(path, "an integer of Cypher has 64 bits: this one is too large")
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _check_integers(entry, f"{path}/{key}")
+    elif isinstance(value, list):
+        for index, entry in enumerate(value):
+            _check_integers(entry, f"{path}/{index}")

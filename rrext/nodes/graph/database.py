@@ -1,0 +1,89 @@
+"""What all calls of one graph node share: its backend, its sessions, and the snapshot of its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from rrext.nodes.graph.backend import GraphBackend, GraphSchema
+from rrext.nodes.graph.work import Work
+from rrext.nodes.sql.sessions import Sessions
+from rrext.nodes.sql.watch import Watch
+from rrext.tools.context import ToolContext
+
+__all__ = ["Graph", "GraphLimits"]
+
+SCHEMA_ROWS: Final = 10_000
+"""Rows that one look at the schema may give: labels, properties, samples."""
+
+
+class GraphLimits(msgspec.Struct, frozen=True):
+    """In seconds: how long a statement may take, and how long a session may be idle."""
+
+    statement: float
+    session_idle: float
+
+
+class Graph:
+    """One graph database, connected to when a call first needs it. Thread-safe."""
+
+    __slots__ = ("_limits", "_schema", "_watch", "backend", "sessions")
+
+    def __init__(self, backend: GraphBackend, limits: GraphLimits) -> None:
+        self.backend = backend
+        self._limits = limits
+        self._schema: GraphSchema | None = None
+        self._watch = Watch()
+        begin: Any = self._begin_session  # a session of SQL holds a transaction of SQL; here it only has to close
+        self.sessions = Sessions(begin, self._watch, limits.session_idle)
+
+    def begin(self, ctx: ToolContext, *, read_only: bool) -> Work:
+        """A transaction that has begun; the caller closes it."""
+        timeout = self._limits.statement
+        transaction = self.backend.transaction(read_only=read_only, timeout=timeout, check=ctx.check)
+        work = Work(self.backend, transaction, self._watch, timeout)
+        try:
+            work.start(ctx)
+        except BaseException:
+            work.close()
+            raise
+        return work
+
+    def _begin_session(self, *, read_only: bool) -> Work:
+        """The transaction of a session, which outlives the call that begins it; bounded by the limit of a statement."""
+        return self.begin(ToolContext(), read_only=read_only)
+
+    @contextmanager
+    def work(self, ctx: ToolContext, *, read_only: bool) -> Iterator[Work]:
+        """A transaction of one call: rolled back at the end of the block unless it was committed."""
+        work = self.begin(ctx, read_only=read_only)
+        try:
+            yield work
+        finally:
+            work.close()
+
+    def schema(self, ctx: ToolContext, *, refresh: bool = False) -> GraphSchema:
+        """The snapshot of the schema; read when it is first asked for, and again with `refresh`."""
+        found = self._schema
+        if found is None or refresh:
+            found = self._schema = self.backend.read_schema(self._reader(ctx))
+        return found
+
+    def _reader(self, ctx: ToolContext) -> Callable[[str], list[list[Any]]]:
+        def run(cypher: str) -> list[list[Any]]:
+            with self.work(ctx, read_only=True) as work, work.statement(cypher, {}, ctx) as cursor:
+                return cursor.fetch(SCHEMA_ROWS)
+
+        return run
+
+    def close(self) -> None:
+        """Roll back every session and end every connection."""
+        self.sessions.close()
+        self._watch.close()
+        self.backend.close()
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.backend.dialect}>"

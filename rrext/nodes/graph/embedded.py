@@ -1,0 +1,310 @@
+"""A graph database in this process: Ladybug, in a file or in memory. Cypher with a schema that is declared.
+
+One process at a time opens a file for writing. Ladybug's own lock on it is lost as soon as anything else in the process
+closes the same file, so a file beside it, NAME.lock, is locked too.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.declared import declared_schema
+from rrext.nodes.graph.values import EmbeddedValues
+from rrext.nodes.graph.writing import check_embedded
+from rrext.nodes.sql.backend import Failure, FailureKind
+
+__all__ = ["EmbeddedBackend", "EmbeddedSettings"]
+
+MIB: Final = 1024 * 1024
+TURN: Final = 0.05
+"""Seconds between looks at whether a call that waits for its turn to write is still wanted."""
+MESSAGE_MAX: Final = 500
+"""Characters of the engine's sentence that are passed on."""
+IDLE_CONNECTIONS: Final = 8
+"""Connections that are kept for the next calls; making one is cheap."""
+QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
+
+_BY_TEXT: Final[tuple[tuple[str, FailureKind], ...]] = (
+    ("Parser exception", "syntax"),
+    ("Interrupted", "cancelled"),
+    ("read-only", "read_only"),
+    ("Only one write transaction", "locked"),
+)
+
+
+class EmbeddedSettings(msgspec.Struct, frozen=True):
+    """`path` is empty for a database in memory. `lock_timeout` is in seconds."""
+
+    path: str
+    read_only: bool
+    memory_mb: int
+    threads: int
+    lock_timeout: float
+    procedures: tuple[str, ...] = ()
+
+
+class EmbeddedError(Exception):
+    """What the engine raised; it has no types of its own for that."""
+
+
+class EmbeddedBackend(GraphBackend):
+    """One database. It is opened by the first call; if that fails, the next one tries again."""
+
+    dialect: ClassVar[str] = "ladybug"
+
+    __slots__ = ("_database", "_idle", "_is_closed", "_lock", "_lock_file", "_settings", "values", "writing")
+
+    def __init__(self, settings: EmbeddedSettings) -> None:
+        import_module("ladybug")  # the slow part of the first call, on this thread
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._database: Any = None
+        self._lock_file: int | None = None
+        self._idle: list[Any] = []
+        self._is_closed = False
+        self.values = EmbeddedValues()
+        self.writing = threading.Lock()
+
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+        return _EmbeddedTransaction(self, read_only, timeout, check)
+
+    def read_schema(self, run: Rows) -> GraphSchema:
+        name = os.path.basename(self._settings.path) or "memory"
+        return declared_schema(run, name)
+
+    def changing(self, cypher: str) -> str:
+        return check_embedded(cypher, self._settings.procedures)
+
+    def failure(self, error: Exception) -> Failure | None:
+        if not isinstance(error, EmbeddedError):
+            return None
+        text = str(error)
+        kinds: list[FailureKind] = [kind for sign, kind in _BY_TEXT if sign in text]
+        kind = kinds[0] if kinds else "statement"
+        return Failure(kind, _sentence(text))
+
+    def connection(self) -> Any:
+        """A connection for one transaction; opens the database if need be."""
+        import ladybug
+
+        with self._lock:
+            if self._is_closed:
+                raise Unavailable("The graph database is closed: the node is being unloaded")
+            if self._idle:
+                return self._idle.pop()
+            if self._database is None:
+                self._database = self._opened()
+            return ladybug.Connection(self._database, num_threads=self._settings.threads)
+
+    def give_back(self, connection: Any, *, is_good: bool) -> None:
+        """A transaction is over. A connection that was interrupted is not used again."""
+        with self._lock:
+            if is_good and not self._is_closed and len(self._idle) < IDLE_CONNECTIONS:
+                self._idle.append(connection)
+                return
+        with suppress(Exception):
+            connection.close()
+
+    def wait_to_write(self, check: Callable[[], None]) -> None:
+        """Wait for the turn to write: the engine has one writing transaction at a time."""
+        left = self._settings.lock_timeout
+        while not self.writing.acquire(timeout=min(TURN, left)):
+            check()
+            left -= TURN
+            if left <= 0:
+                raise ToolError(
+                    f"Another transaction writes, and did not end within {self._settings.lock_timeout:g} s (lock_timeout)",
+                    code="database_locked",
+                    hint="Try again, or end the open transaction.",
+                )
+
+    def _opened(self) -> Any:
+        import ladybug
+
+        settings = self._settings
+        path, read_only = settings.path, settings.read_only and bool(settings.path)
+        if path:
+            self._lock_beside(path, read_only)
+        try:
+            return ladybug.Database(
+                path or None, buffer_pool_size=settings.memory_mb * MIB, max_num_threads=settings.threads, read_only=read_only
+            )
+        except Exception as error:
+            self._unlock()
+            raise _not_opened(str(error), read_only=read_only, is_there=os.path.exists(path)) from None
+
+    def _lock_beside(self, path: str, read_only: bool) -> None:
+        try:
+            lock_file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if read_only:
+                return  # in a folder where nobody writes, nobody has to be kept out
+            raise Unavailable(
+                f"The graph database cannot be used: {error.strerror or 'its folder cannot be written'}",
+                hint="The folder of the database has to exist and to be writable.",
+            ) from None
+        try:
+            fcntl.flock(lock_file, (fcntl.LOCK_SH if read_only else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock_file)
+            raise _in_use() from None
+        self._lock_file = lock_file
+
+    def _unlock(self) -> None:
+        if self._lock_file is not None:
+            os.close(self._lock_file)
+            self._lock_file = None
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            database, self._database = self._database, None
+        for connection in idle:
+            with suppress(Exception):
+                connection.close()
+        if database is not None:
+            with suppress(Exception):
+                database.close()
+        self._unlock()
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedBackend {'open' if self._database is not None else 'not open'}>"
+
+
+class _EmbeddedTransaction(Transaction):
+    """A connection with one transaction on it."""
+
+    __slots__ = ("_backend", "_check", "_connection", "_is_cancelled", "_is_open", "_read_only", "_timeout", "_writes")
+
+    def __init__(self, backend: EmbeddedBackend, read_only: bool, timeout: float, check: Callable[[], None]) -> None:
+        self._backend = backend
+        self._read_only = read_only
+        self._timeout = timeout
+        self._check = check
+        self._connection: Any = None
+        self._is_open = False
+        self._is_cancelled = False
+        self._writes = False
+
+    def start(self) -> None:
+        if not self._read_only:
+            self._backend.wait_to_write(self._check)
+            self._writes = True
+        self._connection = self._backend.connection()
+        self._connection.set_query_timeout(max(1, int(self._timeout * 1000)))
+        self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
+        self._is_open = True
+
+    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
+        return _EmbeddedCursor(self._execute(cypher, params), self._backend.values)
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        result = self._execute(f"EXPLAIN {cypher}", params)
+        try:
+            return result.get_next()[0]
+        finally:
+            result.close()
+
+    def commit(self) -> None:
+        self._execute("COMMIT").close()
+        self._is_open = False
+
+    def end(self) -> None:
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                is_good = not self._is_cancelled
+                if self._is_open:
+                    is_good = _rolled_back(connection) and is_good
+                self._backend.give_back(connection, is_good=is_good)
+        finally:
+            self._is_open = False
+            if self._writes:
+                self._writes = False
+                self._backend.writing.release()
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        connection = self._connection
+        if connection is not None:
+            with suppress(Exception):
+                connection.interrupt()
+
+    def _execute(self, cypher: str, params: Mapping[str, Any] | None = None) -> Any:
+        try:
+            result = self._connection.execute(cypher, dict(params)) if params else self._connection.execute(cypher)
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            raise EmbeddedError(str(error)) from None
+        return result[-1] if isinstance(result, list) else result
+
+    def __repr__(self) -> str:
+        return f"<_EmbeddedTransaction {'open' if self._is_open else 'over'}>"
+
+
+class _EmbeddedCursor:
+    """The result of one statement. The engine holds it; rows become Python's when they are fetched."""
+
+    __slots__ = ("_result", "_values", "columns")
+
+    def __init__(self, result: Any, values: EmbeddedValues) -> None:
+        self._result = result
+        self._values = values
+        self.columns: list[str] = list(result.get_column_names())
+
+    def fetch(self, size: int, /) -> list[list[Any]]:
+        json = self._values.json
+        rows: list[list[Any]] = []
+        while len(rows) < size and self._result.has_next():
+            rows.append([json(value) for value in self._result.get_next()])
+        return rows
+
+    def counters(self) -> dict[str, int] | None:
+        return None
+
+    def close(self) -> None:
+        self._result.close()
+
+
+def _rolled_back(connection: Any) -> bool:
+    """Undo a transaction. A statement that failed ended it already; such a connection is not used again."""
+    try:
+        connection.execute("ROLLBACK").close()
+    except Exception:
+        return False
+    return True
+
+
+def _in_use() -> Unavailable:
+    return Unavailable(
+        "The graph database cannot be used: another process or another node has it open",
+        hint="One at a time may write. With allow_execute off everywhere, several may read.",
+    )
+
+
+def _not_opened(message: str, *, read_only: bool, is_there: bool) -> Unavailable:
+    if "lock" in message:
+        return _in_use()
+    if read_only and not is_there:
+        return Unavailable(
+            "The graph database cannot be used: there is none at its path",
+            hint='With "allow_execute": true an empty one is made.',
+        )
+    return Unavailable(f"The graph database cannot be used: {_sentence(message)}", hint="Nothing was changed.")
+
+
+def _sentence(message: str) -> str:
+    """The engine's sentence, without the statement that it quotes."""
+    lines = QUOTES.sub("", message).split("\n", 1)
+    return lines[0].strip()[:MESSAGE_MAX]

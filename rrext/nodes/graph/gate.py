@@ -1,0 +1,230 @@
+"""The read-only gate: lets a Cypher statement through only if all of it is known to read.
+
+The gate does not trust a list of what is forbidden. Every word where a clause or an operator can stand has to be one
+that it knows, every function and procedure has to be on a list of those that only read, and the statement that is sent
+is written anew from its tokens, without comments. The database refuses writes in a second place: Neo4j by the access
+mode of the transaction, Ladybug by a read-only transaction.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.graph.lexer import Token, rendered, tokens
+from rrext.nodes.graph.vocabulary import AFTER_OPERAND, CLAUSES, FUNCTIONS, OPERANDS, PATH_MODES, PROCEDURES, WRITING
+
+__all__ = ["STATEMENT_MAX", "Statement", "read_only", "single"]
+
+STATEMENT_MAX: Final = 100_000
+"""Characters of a statement: more is data, which belongs into parameters."""
+REMEMBERED: Final = 256
+"""Statements that need no second look."""
+
+OPENING: Final = {"(": ")", "[": "]", "{": "}"}
+SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """A statement that only reads: its `text` as it is sent, and the names of its parameters in order."""
+
+    text: str
+    parameters: tuple[str, ...]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def read_only(cypher: str, dialect: str, functions: tuple[str, ...] = (), procedures: tuple[str, ...] = ()) -> Statement:
+    """The statement, written anew, if it only reads.
+
+    `functions` and `procedures` are further ones that may be called, by their full names; a name that ends in `.*` means
+    all that begin so. Raises `InvalidArguments` for what is no clear Cypher, and `ToolError` with the code `not_read_only`.
+    """
+    pieces = single(cypher)
+    _Gate(pieces, dialect, functions, procedures).check()
+    names = dict.fromkeys(token.value for token in pieces if token.kind == "parameter")
+    return Statement(rendered(pieces), tuple(names))
+
+
+def single(cypher: str, path: str = "/input/query") -> list[Token]:
+    """The tokens of one statement, without the semicolon at its end. Raises `InvalidArguments` for none or several."""
+    if len(cypher) > STATEMENT_MAX:
+        raise InvalidArguments.at(path, f"is longer than {STATEMENT_MAX} characters: give data as parameters")
+    pieces = tokens(cypher, path)
+    while pieces and pieces[-1].kind == "symbol" and pieces[-1].value == ";":
+        pieces.pop()
+    if not pieces:
+        raise InvalidArguments.at(path, "holds no statement")
+    if any(token.kind == "symbol" and token.value == ";" for token in pieces):
+        raise InvalidArguments.at(path, "holds several statements: send them one by one")
+    return pieces
+
+
+class _Gate:
+    """One look at one statement, from its first token to its last."""
+
+    __slots__ = ("at", "dialect", "functions", "open", "pieces", "procedures")
+
+    def __init__(self, pieces: list[Token], dialect: str, functions: tuple[str, ...], procedures: tuple[str, ...]) -> None:
+        self.pieces = pieces
+        self.dialect = dialect
+        self.functions = (FUNCTIONS[dialect], tuple(name.lower() for name in functions))
+        self.procedures = (PROCEDURES[dialect], tuple(name.lower() for name in procedures))
+        self.open: list[str] = []
+        self.at = 0
+
+    def check(self) -> None:
+        """Raise if anything is not known to read."""
+        is_complete = True  # whether what stands before is complete, so that only a known word may follow
+        while self.at < len(self.pieces):
+            token = self.pieces[self.at]
+            if token.kind == "symbol":
+                is_complete = self._symbol(token, is_complete)
+            elif token.kind in ("string", "number", "parameter"):
+                is_complete = True
+            elif self._is_name(token):
+                self._called(token)
+                is_complete = True
+            else:
+                is_complete = self._word(token, is_complete)
+            self.at += 1
+        if self.open:
+            raise InvalidArguments.at("/input/query", f'a "{self.open[-1]}" is missing at the end')
+
+    def _symbol(self, token: Token, is_complete: bool) -> bool:
+        """Check a bracket or operator; answers whether what stands before the next token is complete."""
+        value = token.value
+        if value in OPENING:
+            self.open.append(OPENING[value])
+            return value == "{" and self._begins_subquery()
+        if value in ")]}":
+            if not self.open or self.open.pop() != value:
+                raise InvalidArguments.at("/input/query", f'a "{value}" closes what was not opened')
+            return True
+        if value in "*":  # `RETURN *` and `count(*)` are complete; `a * b` goes on
+            return not is_complete
+        return False
+
+    def _begins_subquery(self) -> bool:
+        """Whether the brace here begins a query, so that a clause has to follow it, and not a map or a pattern."""
+        first, second = self._token(1), self._token(2)
+        if first is None or first.kind != "word":
+            return False
+        return not (second is not None and second.kind == "symbol" and second.value in ":,}.-=")
+
+    def _is_name(self, token: Token) -> bool:
+        """Whether a name must stand here, whatever it looks like: after a dot, a colon or AS, and before a map's value."""
+        if token.kind == "name":
+            return True
+        before = self._token(-1)
+        if before is None:
+            return False
+        if before.kind == "symbol" and before.value in ".:":
+            further = self._token(-2)
+            return further is None or further.kind != "symbol" or further.value not in ".:"
+        return before.keyword == "AS" and self._is_keyword_as()
+
+    def _is_keyword_as(self) -> bool:
+        further = self._token(-2)
+        return further is not None and not (further.kind == "symbol" and further.value in ".:")
+
+    def _word(self, token: Token, is_complete: bool) -> bool:
+        """Check a word that is no name for sure; answers whether what stands before the next token is complete then."""
+        word = token.keyword
+        if word in WRITING:
+            raise self._refusal(token, f"{word} changes the graph, or reads files")
+        if word == "CALL":
+            return self._call(token)
+        if is_complete:
+            if word not in AFTER_OPERAND:
+                raise self._refusal(token, f'"{token.value}" is nothing that a read-only statement can go on with')
+            return self._after(word)
+        if word in CLAUSES or word in AFTER_OPERAND or word in ("CASE", "DISTINCT"):
+            return self._after(word)
+        if word in OPERANDS:
+            return True
+        if word in PATH_MODES or (word in ("ALL", "ANY") and self._precedes(PATH_MODES)):
+            return False
+        if self._follows("{") and word in SUBQUERIES:
+            return False
+        self._called(token)
+        return True
+
+    def _after(self, word: str) -> bool:
+        """Whether a known keyword leaves what stands before the next token complete."""
+        if word == "UNION":
+            following = self._token(1)
+            if following is not None and following.keyword in ("ALL", "DISTINCT"):
+                self.at += 1
+            return True
+        return word in OPERANDS or word == "OPTIONAL"
+
+    def _call(self, token: Token) -> bool:
+        """Check CALL: a subquery, whose inside is checked as everything else, or a procedure that only reads."""
+        following = self._token(1)
+        if following is not None and following.kind == "symbol" and following.value in "({":
+            return False
+        name = self._dotted(1)
+        if not _allowed(name, self.procedures):
+            raise self._refusal(
+                token, f'the procedure "{name}" is not known to only read', "The operator can allow it: allowed_procedures."
+            )
+        self.at += name.count(".") * 2 + 1
+        return True
+
+    def _dotted(self, offset: int) -> str:
+        """The name with dots in it that begins there; names with dots inside of backticks are none that is known."""
+        parts: list[str] = []
+        while (token := self._token(offset)) is not None and token.kind in ("word", "name"):
+            parts.append(token.value.replace(".", "\0"))
+            following = self._token(offset + 1)
+            if following is None or following.kind != "symbol" or following.value != ".":
+                break
+            offset += 2
+        return ".".join(parts)
+
+    def _called(self, token: Token) -> None:
+        """If a name is called here, check that the function only computes."""
+        if not self._follows("("):
+            return
+        parts = [token.value.replace(".", "\0")]
+        back = -1
+        while (dot := self._token(back)) is not None and dot.kind == "symbol" and dot.value == ".":
+            before = self._token(back - 1)
+            parts.append(before.value.replace(".", "\0") if before is not None else "")
+            back -= 2
+        name = ".".join(reversed(parts))
+        if not _allowed(name, self.functions):
+            raise self._refusal(
+                token, f'the function "{name}" is not known to only read', "The operator can allow it: allowed_functions."
+            )
+
+    def _follows(self, symbol: str) -> bool:
+        following = self._token(1)
+        return following is not None and following.kind == "symbol" and following.value == symbol
+
+    def _precedes(self, words: frozenset[str]) -> bool:
+        following = self._token(1)
+        return following is not None and following.keyword in words
+
+    def _token(self, offset: int) -> Token | None:
+        index = self.at + offset
+        return self.pieces[index] if 0 <= index < len(self.pieces) else None
+
+    def _refusal(self, token: Token, why: str, hint: str | None = None) -> ToolError:
+        return ToolError(
+            f"This statement is not read-only: {why}",
+            code="not_read_only",
+            hint=hint or 'If it is a name, put it in backticks. What changes the graph goes through "execute".',
+            data={"position": token.position},
+        )
+
+
+def _allowed(name: str, lists: tuple[frozenset[str], tuple[str, ...]]) -> bool:
+    known, further = lists
+    lowered = name.lower()
+    if lowered in known or lowered in further:
+        return True
+    return any(rule.endswith(".*") and lowered.startswith(rule[:-1]) for rule in further)

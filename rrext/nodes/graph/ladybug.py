@@ -1,0 +1,47 @@
+"""`graph_ladybug`: a graph database in this process, in a file or in memory. It needs no server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from rrext.engine.setup import SetupContext
+from rrext.nodes.graph.backend import GraphBackend
+from rrext.nodes.graph.node import GraphNode
+
+__all__ = ["LadybugNode"]
+
+
+class LadybugNode(GraphNode):
+    """An embedded graph database. Labels and relationship types are declared with CREATE NODE TABLE and CREATE REL TABLE.
+
+    One node may write at a time; where all have `allow_execute` off, several may read the same file. Statements that read
+    or write other files of the machine are refused, also in `execute`.
+    """
+
+    provider = "graph_ladybug"
+    title = "Ladybug"
+    extra = "graph-embedded"
+    packages = ("ladybug",)
+
+    class Config(GraphNode.Config):
+        path: Annotated[
+            str, "The file. A relative one begins at --root, or else at the folder of the pipeline's file. Empty: in memory."
+        ] = ""
+        memory_mb: Annotated[int, "Megabytes that the engine may use for its pages."] = 256
+        threads: Annotated[int, "Threads that one statement may use."] = 2
+        lock_timeout: Annotated[float, "Seconds that a call waits until another transaction has written."] = 10.0
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> GraphBackend:
+        from rrext.nodes.graph.embedded import EmbeddedBackend, EmbeddedSettings
+
+        return EmbeddedBackend(
+            EmbeddedSettings(
+                path=ctx.path(config.path) if config.path else "",
+                read_only=not config.allow_execute,
+                memory_mb=config.memory_mb,
+                threads=config.threads,
+                lock_timeout=config.lock_timeout,
+                procedures=config.allowed_procedures,
+            )
+        )

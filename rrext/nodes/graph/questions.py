@@ -1,0 +1,141 @@
+"""Questions in natural language: the bound language model writes Cypher, the gate and the database judge it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.engine.node import Node
+from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.graph.shown import schema_text
+from rrext.nodes.models import ask_model
+
+if TYPE_CHECKING:
+    from rrext.nodes.graph.calls import Call
+    from rrext.nodes.graph.database import Graph
+    from rrext.tools.context import ToolContext
+
+__all__ = ["Asker", "Written", "as_table"]
+
+TRIES: Final = 3
+"""How often the model may write the statement: the first time, and with what was wrong with the one before."""
+FENCE: Final = re.compile(r"```(?:[a-zA-Z]*)\n(.*?)```", re.S)
+NO_DATA: Final = "NO_DATA:"
+
+INSTRUCTIONS: Final = """You write one Cypher statement for the {dialect} graph database that answers the question.
+It must only read: MATCH, WHERE, WITH, UNWIND, CALL subqueries and RETURN. Use only labels, types and properties of the schema.
+Answer with the statement alone. If no data of this graph can answer the question, answer with "{no_data}" and a sentence
+for the person who asks.
+
+Schema:
+{schema}
+{description}
+Question: {question}"""
+AGAIN: Final = """
+You wrote:
+{cypher}
+That was refused: {problem}
+Write it anew."""
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What the model made of a question: a statement that is valid, or an answer in words."""
+
+    cypher: str | None = None
+    answer: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer of `get_cypher`."""
+        if self.cypher is None:
+            return {"valid": False, "answer": self.answer}
+        return {"valid": True, "cypher": self.cypher}
+
+
+class Asker:
+    """Answers the questions of one call."""
+
+    __slots__ = ("_call", "_ctx", "_graph", "_node")
+
+    def __init__(self, node: Node, graph: Graph, ctx: ToolContext, call: Call) -> None:
+        self._node = node
+        self._graph = graph
+        self._ctx = ctx
+        self._call = call
+
+    def cypher(self, question: str) -> Written:
+        """A statement that only reads and that the database can plan.
+
+        Raises `ToolError` (`no_valid_cypher`, with the last statement and its problem) if the model finds none.
+        """
+        if not question.strip():
+            raise InvalidArguments.at("/input/question", "is blank")
+        prompt = self._prompt(question)
+        problem, cypher = "", ""
+        for _ in range(TRIES):
+            more = AGAIN.format(cypher=cypher, problem=problem) if problem else ""
+            written = _statement(ask_model(self._node, self._ctx, prompt + more))
+            if written.cypher is None:
+                return written
+            cypher = written.cypher
+            try:
+                self._call.explain(cypher, {})
+                return Written(self._call.checked(cypher, {}).text)
+            except (ToolError, InvalidArguments) as error:
+                if error.code in ("connection_lost", "pool_exhausted", "database_locked"):
+                    raise
+                problem = error.message
+        raise ToolError(
+            f"The language model wrote no valid Cypher in {TRIES} tries: {problem}",
+            code="no_valid_cypher",
+            hint="Ask more plainly, or tell the model more in the node's description.",
+            data={"cypher": cypher},
+        )
+
+    def data(self, question: str, limit: int) -> dict[str, Any]:
+        """The answer of `get_data`."""
+        written = self.cypher(question)
+        if written.cypher is None:
+            return written.as_json()
+        found = self._call.query(written.cypher, {}, limit)
+        return {
+            "valid": True,
+            "columns": found["columns"],
+            "rows": found["rows"],
+            "cypher": written.cypher,
+            "row_limit": limit,
+            "truncated": found["truncated"],
+        }
+
+    def _prompt(self, question: str) -> str:
+        description = getattr(self._node.config, "description", "")
+        return INSTRUCTIONS.format(
+            dialect=self._graph.backend.dialect,
+            no_data=NO_DATA,
+            schema=schema_text(self._graph.schema(self._ctx)),
+            description=f"\n{description}\n" if description else "",
+            question=question,
+        )
+
+
+def as_table(columns: list[str], rows: list[dict[str, Any]]) -> str:
+    """Rows as a Markdown table."""
+    head = f"| {' | '.join(_cell(name) for name in columns)} |"
+    line = f"|{'|'.join(' --- ' for _ in columns)}|"
+    return "\n".join([head, line, *(f"| {' | '.join(_cell(row[name]) for name in columns)} |" for row in rows)])
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")
+
+
+def _statement(answer: Any) -> Written:
+    """What a model says, without the fence that models like to put around code."""
+    text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+    text = text.strip()
+    if text.startswith(NO_DATA):
+        return Written(answer=text[len(NO_DATA) :].strip())
+    fenced = FENCE.search(text)
+    return Written(cypher=(fenced[1] if fenced else text).strip())

@@ -1,0 +1,171 @@
+"""A transaction at work: statements with somebody who waits for them, a limit of time, and failures in our own words."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.nodes.graph.backend import Cursor, GraphBackend, Transaction
+from rrext.nodes.sql.backend import Failure, FailureKind
+from rrext.nodes.sql.watch import Watch
+
+if TYPE_CHECKING:
+    from rrext.tools.context import ToolContext
+
+__all__ = ["Work"]
+
+CANCEL_AGAIN: Final = 0.05
+"""Seconds until a statement that was cancelled is cancelled once more: the first time may have come before it began."""
+
+_CODES: Final[dict[FailureKind, str]] = {
+    "statement": "cypher_failed",
+    "timeout": "statement_timeout",
+    "cancelled": "statement_cancelled",
+    "read_only": "not_read_only",
+    "locked": "database_locked",
+    "lost": "connection_lost",
+}
+
+
+class Work:
+    """One transaction. A statement that fails ends it as a whole: only `close` is left then. Used by one thread at a time."""
+
+    __slots__ = ("_backend", "_timeout", "_transaction", "_watch", "is_broken")
+
+    def __init__(self, backend: GraphBackend, transaction: Transaction, watch: Watch, timeout: float) -> None:
+        self._backend = backend
+        self._transaction: Transaction | None = transaction
+        self._watch = watch
+        self._timeout = timeout
+        self.is_broken = False
+
+    def start(self, ctx: ToolContext) -> None:
+        """Connect and begin."""
+        with self._step(ctx) as transaction:
+            transaction.start()
+
+    @contextmanager
+    def statement(self, cypher: str, params: Mapping[str, Any], ctx: ToolContext) -> Iterator[Cursor]:
+        """Run a statement; its rows can be fetched in the block. Its failures, and those of the block, come out as ours."""
+        with self._step(ctx) as transaction:
+            cursor = transaction.run(cypher, params)
+            try:
+                yield cursor
+            finally:
+                cursor.close()
+
+    def explain(self, cypher: str, params: Mapping[str, Any], ctx: ToolContext) -> Any:
+        """The plan of a statement."""
+        with self._step(ctx) as transaction:
+            return transaction.explain(cypher, params)
+
+    def commit(self, ctx: ToolContext) -> None:
+        """Keep what was done. Raises `ToolError` (`transaction_failed`) if a statement failed before."""
+        with self._step(ctx) as transaction:
+            transaction.commit()
+
+    def close(self) -> None:
+        """Undo what is not committed and give the connection back. May be called twice."""
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            transaction.end()
+
+    @contextmanager
+    def _step(self, ctx: ToolContext) -> Iterator[Transaction]:
+        transaction = self._transaction
+        if transaction is None or self.is_broken:
+            raise ToolError(
+                "A statement of this transaction failed, and with it the whole transaction",
+                code="transaction_failed",
+                hint='Only "rollback" is left; begin anew after it.',
+            )
+        ctx.check()
+        stop = _Stop(transaction.cancel, self._watch, self._timeout, ctx)
+        try:
+            with stop:
+                yield transaction
+            if stop.reason is not None:  # it came too late to fail, but the connection may be cut
+                self.is_broken = True
+        except BaseException as error:
+            self.is_broken = True
+            told = self._told(error, stop, ctx) if isinstance(error, Exception) else error
+            if told is error:
+                raise
+            raise told from None  # the driver's error quotes the statement
+
+    def _told(self, error: Exception, stop: _Stop, ctx: ToolContext) -> Exception:
+        if isinstance(error, RrextError):
+            return error
+        if ctx.cancelled:
+            try:
+                ctx.check()
+            except RrextError as stopped:
+                return stopped
+        if stop.reason == "timeout":
+            failure: Failure | None = Failure("timeout", f"it took longer than statement_timeout ({self._timeout:g} s)")
+        else:
+            failure = self._backend.failure(error)
+        return error if failure is None else _told(failure)
+
+    def __repr__(self) -> str:
+        return f"<Work {'broken' if self.is_broken else 'open' if self._transaction else 'over'}>"
+
+
+class _Stop:
+    """Cancels a step when its time is up or nobody waits any more. Leaving it waits for a cancel that is under way."""
+
+    __slots__ = ("_cancel", "_ctx", "_is_over", "_lock", "_timeout", "_watch", "reason")
+
+    def __init__(self, cancel: Callable[[], None], watch: Watch, timeout: float, ctx: ToolContext) -> None:
+        self._cancel = cancel
+        self._watch = watch
+        self._timeout = timeout
+        self._ctx = ctx
+        self._lock = threading.Lock()
+        self._is_over = False
+        self.reason: str | None = None
+
+    def __enter__(self) -> _Stop:
+        self._watch.set(self, monotonic() + self._timeout, self._time_out)
+        self._ctx.on_cancel(self._unwanted)
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._ctx.token.forget(self._unwanted)
+        with self._lock:
+            self._is_over = True
+        self._watch.drop(self)
+
+    def _time_out(self) -> float | None:
+        return self._stop("timeout")
+
+    def _unwanted(self) -> None:
+        again = self._stop("cancelled")
+        if again is not None:
+            self._watch.set(self, again, lambda: self._stop("cancelled"))
+            if self._is_over:
+                self._watch.drop(self)
+
+    def _stop(self, reason: str) -> float | None:
+        with self._lock:
+            if self._is_over:
+                return None
+            self.reason = self.reason or reason
+            self._cancel()
+        return monotonic() + CANCEL_AGAIN
+
+
+def _told(failure: Failure) -> RrextError:
+    """A failure of the driver as an error of ours."""
+    if failure.kind == "unreachable":
+        return Unavailable(f"The graph database cannot be used: {failure.message}", hint=failure.hint)
+    message = f"Cypher execution failed: {failure.message}"
+    if failure.kind == "syntax":
+        return InvalidArguments(
+            message, hint=failure.hint, data={"errors": [{"path": "/input/query", "message": failure.message}]}
+        )
+    return ToolError(message, code=_CODES[failure.kind], hint=failure.hint)

@@ -1,0 +1,60 @@
+"""What `execute` may not send to a database in this process: what reaches files, networks, or the transaction around it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.graph.gate import single
+from rrext.nodes.graph.lexer import Token, rendered
+from rrext.nodes.graph.vocabulary import PROCEDURES
+
+__all__ = ["check_embedded"]
+
+FILES: Final = frozenset({"LOAD", "COPY", "EXPORT", "IMPORT", "ATTACH", "INSTALL", "UNINSTALL", "UPDATE", "EXTENSION", "USE"})
+"""Statements that read or write files of this machine, or fetch code. DETACH of a database begins a statement."""
+CONTROL: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "CHECKPOINT"})
+STARTS_ONLY: Final = frozenset({"EXPORT", "IMPORT", "ATTACH", "INSTALL", "UNINSTALL", "UPDATE", "EXTENSION", "USE"})
+"""Words that are dangerous as the first one only; elsewhere they are names."""
+
+
+def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
+    """The statement as it is sent. Raises `ToolError` (`statement_refused`) and `InvalidArguments`.
+
+    Whoever may execute may change the graph; the files of this machine are another matter. The engine has procedures that
+    read files, or end the process on bad arguments, so only those are called that are known.
+    """
+    pieces = single(cypher)
+    first = pieces[0].keyword
+    if first in CONTROL:
+        raise InvalidArguments.at(
+            "/input/query",
+            f"{first} is not run as a statement",
+            hint="The tools begin, commit and rollback make transactions; a call without a session is one of its own.",
+        )
+    for at, token in enumerate(pieces):
+        word = token.keyword
+        if word in FILES and (at == 0 or word not in STARTS_ONLY) and not _is_name(pieces, at):
+            raise _refusal(f"{word} reaches files of the machine that the node runs on")
+        if word == "CALL" and not _is_name(pieces, at):
+            _check_call(pieces, at, procedures)
+    if first in ("EXPLAIN", "PROFILE") and len(pieces) > 1:
+        check_embedded(rendered(pieces[1:]), procedures)
+    return rendered(pieces)
+
+
+def _is_name(pieces: list[Token], at: int) -> bool:
+    before = pieces[at - 1] if at else None
+    return before is not None and before.kind == "symbol" and before.value in ".:"
+
+
+def _check_call(pieces: list[Token], at: int, procedures: tuple[str, ...]) -> None:
+    name = pieces[at + 1].value.lower() if at + 1 < len(pieces) else ""
+    known = PROCEDURES["ladybug"] | {"project_graph", "drop_projected_graph"} | {entry.lower() for entry in procedures}
+    follows = pieces[at + 2].value if at + 2 < len(pieces) else ""
+    if name not in known or follows != "(":
+        raise _refusal(f'the procedure "{name}" is not among those that may be called (allowed_procedures)')
+
+
+def _refusal(why: str) -> ToolError:
+    return ToolError(f"This statement is not run: {why}", code="statement_refused")
