@@ -23,19 +23,23 @@ BUILTIN: dict[str, str] = {
     "memory_internal": "rrext.nodes.memory:MemoryNode",
     "tool_filesystem": "rrext.nodes.filesystem:FilesystemNode",
     "tool_python": "rrext.nodes.python:PythonNode",
+    "graph_ladybug": "rrext.nodes.graph.ladybug:LadybugNode",
+    "graph_neo4j": "rrext.nodes.graph.neo4j:Neo4jNode",
     "llm_scripted": "rrext.nodes.scripted:ScriptedNode",
     "db_sqlite": "rrext.nodes.sql.sqlite:SqliteNode",
     "db_duckdb": "rrext.nodes.sql.duckdb:DuckdbNode",
     "db_postgres": "rrext.nodes.sql.postgres:PostgresNode",
     "db_mysql": "rrext.nodes.sql.mysql:MysqlNode",
     "parse": "rrext.nodes.documents.parse:ParseNode",
+    "split": "rrext.nodes.documents.split:SplitNode",
     "llm_openai_api": "rrext.nodes.llm.openai:OpenAIApiNode",
     "llm_openai": "rrext.nodes.llm.openai:OpenAINode",
     "llm_ollama": "rrext.nodes.llm.openai:OllamaNode",
     "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
     "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",
+    "embedding_local": "rrext.nodes.embeddings.local:LocalEmbeddingNode",
 }
 """Provider name → where its class is, as `module:Class`."""
 
-ALIASES: dict[str, str] = {"db_mariadb": "db_mysql"}
+ALIASES: dict[str, str] = {"db_mariadb": "db_mysql", "embedding_transformer": "embedding_local"}
 """Older provider name → the name in `BUILTIN` that it means."""

@@ -1,0 +1,122 @@
+"""Where a text may be cut: between paragraphs, lines, sentences, words, blocks of code, and never inside a character.
+
+Every function is given a window of text and the last place that is allowed, and looks at nothing else, so that cuts
+depend on the text alone and not on how it arrived. `LOOKAHEAD` characters behind the last place are enough for all.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+__all__ = ["LOOKAHEAD", "Cut", "by_characters", "by_code", "by_sentences", "safe_cut"]
+
+Cut: TypeAlias = Callable[[str, int], int]
+"""(window, limit) → where to cut, from 1 to limit. The window is longer than limit: what fits is not cut."""
+
+LOOKAHEAD: Final = 256
+"""Characters that are looked at behind a cut: the next word's begin, a heading's line."""
+_LONGEST_CLUSTER: Final = 64
+"""Characters that may make up one that a person sees; a flag has 2, a family 11. Longer ones are cut."""
+_JOINER: Final = "\u200d"
+_SENTENCE_END: Final = re.compile(r"""[.!?…]{1,8}["'”’»)\]]{0,4}\s+|[。！？]{1,8}[」』”’）]{0,4}\s*|\n[ \t]{0,80}\n\s*""")
+_BLOCK: Final = re.compile(r"\n[ \t]{0,80}\n+(?=[^\s})\]])")
+_BLANK_LINE: Final = re.compile(r"\n[ \t]{0,80}\n+")
+_BLANK: Final = re.compile(r"\s(?=\S)")
+
+
+def by_characters(window: str, limit: int) -> int:
+    """At the best place of the second half: behind a paragraph, else a line, else a sentence, else a word."""
+    least = max(limit // 2, 1)
+    return (
+        _last(_BLANK_LINE, window, least, limit)
+        or _last_line(window, least, limit)
+        or _last_sentence(window, least, limit)
+        or by_words(window, limit)
+    )
+
+
+def by_sentences(window: str, limit: int) -> int:
+    """Behind the last sentence that fits; one that does not fit by itself is cut between words."""
+    return _last_sentence(window, 1, limit) or by_words(window, limit)
+
+
+def by_code(window: str, limit: int) -> int:
+    """Before a line without indentation that follows a blank one, so between definitions; else as text, without sentences."""
+    return (
+        _last(_BLOCK, window, max(limit // 4, 1), limit)
+        or _last(_BLANK_LINE, window, max(limit // 2, 1), limit)
+        or _last_line(window, 1, limit)
+        or by_words(window, limit)
+    )
+
+
+def by_words(window: str, limit: int) -> int:
+    """Behind the last blank of the second half, else between two characters."""
+    return _last(_BLANK, window, max(limit // 2, 1), limit) or safe_cut(window, limit)
+
+
+def safe_cut(window: str, limit: int) -> int:
+    """The last place up to `limit` that is between two characters as a person sees them, if there is one near."""
+    for cut in range(limit, max(limit - _LONGEST_CLUSTER, 0), -1):
+        if not _joins(window, cut):
+            return cut
+    return limit
+
+
+def _joins(text: str, at: int) -> bool:
+    """Whether the characters before and behind a place belong together."""
+    if not 0 < at < len(text):
+        return False
+    before, behind = text[at - 1], text[at]
+    if behind < "\u0300":
+        return before == "\r" and behind == "\n"
+    if before == _JOINER or behind == _JOINER or unicodedata.category(behind) in ("Mn", "Me", "Mc"):
+        return True
+    if "\U0001f3fb" <= behind <= "\U0001f3ff":  # colours of skin
+        return True
+    return _is_regional(behind) and _regional_before(text, at) % 2 == 1
+
+
+def _is_regional(character: str) -> bool:
+    """Whether it is half of a flag."""
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _regional_before(text: str, at: int) -> int:
+    count = 0
+    while count < at and _is_regional(text[at - count - 1]):
+        count += 1
+    return count
+
+
+def _last(pattern: re.Pattern[str], window: str, least: int, limit: int) -> int:
+    """Where the last match ends from `least` to `limit`; 0 if there is none."""
+    found = 0
+    for match in pattern.finditer(window, max(least - 2, 0), min(limit + 2, len(window))):
+        if least <= match.end() <= limit:
+            found = match.end()
+    return found
+
+
+def _last_line(window: str, least: int, limit: int) -> int:
+    end = window.rfind("\n", least - 1, limit)
+    return end + 1
+
+
+def _last_sentence(window: str, least: int, limit: int) -> int:
+    found = 0
+    for end in _sentence_ends(window, limit):
+        if least <= end <= limit:
+            found = end
+    return found
+
+
+def _sentence_ends(window: str, limit: int) -> Iterator[int]:
+    """Where sentences end. A small letter behind says that a dot was that of an abbreviation."""
+    for match in _SENTENCE_END.finditer(window, 0, min(limit + LOOKAHEAD, len(window))):
+        end = match.end()
+        if not (match[0][0] in ".…" and window[end : end + 1].islower()):
+            yield end

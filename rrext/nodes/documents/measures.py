@@ -1,0 +1,116 @@
+"""How large a piece of text is: in characters, in tokens of a tokenizer, or in tokens as they are estimated without one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["LONGEST", "Characters", "EstimatedTokens", "Measure", "Tokens"]
+
+LONGEST: Final = 200_000
+"""Characters of one piece, whatever its size in tokens: a store takes no more."""
+_BYTES_PER_TOKEN: Final = 4
+"""UTF-8 bytes of an estimated token: what common vocabularies need for English prose, and more than for most else."""
+_CHARACTERS_PER_TOKEN: Final = 16
+"""Characters of text that are looked at for each token of the size. Prose has 4; long runs of blanks have more."""
+
+
+class Measure(Protocol):
+    """A size, and which texts have it. No piece has more characters than `reach`."""
+
+    @property
+    def reach(self) -> int: ...
+
+    def fit(self, text: str) -> int:
+        """How many of the first characters have the size at most; all, if the whole text has."""
+        ...
+
+    def fits(self, text: str) -> bool:
+        """Whether the text has the size at most."""
+        ...
+
+    def tail(self, text: str, overlap: int) -> int:
+        """How many of the last characters are `overlap` units at most."""
+        ...
+
+
+class Characters:
+    """Sizes in characters, as Python counts them: code points."""
+
+    __slots__ = ("_size", "reach")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self.reach = min(size, LONGEST)
+
+    def fit(self, text: str) -> int:
+        return min(len(text), self.reach)
+
+    def fits(self, text: str) -> bool:
+        return len(text) <= self.reach
+
+    def tail(self, text: str, overlap: int) -> int:
+        return min(len(text), overlap)
+
+    def __repr__(self) -> str:
+        return f"<Characters {self._size}>"
+
+
+class EstimatedTokens:
+    """Sizes in tokens where there is no tokenizer: a token is taken to have four bytes of UTF-8."""
+
+    __slots__ = ("_bytes", "reach")
+
+    def __init__(self, size: int) -> None:
+        self._bytes = size * _BYTES_PER_TOKEN
+        self.reach = min(self._bytes, LONGEST)
+
+    def fit(self, text: str) -> int:
+        return len(text[: self.reach].encode("utf-8")[: self._bytes].decode("utf-8", "ignore"))
+
+    def fits(self, text: str) -> bool:
+        return len(text) <= self.reach and len(text.encode("utf-8")) <= self._bytes
+
+    def tail(self, text: str, overlap: int) -> int:
+        count = overlap * _BYTES_PER_TOKEN
+        if not count:
+            return 0
+        return len(text[-count:].encode("utf-8")[-count:].decode("utf-8", "ignore"))
+
+    def __repr__(self) -> str:
+        return f"<EstimatedTokens {self._bytes // _BYTES_PER_TOKEN}>"
+
+
+class Tokens:
+    """Sizes in tokens of a tokenizer, without the special ones that a model adds to each text."""
+
+    __slots__ = ("_size", "_tokenizer", "reach")
+
+    def __init__(self, size: int, tokenizer: Tokenizer) -> None:
+        self._size = size
+        self._tokenizer = tokenizer
+        self.reach = min(size * _CHARACTERS_PER_TOKEN, LONGEST)
+
+    def fit(self, text: str) -> int:
+        text = text[: self.reach]
+        starts = self._starts(text)
+        return len(text) if len(starts) <= self._size else max(starts[self._size], 1)
+
+    def fits(self, text: str) -> bool:
+        return len(text) <= self.reach and len(self._starts(text)) <= self._size
+
+    def tail(self, text: str, overlap: int) -> int:
+        if not overlap:
+            return 0
+        text = text[-overlap * _CHARACTERS_PER_TOKEN :]
+        starts = self._starts(text)
+        return len(text) if len(starts) <= overlap else len(text) - starts[-overlap]
+
+    def _starts(self, text: str) -> list[int]:
+        """Where each token begins."""
+        return [start for start, _ in self._tokenizer.encode(text, add_special_tokens=False).offsets]
+
+    def __repr__(self) -> str:
+        return f"<Tokens {self._size}>"

@@ -1,0 +1,210 @@
+"""`split`: text and tables become chunks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from rrext.engine.node import Entry, Node
+from rrext.engine.setup import SetupContext
+from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.documents.chunks import ChunkMaker
+from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure
+from rrext.nodes.documents.splitter import Passage, Splitter
+from rrext.nodes.documents.strategies import strategy_for
+from rrext.nodes.extras import missing_packages
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+__all__ = ["SplitNode"]
+
+SMALLEST, LARGEST = 16, 100_000
+"""Units of a piece: below, words are cut; above, a store may not take it."""
+BATCH = 256
+"""Chunks that are sent on at a time: stores and embedders work on hundreds at once, and memory holds no more."""
+
+Strategy = Literal["auto", "characters", "sentences", "markdown", "code"]
+MakeMeasure = Callable[[int], Measure]
+
+OUTPUT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "chunks": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "text": {"type": "string"},
+                    "start": {"type": "integer", "description": "Where it begins in the text, in characters from 0."},
+                    "line": {"type": "integer", "description": "The line there, from 1."},
+                    "headings": {"type": "array", "items": {"type": "string"}, "description": "Of Markdown: those above it."},
+                },
+                "required": ["text", "start", "line", "headings"],
+            },
+        },
+        "strategy": {"type": "string", "description": "The one that was used."},
+    },
+    "required": ["chunks", "strategy"],
+    "additionalProperties": False,
+}
+
+
+class SplitNode(Node):
+    """Splits text and tables into chunks for a store, each with the metadata of its object.
+
+    The text of an object is one text, however it arrives: chunks do not depend on that, and go out as soon as they are
+    final. No chunk is larger than `size`, and none begins or ends inside a character. Without `overlap` the chunks of a
+    text joined are the text; only chunks of white space alone are left out. A table that is too large becomes several,
+    each with the columns' names. Documents that arrive are split each by itself and keep their metadata.
+    """
+
+    provider = "split"
+    title = "Split"
+    class_types = ("preprocessor", "tool")
+    lanes = {"text": ("documents",), "table": ("documents",), "documents": ("documents",)}
+    shared: MakeMeasure
+
+    class Config:
+        strategy: Annotated[
+            Strategy,
+            "How text is cut: at paragraphs, lines and words (characters), behind sentences, before Markdown headings, "
+            "between blocks of code; auto takes what fits the document's type.",
+        ] = "auto"
+        size: Annotated[int, "The most that a chunk has, in units; 1000 characters are a few paragraphs."] = 1000
+        overlap: Annotated[int, "Units of a chunk that stand again in the next one; at most half of the size."] = 100
+        unit: Annotated[Literal["characters", "tokens"], "What size and overlap count."] = "characters"
+        tokenizer: Annotated[
+            str, "For tokens: a tokenizer.json, or the directory that holds it. Empty: a token is taken to have four bytes."
+        ] = ""
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[MakeMeasure]:
+        """How sizes are measured; a tokenizer is loaded once."""
+        _check_sizes(ctx.node_id, config.size, config.overlap)
+        if config.unit == "characters":
+            yield Characters
+        elif not config.tokenizer:
+            yield EstimatedTokens
+        else:
+            yield await ctx.in_thread(_tokens, ctx.path(config.tokenizer), ctx.node_id)
+
+    def open(self, entry: Entry) -> None:
+        self._entry = entry
+        self._splitter: Splitter | None = None
+        self._chunks = ChunkMaker(entry, self.node_id)
+        self._ready: list[dict[str, Any]] = []
+
+    def write_text(self, text: str) -> None:
+        if self._splitter is None:
+            self._splitter = self._make_splitter(self._strategy())
+        self._keep(map(self._chunks.of_text, self._splitter.feed(text)))
+
+    def write_table(self, table: str) -> None:
+        headings = self._splitter.headings if self._splitter else ()
+        self._keep(self._chunks.of_table(table, headings, self.shared(self.config.size)))
+
+    def write_documents(self, documents: list[dict[str, Any]]) -> None:
+        for document in documents:
+            splitter = self._make_splitter(self._strategy())
+            passages = _all(splitter, str(document.get("page_content") or ""))
+            self._keep(self._chunks.of_document(document, passages))
+
+    def closing(self) -> None:
+        if self._splitter is not None:
+            self._keep(map(self._chunks.of_text, self._splitter.finish()))
+            self._splitter = None
+        self._send()
+
+    @tool_function(output_schema=OUTPUT_SCHEMA, annotations={"readOnlyHint": True, "openWorldHint": False})
+    def split(
+        self,
+        text: str,
+        strategy: Strategy | None = None,
+        size: Annotated[int, msgspec.Meta(ge=SMALLEST, le=LARGEST)] | None = None,
+        overlap: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)] | None = None,
+        name: str = "",
+        mime_type: str = "",
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Split a text. What is left out is as the node's settings say.
+
+        Args:
+            text: The whole text.
+            strategy: How it is cut; auto goes by name and type.
+            size: The most that a chunk has, in the node's unit.
+            overlap: What of a chunk stands again in the next one; at most half of the size.
+            name: A file's name, for auto.
+            mime_type: Its type, for auto.
+        """
+        most: int = self.config.size if size is None else size
+        again: int = min(self.config.overlap, most // 2) if overlap is None else overlap
+        if again > most // 2:
+            raise InvalidArguments.at("/input/overlap", f"is more than half of the size ({most})")
+        wanted = strategy or self.config.strategy
+        used = strategy_for(name, mime_type) if wanted == "auto" else wanted
+        chunks: list[Passage] = []
+        for passage in _all(Splitter(used, self.shared(most), again), text):
+            ctx.check()
+            chunks.append(passage)
+        return {"chunks": msgspec.to_builtins(chunks), "strategy": used}
+
+    def _strategy(self) -> str:
+        """What fits the object: of its true type if a parser found out, else of what the client said."""
+        if self.config.strategy != "auto":
+            return self.config.strategy
+        entry = self._entry
+        return strategy_for(entry.name, str(entry.metadata.get("mimeType") or entry.mime_type))
+
+    def _make_splitter(self, strategy: str) -> Splitter:
+        return Splitter(strategy, self.shared(self.config.size), self.config.overlap)
+
+    def _keep(self, chunks: Iterator[dict[str, Any]]) -> None:
+        for chunk in chunks:
+            self._ready.append(chunk)
+            if len(self._ready) >= BATCH:
+                self._send()
+
+    def _send(self) -> None:
+        ready, self._ready = self._ready, []
+        if ready:
+            self.emit("documents", ready)
+
+
+def _all(splitter: Splitter, text: str) -> Iterator[Passage]:
+    yield from splitter.feed(text)
+    yield from splitter.finish()
+
+
+def _check_sizes(node_id: str, size: int, overlap: int) -> None:
+    if not SMALLEST <= size <= LARGEST:
+        raise Unavailable(f'"size" of node "{node_id}" is {size}: it has to be {SMALLEST} to {LARGEST:,}')
+    if not 0 <= overlap <= size // 2:
+        raise Unavailable(f'"overlap" of node "{node_id}" is {overlap}: it has to be 0 to half of "size", {size // 2}')
+
+
+def _tokens(path: str, node_id: str) -> MakeMeasure:
+    """Sizes in tokens of a tokenizer's file. Raises `Unavailable`."""
+    missing = missing_packages("embed", "tokenizers")
+    if missing:
+        raise Unavailable(f'Node "{node_id}" counts tokens: {missing}')
+    from tokenizers import Tokenizer
+
+    from rrext.nodes.documents.measures import Tokens
+
+    file = os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path
+    try:
+        tokenizer = Tokenizer.from_file(file)
+    except Exception as error:  # the library raises nothing more exact
+        raise Unavailable(
+            f'The tokenizer "{file}" of node "{node_id}" cannot be read: {str(error)[:200]}',
+            hint='"tokenizer" names a tokenizer.json or the directory that holds it.',
+        ) from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda size: Tokens(size, tokenizer)

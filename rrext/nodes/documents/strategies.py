@@ -1,0 +1,36 @@
+"""Which way of splitting fits a document, by what is known of it."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from rrext.nodes.documents import kinds
+
+__all__ = ["strategy_for"]
+
+_CODE: Final = frozenset(
+    """
+    bash c cc clj cpp cs css cxx dart ex exs fish go gradle groovy h hpp hs hxx java jl js jsx kt kts less lua m mjs ml mm
+    php pl pm proto ps1 py pyi r rb rs sass scala scss sh sql swift ts tsx vb vue zig zsh
+    """.split()  # noqa: SIM905 – a table, read as words
+)
+"""Extensions of source code."""
+_CODE_TYPES: Final = frozenset(
+    {"application/javascript", "application/x-sh", "application/sql", "text/javascript", "text/x-shellscript", "text/css"}
+)
+_MARKDOWN: Final = frozenset(
+    {kinds.MARKDOWN, kinds.HTML, kinds.EML, kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.ODT, kinds.EPUB, kinds.RTF}
+)
+"""Types that are Markdown when they have been read. HTML that nobody parsed has no headings of that kind, and loses nothing."""
+
+
+def strategy_for(name: str, mime_type: str) -> str:
+    """The strategy for a document of this name and type."""
+    essence = mime_type.partition(";")[0].strip().lower()
+    extension = os.path.splitext(name)[1].lower().removeprefix(".")
+    if essence in _MARKDOWN or (extension in ("md", "markdown") and not essence.startswith("application/pdf")):
+        return "markdown"
+    if extension in _CODE or essence in _CODE_TYPES or essence.startswith("text/x-source"):
+        return "code"
+    return "characters"
