@@ -140,6 +140,11 @@ class Database:
             connect, pool_size=limits.connections, max_overflow=0, timeout=limits.wait, reset_on_return=None, use_lifo=True
         )
 
+    @property
+    def connections_in_use(self) -> int:
+        """How many connections calls and sessions have now."""
+        return sum(pool.checkedout() for pool in self._pools.values())
+
     # schema
 
     def schema(self, *, refresh: bool = False) -> Schema:
