@@ -38,8 +38,15 @@ BUILTIN: dict[str, str] = {
     "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
     "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",
     "embedding_local": "rrext.nodes.embeddings.local:LocalEmbeddingNode",
+    "store_pgvector": "rrext.nodes.vectors.pgvector:PgVectorNode",
 }
 """Provider name → where its class is, as `module:Class`."""
 
-ALIASES: dict[str, str] = {"db_mariadb": "db_mysql", "embedding_transformer": "embedding_local"}
+ALIASES: dict[str, str] = {
+    "db_mariadb": "db_mysql",
+    "embedding_transformer": "embedding_local",
+    "postgres": "store_pgvector",
+    "store_postgres": "store_pgvector",
+    "pgvector": "store_pgvector",
+}
 """Older provider name → the name in `BUILTIN` that it means."""

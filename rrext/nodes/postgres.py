@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
@@ -14,7 +15,14 @@ from rrext.errors import RrextError, ToolError, Unavailable
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["PostgresSettings", "connection_failure", "connection_parameters", "driver_sentence", "place_of"]
+__all__ = [
+    "PostgresSettings",
+    "confined_parameters",
+    "connection_failure",
+    "connection_parameters",
+    "driver_sentence",
+    "place_of",
+]
 
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
@@ -51,6 +59,9 @@ IN_URL: Final = frozenset(
 )
 """What a URL may say. Not among it: what reads or writes other files, or asks others for a password."""
 
+KEEPALIVES: Final = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
+"""Seconds of silence, between questions, and questions without answer, before a server is taken for gone."""
+
 REFUSALS: Final = (
     ("password authentication failed", "Check the node's user and password."),
     ("no password supplied", "Give the node a password."),
@@ -81,10 +92,10 @@ class PostgresSettings:
     ] = 10.0
 
 
-def connection_parameters(settings: PostgresSettings, *, timeout: float | None = None) -> dict[str, str]:
+def connection_parameters(settings: PostgresSettings) -> dict[str, str]:
     """Keyword arguments for `psycopg.connect`, complete: no PG… variable and no password file changes what they mean.
 
-    `timeout` (seconds) shortens the time of an attempt. Imports the driver. Raises `Unavailable` for a URL that is none.
+    Imports the driver. Raises `Unavailable` for a URL that is none.
     """
     from psycopg.pq import Conninfo
 
@@ -101,8 +112,6 @@ def connection_parameters(settings: PostgresSettings, *, timeout: float | None =
         "passfile": os.path.join(os.devnull, "none"),
     }
     given = own | _parts_of(settings.url)
-    if timeout is not None:
-        given["connect_timeout"] = str(min(timeout, float(given["connect_timeout"])))
     # The driver counts in whole seconds, and takes 0 for ever.
     given["connect_timeout"] = str(max(1, math.ceil(float(given["connect_timeout"]))))
     for option in Conninfo.get_defaults():
@@ -110,6 +119,30 @@ def connection_parameters(settings: PostgresSettings, *, timeout: float | None =
         if option.envvar and keyword not in given and keyword not in UNSAID:
             given[keyword] = NEUTRAL.get(keyword, (option.compiled or b"").decode())
     return given
+
+
+def confined_parameters(parameters: dict[str, str], *, path: Callable[[str], str], confined: bool) -> dict[str, str]:
+    """The parameters with absolute paths, and with nothing taken from the home folder of whoever runs the server.
+
+    `path` makes the paths of settings absolute, and refuses those outside of the root of a `confined` node. A machine
+    that vanishes is noticed within a minute. Raises `Unavailable` for what a confined node may not have.
+    """
+    for host in (*parameters["host"].split(","), *parameters.get("hostaddr", "").split(",")):
+        if confined and (host.startswith(("/", "@")) or (not host and not parameters.get("hostaddr"))):
+            raise Unavailable(
+                "This node may not connect to a socket of this machine: the pipeline is confined to its root",
+                hint='Give the name or address of a server as "host".',
+            )
+    checked = {**KEEPALIVES, **parameters}
+    for name in ("sslrootcert", "sslcert", "sslkey"):
+        given = checked.get(name)
+        if given and not (name == "sslrootcert" and given == "system"):
+            checked[name] = path(given)
+    # A name under which no file can be: libpq would look into ~/.postgresql for a client's certificate.
+    checked["sslcert"] = checked.get("sslcert") or os.path.join(os.devnull, "none")
+    if checked["sslmode"] == "verify-full" and not checked.get("sslrootcert"):
+        checked["sslrootcert"] = "system"
+    return checked
 
 
 def _parts_of(url: str) -> dict[str, str]:

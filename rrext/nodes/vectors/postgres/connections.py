@@ -21,7 +21,7 @@ from psycopg import Connection, sql
 from psycopg.pq import TransactionStatus
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.postgres import PostgresSettings, connection_failure, connection_parameters, place_of
+from rrext.nodes.postgres import connection_failure, place_of
 from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
 
@@ -42,13 +42,13 @@ GRACE: Final = 1.0
 class Connections:
     """At most `size` connections, all in autocommit. Nothing is opened before it is needed. All methods are thread-safe.
 
-    `prepare` is called with each new connection.
+    `parameters` are those of the driver; `prepare` is called with each new connection.
     """
 
-    __slots__ = ("_closed", "_idle", "_open", "_prepare", "_settings", "_size", "_timeouts", "_turn", "place")
+    __slots__ = ("_closed", "_idle", "_open", "_parameters", "_prepare", "_size", "_timeouts", "_turn", "place")
 
-    def __init__(self, settings: PostgresSettings, *, size: int, prepare: Callable[[Connection[Any]], object]) -> None:
-        self._settings = settings
+    def __init__(self, parameters: dict[str, str], *, size: int, prepare: Callable[[Connection[Any]], object]) -> None:
+        self._parameters = parameters
         self._size = size
         self._prepare = prepare
         self._turn = threading.Condition()
@@ -56,8 +56,8 @@ class Connections:
         self._open = 0
         self._timeouts: dict[Connection[Any], int] = {}
         self._closed = False
-        self.place = "PostgreSQL"
-        """The server, database and user, for messages; known after the first attempt to connect."""
+        self.place = place_of(parameters)
+        """The server, database and user, for messages."""
 
     @contextlib.contextmanager
     def use(self, ctx: ToolContext) -> Iterator[Connection[Any]]:
@@ -134,8 +134,9 @@ class Connections:
 
     def connect(self, timeout: float | None = None) -> Connection[Any]:
         """A new connection beside the shared ones, for whoever closes it; `timeout` is in seconds."""
-        parameters = connection_parameters(self._settings, timeout=timeout)
-        self.place = place_of(parameters)
+        parameters = dict(self._parameters)
+        if timeout is not None:  # the driver counts in whole seconds
+            parameters["connect_timeout"] = str(max(1, min(int(parameters["connect_timeout"]), math.ceil(timeout))))
         try:
             connection = psycopg.connect(**parameters, autocommit=True)  # pyright: ignore[reportArgumentType]
         except psycopg.Error as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
 
@@ -10,7 +11,6 @@ import psycopg
 from psycopg import Connection, sql
 
 from rrext.errors import ToolError
-from rrext.nodes.postgres import PostgresSettings
 from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
 from rrext.nodes.vectors.postgres.index import IndexBuilder
@@ -42,9 +42,10 @@ ON CONFLICT (object_id, chunk_id) DO UPDATE SET content = excluded.content, node
 
 
 class PgVectorStore:
-    """A `VectorStore` in one table. `threshold` is the number of chunks from which an index is built; 0: never.
+    """A `VectorStore` in one table.
 
-    Raises `Unavailable` for a table, schema or language that cannot be a name.
+    `parameters` are those of the driver's `connect`; `threshold` is the number of chunks from which an index is built,
+    0 for never. Raises `Unavailable` for a table, schema or language that cannot be a name.
     """
 
     batch_size = 10_000
@@ -52,10 +53,10 @@ class PgVectorStore:
     __slots__ = ("_builder", "_connections", "_table")
 
     def __init__(
-        self, server: PostgresSettings, *, schema: str, table: str, language: str, connections: int, threshold: int
+        self, parameters: dict[str, str], *, schema: str, table: str, language: str, connections: int, threshold: int
     ) -> None:
         self._table = Table(schema, table, language)
-        self._connections = Connections(server, size=connections, prepare=prepare)
+        self._connections = Connections(parameters, size=connections, prepare=prepare)
         self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
 
     def space(self, ctx: ToolContext) -> Space | None:
