@@ -130,9 +130,7 @@ class OpenAIEmbeddingNode(EmbeddingNode):
         serverbase: Annotated[str, "Another name of base_url, which it replaces."] = ""
         apikey: Annotated[str, "The key, best as ${ROCKETRIDE_…}; a server without keys needs none."] = ""
         dimensions: Annotated[int | None, "Numbers in a vector, of models that can cut theirs; null: all of them."] = None
-        encoding: Annotated[Literal["float", "base64"] | None, "How vectors travel; null: as the server does by itself."] = (
-            None
-        )
+        encoding: Annotated[Literal["float", "base64"] | None, "How vectors travel; null: as the server does by itself."] = None
         document_prefix: Annotated[str, "Put before each document, for models that want that, such as `passage: `."] = ""
         query_prefix: Annotated[str, "Put before each question, such as `query: `."] = ""
         batch: Annotated[int, msgspec.Meta(ge=1, le=2048), "Texts in one request; some servers take only a few."] = 64

@@ -1,0 +1,1 @@
+"""Sentence models out of a folder: what their files say, the tokens of a text, and the encoders that compute."""

@@ -1,0 +1,52 @@
+"""`Encoder`: from tokens to what a model says of each of them; and vectors of texts made of that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from rrext.nodes.embeddings.transformer.folder import Pooling
+
+    Floats = NDArray[np.float32]
+    Ids = NDArray[np.int64]
+
+__all__ = ["Encoder", "pooled", "unit"]
+
+
+class Encoder(Protocol):
+    """A model's computing part. May be called from several threads at once."""
+
+    size: int
+    """Numbers that it says of each token."""
+
+    def encode(self, ids: Ids, mask: Ids, check: Callable[[], object]) -> Floats:
+        """What it says of each token: texts × tokens → texts × tokens × size.
+
+        `mask` is 1 for tokens and 0 for what only fills up. `check` is called now and then, and may raise to stop it.
+        """
+        ...
+
+
+def pooled(hidden: Floats, mask: Ids, mode: Pooling) -> Floats:
+    """One vector for each text, out of those of its tokens; what only fills up does not count."""
+    import numpy as np
+
+    if mode == "cls":
+        return hidden[:, 0]
+    weights = mask[:, :, None].astype(hidden.dtype)
+    if mode == "max":
+        return np.where(weights > 0, hidden, -np.inf).max(axis=1)
+    count = weights.sum(axis=1)
+    total = (hidden * weights).sum(axis=1)
+    return total / (np.sqrt(count) if mode == "mean_sqrt_len" else count)
+
+
+def unit(vectors: Any) -> Any:
+    """The vectors, each of length 1."""
+    import numpy as np
+
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
