@@ -15,8 +15,8 @@ from rrext.errors import InvalidArguments
 
 if TYPE_CHECKING:
     from sqlglot.dialects.dialect import Dialect
-    from sqlglot.expressions import Expression
-    from sqlglot.tokens import Token
+    from sqlglot.expressions.core import Expr
+    from sqlglot.tokenizer_core import Token
 
 __all__ = ["MAX_NESTING", "MAX_STATEMENT", "MAX_TOKENS", "Grammar", "plain"]
 
@@ -143,7 +143,7 @@ class Grammar:
 
     def __init__(self, dialect: str) -> None:
         from sqlglot.dialects.dialect import Dialect
-        from sqlglot.tokens import TokenType
+        from sqlglot.tokenizer_core import TokenType
 
         self.name = dialect
         self._dialect: Dialect = Dialect.get_or_raise(dialect)
@@ -186,7 +186,7 @@ class Grammar:
                 raise _too_large("MAX_NESTING", MAX_NESTING, f"more than {MAX_NESTING} brackets within each other")
         return found
 
-    def read(self, sql: str, tokens: list[Token]) -> Expression:
+    def read(self, sql: str, tokens: list[Token]) -> Expr:
         """The syntax tree of the statement that the tokens are. Raises `InvalidArguments` with the place."""
         from sqlglot.errors import ErrorLevel, ParseError
 
@@ -201,7 +201,7 @@ class Grammar:
             raise InvalidArguments.at("/input/sql", f"expected one statement, not {len(trees)}")
         return trees[0]
 
-    def text(self, tree: Expression, sql: str, tokens: list[Token]) -> str:
+    def text(self, tree: Expr, sql: str, tokens: list[Token]) -> str:
         """The statement of a tree, without comments. `sql` and `tokens` are those that it was read from.
 
         Raises `InvalidArguments` for what cannot be written as it was.
@@ -221,7 +221,7 @@ class Grammar:
 
     def _verbatim(self, sql: str, tokens: list[Token]) -> list[Token]:
         """The tokens with marks on the names of functions, and without the literals that sqlglot would rewrite."""
-        from sqlglot.tokens import Token, TokenType
+        from sqlglot.tokenizer_core import Token, TokenType
 
         made: list[Token] = []
         last = len(tokens) - 1

@@ -14,8 +14,8 @@ from rrext.nodes.sql.grammar import Grammar, plain
 from rrext.nodes.sql.statement import Statement
 
 if TYPE_CHECKING:
-    from sqlglot.expressions import Expression
-    from sqlglot.tokens import Token
+    from sqlglot.expressions.core import Expr
+    from sqlglot.tokenizer_core import Token
 
 __all__ = ["Inspection", "refusal"]
 
@@ -88,7 +88,7 @@ class Inspection:
         self._queries = _QUERIES | {"PIVOT", "UNPIVOT"} if dialect == "duckdb" else _QUERIES
         self._patterns = tuple(pattern.lower() for pattern in allowed)
         names = f"{_NODES} {_MORE[dialect]}".split()
-        self._nodes: frozenset[type[Expression]] = frozenset(
+        self._nodes: frozenset[type[Expr]] = frozenset(
             found for name in names if (found := getattr(expressions, name, None)) is not None
         )
 
@@ -120,7 +120,7 @@ class Inspection:
                 hint="Write it more plainly.",
             )
 
-    def _inspected(self, tree: Expression) -> tuple[str, ...]:
+    def _inspected(self, tree: Expr) -> tuple[str, ...]:
         """The tables of a tree that only reads. Raises `ToolError`."""
         from sqlglot import expressions as exp
 
@@ -146,13 +146,13 @@ class Inspection:
                 node.set("hint", None)
         return tuple(name for name in tables if name not in defined)
 
-    def _refused_node(self, node: Expression) -> Exception:
+    def _refused_node(self, node: Expr) -> Exception:
         name = type(node).__name__
         if name == "Placeholder":
             return InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
         return refusal(_WHY.get(name, f"{name} is not known to only read"), node=name)
 
-    def _check_function(self, node: Expression) -> None:
+    def _check_function(self, node: Expr) -> None:
         name = plain(node.name).lower()
         schema = ""
         parent = node.parent
@@ -169,14 +169,14 @@ class Inspection:
             function=full,
         )
 
-    def _qualifier(self, owner: Expression) -> str:
+    def _qualifier(self, owner: Expr) -> str:
         """The schema before the name of a function. DuckDB has `value.function()` too, which is no schema."""
         names = [part.name for part in owner.find_all(*self._names)]
         if self.dialect == "duckdb" and type(owner).__name__ not in ("Identifier", "Column", "Var"):
             return ""
         return plain(".".join(dict.fromkeys(names))).lower() or "?"
 
-    def _table(self, node: Expression) -> str:
+    def _table(self, node: Expr) -> str:
         parts = [
             part.name for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part is not None and part.name
         ]
@@ -187,7 +187,7 @@ class Inspection:
             raise refusal(f'"{name[:80]}" names a file', table=name[:80])
         return name
 
-    def _check_attribute(self, node: Expression) -> None:
+    def _check_attribute(self, node: Expr) -> None:
         """PostgreSQL calls a function for `x.f` where there is no column `f`."""
         if self.dialect != "postgres":
             return
@@ -215,7 +215,7 @@ def _one_statement(tokens: list[Token]) -> list[Token]:
     return found
 
 
-def _check_not(node: Expression) -> None:
+def _check_not(node: Expr) -> None:
     """`a = b IS NOT NULL` would be written `a = NOT b IS NULL`, which the database may read in another way."""
     from sqlglot import expressions as exp
 

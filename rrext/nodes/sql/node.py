@@ -13,9 +13,14 @@ from rrext.engine.node import Node
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments
 from rrext.nodes.extras import missing_packages
+from rrext.nodes.models import LLM_SLOT
+from rrext.nodes.questions import question_text
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import Call, RowMode
 from rrext.nodes.sql.database import Database, PoolLimits
+from rrext.nodes.sql.markdown import markdown_table
+from rrext.nodes.sql.questions import DATA_ROWS, ModelBound, data_for, sql_for
+from rrext.nodes.sql.rows_in import insert_rows
 from rrext.nodes.switches import Switch
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -32,8 +37,11 @@ WRITES = {"readOnlyHint": False, "destructiveHint": True}
 STEPS = {"readOnlyHint": False, "destructiveHint": False}
 
 ALLOW_EXECUTE = Switch("allow_execute", refusal="execute tool is disabled for this node (set allow_execute=true)")
+ALLOW_INSERT = Switch("allow_insert")
+MODEL_BOUND = ModelBound()
 
 Sql = Annotated[str, msgspec.Meta(min_length=1, description="One SQL statement.")]
+Question = Annotated[str, msgspec.Meta(min_length=1, description="What to find out, in plain words.")]
 Params = Annotated[list[Any] | None, msgspec.Meta(description="The values of $1, $2, … in the statement.")]
 Mode = Annotated[
     RowMode, msgspec.Meta(description='A row as "object" by column name, or as "array" in the order of `columns`.')
@@ -45,6 +53,8 @@ class SqlNode(Node):
 
     class_types = ("database",)
     capabilities = ("database",)
+    invoke = LLM_SLOT
+    lanes = {"questions": ("table", "text", "answers"), "answers": ("text",)}
 
     extra: ClassVar[str] = "sql"
     """The extra of rrext that has all that the node needs."""
@@ -65,6 +75,9 @@ class SqlNode(Node):
         allowed_functions: Annotated[
             tuple[str, ...], "Functions that query may call beside those known to only read, as `my_function` or `st_*`."
         ] = ()
+        max_attempts: Annotated[int, "How often the language model may try to write SQL for one question."] = 3
+        allow_insert: Annotated[bool, "Insert the rows that come on the answers lane."] = False
+        insert_table: Annotated[str, "The table that rows from the answers lane go into."] = ""
 
     config: Any
     shared: Database
@@ -161,6 +174,45 @@ class SqlNode(Node):
         """Read the schema again. Answers as get_schema does, and `refreshed_at`, the time in UTC."""
         schema = self.shared.schema(refresh=True)
         return {**schema.as_json(), "refreshed_at": schema.read_at.isoformat()}
+
+    # questions
+
+    @tool_function(group="database", annotations=READS, available=MODEL_BOUND)
+    def get_sql(self, question: Question, *, ctx: ToolContext) -> dict[str, Any]:
+        """Have the language model write the SQL that answers a question. Answers `{sql, valid: true}`.
+
+        The statement only reads, and the database accepts it. If the question needs no data: `{answer, valid: false}`.
+        """
+        return sql_for(self, self.shared, ctx, question, self.config.max_attempts).as_json()
+
+    @tool_function(group="database", annotations=READS, available=MODEL_BOUND)
+    def get_data(
+        self, question: Question, limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)] = DATA_ROWS, *, ctx: ToolContext
+    ) -> dict[str, Any]:
+        """Answer a question from the database. Answers `{valid: true, columns, rows, sql, row_limit, truncated}`.
+
+        If the question needs no data: `{answer, valid: false}`. If there are more rows than `limit`, `truncated` is true.
+
+        Args:
+            limit: Rows at most.
+        """
+        return data_for(self, self.shared, ctx, question, limit, self.config.max_attempts)
+
+    def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
+        """Rows as a Markdown table on `table` and `text`; on `answers` the same, or the rows if it expects JSON."""
+        found = data_for(self, self.shared, ctx, question_text(question), DATA_ROWS, self.config.max_attempts)
+        text = markdown_table(found["columns"], found["rows"]) if found["valid"] else found["answer"]
+        if found["valid"]:
+            self.emit("table", text)
+        self.emit("text", text)
+        expect_json = bool(question.get("expectJson"))
+        self.emit("answers", {"answer": found.get("rows", text) if expect_json else text, "expectJson": expect_json})
+
+    def write_answers(self, answer: dict[str, Any], ctx: ToolContext) -> None:
+        """Insert the rows of an answer; all of them or none."""
+        ALLOW_INSERT.require(self, "insert")
+        count = insert_rows(self.shared, ctx, self.config.insert_table, answer["answer"])
+        self.emit("text", f"{count} rows were inserted into {self.config.insert_table}")
 
     # statements of any kind
 

@@ -1,0 +1,95 @@
+"""Rows from the answers lane into a table: all of them or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rrext.errors import NotFound, ToolError
+from rrext.nodes.sql.database import Database
+from rrext.nodes.sql.schema import Table
+from rrext.tools.context import ToolContext
+
+__all__ = ["MAX_INSERT_ROWS", "insert_rows", "rows_of"]
+
+MAX_INSERT_ROWS: Final = 10_000
+"""Rows of one answer. They are one transaction, which holds locks in the database until the last one is in."""
+
+
+def insert_rows(database: Database, ctx: ToolContext, table_name: str, answer: Any) -> int:
+    """Insert the rows of an answer; how many. Nothing is kept if one of them fails. Blocks.
+
+    Raises `ToolError`: `table_not_found`, `not_rows`, `unknown_column`, `too_many_rows`, and what the database says.
+    """
+    rows = rows_of(answer)
+    if not rows:
+        return 0
+    table = database.schema().table(table_name)
+    _check_columns(table, rows)
+    with database.transaction(read_only=False) as transaction:
+        for row in rows:
+            names = list(row)
+            with transaction.statement(_insert(database, table, names), [_cell(row[name]) for name in names], ctx):
+                pass
+        ctx.check()
+        transaction.commit()
+    return len(rows)
+
+
+def rows_of(answer: Any) -> Sequence[Mapping[str, Any]]:
+    """The rows that an answer means: an object, a list of objects, `{rows: [...]}`, or the JSON text of one of these."""
+    if isinstance(answer, str):
+        try:
+            answer = json.loads(answer)
+        except ValueError:
+            raise _not_rows("a text that is no JSON") from None
+    if isinstance(answer, Mapping) and set(answer) == {"rows"}:
+        answer = answer["rows"]
+    rows = [answer] if isinstance(answer, Mapping) else answer
+    if not isinstance(rows, list):
+        raise _not_rows(f"a JSON value of type {type(answer).__name__}")
+    for index, row in enumerate(rows):
+        if not isinstance(row, Mapping) or not row:
+            raise _not_rows(f"element {index}, which is no object with columns")
+    if len(rows) > MAX_INSERT_ROWS:
+        raise ToolError(
+            f"The answer has {len(rows):,} rows: MAX_INSERT_ROWS is {MAX_INSERT_ROWS:,}",
+            code="too_many_rows",
+            hint="Send them in several answers.",
+            data={"limit": "MAX_INSERT_ROWS", "maximum": MAX_INSERT_ROWS},
+        )
+    return rows
+
+
+def _not_rows(what: str) -> ToolError:
+    return ToolError(
+        f"Expected rows to insert, as objects by column name; the answer has {what}",
+        code="not_rows",
+        hint='Send {"column": value, …}, or a list of such objects.',
+    )
+
+
+def _check_columns(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    known = [column.name for column in table.columns]
+    for name in dict.fromkeys(name for row in rows for name in row):
+        if name not in known:
+            found = NotFound.near(f'The table "{table.name}" has no column "{name}".', str(name), known)
+            raise ToolError(found.message, code="unknown_column", hint=found.hint, data=found.data)
+
+
+def _insert(database: Database, table: Table, names: Sequence[str]) -> str:
+    quote = "`" if database.backend.dialect == "mysql" else '"'
+    columns = ", ".join(_quoted(name, quote) for name in names)
+    values = ", ".join(f"${position}" for position in range(1, len(names) + 1))
+    target = ".".join(_quoted(part, quote) for part in table.name.split("."))
+    return f"INSERT INTO {target} ({columns}) VALUES ({values})"
+
+
+def _quoted(name: str, quote: str) -> str:
+    return quote + name.replace(quote, quote * 2) + quote
+
+
+def _cell(value: Any) -> Any:
+    """Values that are no cells become JSON text, as reading gives them back."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
