@@ -38,6 +38,7 @@ BUILTIN: dict[str, str] = {
     "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
     "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",
     "embedding_local": "rrext.nodes.embeddings.local:LocalEmbeddingNode",
+    "store_qdrant_edge": "rrext.nodes.vectors.edge.node:QdrantEdgeNode",
     "store_pgvector": "rrext.nodes.vectors.pgvector:PgVectorNode",
 }
 """Provider name → where its class is, as `module:Class`."""
@@ -45,6 +46,7 @@ BUILTIN: dict[str, str] = {
 ALIASES: dict[str, str] = {
     "db_mariadb": "db_mysql",
     "embedding_transformer": "embedding_local",
+    "store_embedded": "store_qdrant_edge",
     "postgres": "store_pgvector",
     "store_postgres": "store_pgvector",
     "pgvector": "store_pgvector",

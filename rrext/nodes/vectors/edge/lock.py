@@ -1,0 +1,62 @@
+"""A lock that the operating system takes back when its process ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["FolderLock"]
+
+
+class FolderLock:
+    """A lock file that is held. It stays when it is released: who removed it could remove another's."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+
+    @classmethod
+    def take(cls, path: Path) -> tuple[FolderLock | None, str]:
+        """The lock, or None and the process id of who has it. Raises `OSError` if the file cannot be made."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        if _locked(file):
+            os.ftruncate(file, 0)
+            os.write(file, str(os.getpid()).encode())
+            return cls(file), ""
+        try:
+            holder = os.read(file, 32).decode("ascii", "replace").strip()
+        finally:
+            os.close(file)
+        return None, holder
+
+    def release(self) -> None:
+        """Let go; once."""
+        os.close(self._file)
+
+    def __repr__(self) -> str:
+        return f"<FolderLock {self._file}>"
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(file: int) -> bool:
+        # A byte far behind the content: what is locked cannot be read, and others want to read who holds it.
+        os.lseek(file, 1024, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        os.lseek(file, 0, os.SEEK_SET)
+        return True
+else:
+    import fcntl
+
+    def _locked(file: int) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

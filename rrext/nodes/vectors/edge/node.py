@@ -1,0 +1,66 @@
+"""`store_qdrant_edge`: a vector store in a folder, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+from rrext.engine.setup import SetupContext
+from rrext.nodes.extras import missing_packages
+from rrext.nodes.vectors.edge.folder import StoreFolder
+from rrext.nodes.vectors.node import VectorStoreNode
+
+if TYPE_CHECKING:
+    from rrext.nodes.vectors.edge.store import EdgeStore
+
+__all__ = ["QdrantEdgeNode"]
+
+MIB = 1024 * 1024
+
+
+class QdrantEdgeNode(VectorStoreNode):
+    """Keeps chunks of documents in a folder and finds them by meaning, by words, or by both.
+
+    The folder is made when the first chunk is stored. One process uses it at a time: another gets `store_in_use` until
+    the pipeline of the first ends. What was answered is there after the process is killed. A folder that is damaged, or
+    that holds something else, is refused and left as it is.
+
+    Every search compares its vector with all that are stored (in 4 bits per number, the best ones then in full): that
+    is fast for some hundred thousand chunks and in proportion slower for more, for which a server is the better place.
+    """
+
+    provider = "store_qdrant_edge"
+    title = "Vector store (embedded)"
+
+    class Config:
+        path: Annotated[
+            str, "The folder of the store. A relative one begins at --root, or else at the folder of the pipeline's file."
+        ] = "vectors"
+        min_free_bytes: Annotated[
+            int, "With less room on the disk nothing is stored: a full disk would end the process, not the call."
+        ] = 256 * MIB
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """What has to be installed first."""
+        return missing_packages("vector", "qdrant_edge")
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EdgeStore]:
+        """The store, not opened yet. Closing writes everything to its place and lets another process have the folder."""
+
+        def folder() -> StoreFolder:
+            return StoreFolder(ctx.path(config.path), config.path)
+
+        def prepare() -> EdgeStore:
+            from rrext.nodes.vectors.edge.store import EdgeStore
+
+            return EdgeStore(folder, min_free=config.min_free_bytes)
+
+        store = await ctx.in_thread(prepare)
+        try:
+            yield store
+        finally:
+            await ctx.in_thread(store.close)

@@ -1,0 +1,93 @@
+"""Which parent paths a store has, with which objects and how many chunks: what `list` answers without a look at the data."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
+
+from rrext.nodes.vectors.store import Listing, Place, Scope
+
+__all__ = ["Places"]
+
+BETWEEN: Final = "\0"
+"""Stands between parent and object id in a key. Neither has it, and it comes before every other character."""
+AFTER_SLASH: Final = chr(ord("/") + 1)
+
+
+class Places:
+    """Counts the chunks of each object in each parent path. Not thread-safe.
+
+    One entry for each object, about 250 bytes with its share of the sorted list: 25 MB for 100,000 objects.
+    """
+
+    __slots__ = ("_counts", "_paths", "_sorted")
+
+    def __init__(self, chunks: Iterable[tuple[str, str]] = ()) -> None:
+        self._counts: dict[str, int] = {}
+        self._sorted: list[Place] | None = None
+        self._paths: list[str] = []
+        for parent, object_id in chunks:
+            self.add(parent, object_id)
+
+    def add(self, parent: str, object_id: str) -> None:
+        """A chunk of an object came to a path."""
+        key = parent + BETWEEN + object_id
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._sorted = None
+
+    def remove(self, parent: str, object_id: str) -> None:
+        """A chunk of an object left a path. It was added before."""
+        key = parent + BETWEEN + object_id
+        left = self._counts.pop(key) - 1
+        if left:
+            self._counts[key] = left
+        self._sorted = None
+
+    def listing(self, prefix: str | None, offset: int, limit: int) -> Listing:
+        """A page of the places, as `VectorStore.list` answers it."""
+        places = self._all()
+        ranges = [(0, len(places))] if prefix is None else list(self._ranges(prefix))
+        wanted = [place for start, end in ranges for place in places[start:end]] if len(ranges) > 1 else None
+        if wanted is None:
+            start, end = ranges[0]
+            return Listing(places[start:end][offset : offset + limit], end - start)
+        return Listing(wanted[offset : offset + limit], len(wanted))
+
+    def chunks(self) -> int:
+        """How many chunks there are."""
+        return sum(self._counts.values())
+
+    def objects(self) -> int:
+        """How many objects there are. One that is in several paths counts once."""
+        return len({key.partition(BETWEEN)[2] for key in self._counts})
+
+    def parents(self) -> int:
+        """How many paths there are."""
+        return len(self._all())
+
+    def _ranges(self, prefix: str) -> Iterator[tuple[int, int]]:
+        """Where the places of a prefix are in the sorted list: the path itself, and what is below it."""
+        below = Scope(prefix=prefix).below or ""
+        if prefix != below:
+            start = bisect_left(self._paths, prefix)
+            yield start, start + self._paths[start : start + 1].count(prefix)
+        yield bisect_left(self._paths, below), bisect_left(self._paths, below[:-1] + AFTER_SLASH)
+
+    def _all(self) -> list[Place]:
+        if self._sorted is None:
+            keys = sorted(self._counts)  # by path, then by object: the mark between them is the least of all characters
+            self._sorted = [self._place(parent, list(group)) for parent, group in groupby(keys, _parent)]
+            self._paths = [place.parent for place in self._sorted]
+        return self._sorted
+
+    def _place(self, parent: str, keys: list[str]) -> Place:
+        return Place(parent, keys[0].partition(BETWEEN)[2], sum(self._counts[key] for key in keys))
+
+    def __repr__(self) -> str:
+        return f"<Places {len(self._counts)} objects>"
+
+
+def _parent(key: str) -> str:
+    return key.partition(BETWEEN)[0]
