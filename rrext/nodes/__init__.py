@@ -45,6 +45,8 @@ BUILTIN: dict[str, str] = {
 
 ALIASES: dict[str, str] = {
     "db_mariadb": "db_mysql",
+    "preprocessor_langchain": "split",
+    "preprocessor_code": "split",
     "embedding_transformer": "embedding_local",
     "store_embedded": "store_qdrant_edge",
     "postgres": "store_pgvector",
