@@ -14,7 +14,7 @@ SQLITE_ENDLESS = (
     "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000000000000) SELECT n FROM c WHERE n < 0"
 )
 SQLITE_NUMBERS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {count}) SELECT n FROM c"
-DUCKDB_ENDLESS = "SELECT a.range FROM range(100000000) a, range(100000000) b WHERE a.range * b.range = -1"
+DUCKDB_ENDLESS = "SELECT a.range FROM range(100000) a, range(100000) b, range(100000) c WHERE a.range * b.range * c.range = -1"
 DUCKDB_NUMBERS = "SELECT range AS n FROM range(1, {count} + 1) ORDER BY n"
 
 

@@ -128,6 +128,8 @@ class Inspection:
         defined: set[str] = set()
         for node in tree.walk():
             kind = type(node)
+            if kind is exp.Placeholder and self.dialect == "duckdb" and str(node.this).isdecimal():
+                continue  # its `$1`; a `?` has no number
             if kind not in self._nodes:
                 raise self._refused_node(node)
             if kind is exp.Anonymous:
@@ -211,7 +213,7 @@ def _one_statement(tokens: list[Token]) -> list[Token]:
     if not found:
         raise InvalidArguments.at("/input/sql", "expected a statement")
     if any(token.token_type.name == "SEMICOLON" for token in found):
-        raise refusal("it holds several statements", hint="Send them one by one.")
+        raise InvalidArguments.at("/input/sql", "expected one statement, not several", hint="Send them one by one.")
     return found
 
 

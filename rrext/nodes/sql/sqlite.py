@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import sqlite3
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import quote
@@ -98,17 +98,21 @@ class SqliteBackend(Backend):
 
     def __init__(self, path: str, *, create: bool, lock_timeout: float, foreign_keys: bool) -> None:
         """`path` is absolute, or `:memory:`."""
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._is_memory = path == MEMORY
+        if self._is_memory:
+            # SQLite's own databases in memory let nobody read while a transaction writes. A private file, of which
+            # nothing is ever forced to the disk, is as fast, and readers and the writer do not wait for each other.
+            self._folder = tempfile.TemporaryDirectory(prefix="rrext-sqlite-")
+            path, create = os.path.join(self._folder.name, "memory.db"), True
         self._path = path
         self._create = create
         self._lock_timeout = lock_timeout
         self._foreign_keys = foreign_keys
-        self._is_memory = path == MEMORY
-        # A name of its own in SQLite's memory file system: unlike a shared cache it locks as files do.
-        self._uri = f"file:/rrext-{secrets.token_hex(8)}?vfs=memdb" if self._is_memory else f"file:{quote(path)}?"
-        self._anchor = self._opened("rwc") if self._is_memory else None
+        self._uri = f"file:{quote(path)}"
 
     def connect(self, *, read_only: bool) -> SqliteConnection:
-        if not self._is_memory and not os.path.exists(self._path):
+        if not os.path.exists(self._path):
             self._make_file()
         connection = self._opened("ro" if read_only else "rw")
         try:
@@ -133,7 +137,7 @@ class SqliteBackend(Backend):
 
     def _opened(self, mode: str) -> SqliteConnection:
         return sqlite3.connect(
-            f"{self._uri}&mode={mode}",
+            f"{self._uri}?mode={mode}",
             uri=True,
             timeout=self._lock_timeout,
             isolation_level=None,
@@ -148,19 +152,19 @@ class SqliteBackend(Backend):
         connection.execute("PRAGMA trusted_schema=OFF")
         if read_only:
             connection.execute("PRAGMA query_only=ON")
-        elif self._foreign_keys:
-            connection.execute("PRAGMA foreign_keys=ON")
+        else:
+            connection.execute(f"PRAGMA foreign_keys={'ON' if self._foreign_keys else 'OFF'}")
+            if self._is_memory:
+                connection.execute("PRAGMA synchronous=OFF")
         connection.set_authorizer(_reader_may if read_only else _writer_may(connection))
 
-    def _file(self) -> tuple[int, int] | None:
-        if self._is_memory:
-            return None
+    def _file(self) -> tuple[int, int]:
         found = os.stat(self._path)
         return found.st_dev, found.st_ino
 
     def close(self) -> None:
-        if self._anchor is not None:
-            self._anchor.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     # transactions
 
@@ -292,7 +296,7 @@ class SqliteNode(SqlNode):
     class Config(SqlNode.Config):
         path: Annotated[
             str, "The database file; a relative path begins at --root, or else at the folder of the pipeline's file. "
-            '":memory:" is one that lives as long as the pipeline is loaded.'
+            '":memory:" is a private one that is gone when the pipeline is unloaded.'
         ] = MEMORY  # fmt: skip
         create: Annotated[bool, "Begin with an empty file if there is none."] = False
         lock_timeout: Annotated[float, "Seconds that a statement waits for another transaction's lock."] = 5.0
