@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
@@ -127,12 +128,13 @@ def confined_parameters(parameters: dict[str, str], *, path: Callable[[str], str
     `path` makes the paths of settings absolute, and refuses those outside of the root of a `confined` node. A machine
     that vanishes is noticed within a minute. Raises `Unavailable` for what a confined node may not have.
     """
-    for host in (*parameters["host"].split(","), *parameters.get("hostaddr", "").split(",")):
-        if confined and (host.startswith(("/", "@")) or (not host and not parameters.get("hostaddr"))):
-            raise Unavailable(
-                "This node may not connect to a socket of this machine: the pipeline is confined to its root",
-                hint='Give the name or address of a server as "host".',
-            )
+    hosts, addresses = parameters["host"].split(","), parameters.get("hostaddr", "").split(",")
+    places = [address or host for host, address in zip_longest(hosts, addresses, fillvalue="")]
+    if confined and any(not place or place.startswith(("/", "@")) for place in places):
+        raise Unavailable(
+            "This node may not connect to a socket of this machine: the pipeline is confined to its root",
+            hint='Give the name or address of a server as "host".',
+        )
     checked = {**KEEPALIVES, **parameters}
     for name in ("sslrootcert", "sslcert", "sslkey"):
         given = checked.get(name)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rrext.engine.setup import SetupContext
-from rrext.errors import ToolError, Unavailable
-from rrext.nodes.postgres import PostgresSettings, connection_failure, connection_parameters, driver_sentence
+from rrext.errors import ToolError
+from rrext.nodes.postgres import (
+    PostgresSettings,
+    confined_parameters,
+    connection_failure,
+    connection_parameters,
+    driver_sentence,
+)
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
 from rrext.nodes.sql.libpq import CANCEL_TIMEOUT, ResultStream, ask
 from rrext.nodes.sql.node import SqlNode
@@ -28,9 +33,6 @@ __all__ = ["PostgresBackend", "PostgresNode"]
 
 ANSWER_TIMEOUT: Final = 10.0
 """Seconds for the server to answer what takes it no time: begin, rollback, reset. Longer means that it is gone."""
-
-KEEPALIVES: Final = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
-"""A server that is cut off is noticed after a minute, not after the two hours of most systems."""
 
 KNOWN_FORMS: Final = (
     "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'iso_8601'; "
@@ -80,7 +82,7 @@ class PostgresBackend(Backend):
     ) -> None:
         """`statement_timeout` is in seconds, 0 for none. `path` makes paths of settings absolute, and refuses those outside
         of the root of a `confined` node. Raises `Unavailable` for settings that cannot be used."""
-        self._parameters: dict[str, Any] = _checked(connection_parameters(settings), path=path, confined=confined)
+        self._parameters: dict[str, Any] = confined_parameters(connection_parameters(settings), path=path, confined=confined)
         limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_FORMS}"
         # The query takes the transaction's snapshot: from then on nothing can make it a writing one any more.
         self._begin_reading = f"BEGIN READ ONLY; {limit}; SELECT 1".encode()
@@ -175,26 +177,6 @@ def _kind_of(code: str) -> FailureKind:
         if code.startswith(beginning):
             return kind
     return "statement"
-
-
-def _checked(parameters: dict[str, str], *, path: Callable[[str], str], confined: bool) -> dict[str, str]:
-    """The parameters with absolute paths, and with nothing taken from the home folder of whoever runs the server."""
-    for host in (*parameters["host"].split(","), *parameters.get("hostaddr", "").split(",")):
-        if confined and (host.startswith(("/", "@")) or (not host and not parameters.get("hostaddr"))):
-            raise Unavailable(
-                "This node may not connect to a socket of this machine: the pipeline is confined to its root",
-                hint='Give the name or address of a server as "host".',
-            )
-    checked = {**KEEPALIVES, **parameters}
-    for name in ("sslrootcert", "sslcert", "sslkey"):
-        given = checked.get(name)
-        if given and not (name == "sslrootcert" and given == "system"):
-            checked[name] = path(given)
-    # A name under which no file can be: libpq would look into ~/.postgresql for a client's certificate.
-    checked["sslcert"] = checked.get("sslcert") or os.path.join(os.devnull, "none")
-    if checked["sslmode"] == "verify-full" and not checked.get("sslrootcert"):
-        checked["sslrootcert"] = "system"
-    return checked
 
 
 def _register_types(connection: psycopg.Connection[Any]) -> None:
