@@ -111,7 +111,12 @@ class TransformerEmbedder:
     def _ready(self) -> tuple[Tokenizer, Encoder]:
         with self._lock:  # who comes second waits for what the first one loads
             if self._loaded is None:
-                self._loaded = self._tokenizer(), self._encoder()
+                tokenizer, encoder = self._tokenizer(), self._encoder()
+                if encoder.vocabulary is not None and max(tokenizer.get_vocab().values(), default=0) >= encoder.vocabulary:
+                    raise Unavailable(
+                        f"{self._folder.tokenizer} knows more tokens than the weights beside it: they are of different models"
+                    )
+                self._loaded = tokenizer, encoder
             return self._loaded
 
     def _tokenizer(self) -> Tokenizer:

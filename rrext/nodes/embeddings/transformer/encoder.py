@@ -23,6 +23,11 @@ class Encoder(Protocol):
     size: int
     """Numbers that it says of each token."""
 
+    @property
+    def vocabulary(self) -> int | None:
+        """Tokens that it knows, if it can tell."""
+        ...
+
     def encode(self, ids: Ids, mask: Ids, check: Callable[[], object]) -> Floats:
         """What it says of each token: texts × tokens → texts × tokens × size.
 

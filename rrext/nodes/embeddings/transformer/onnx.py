@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rrext.errors import Unavailable
+from rrext.errors import ToolError, Unavailable
 
 if TYPE_CHECKING:
     from rrext.nodes.embeddings.transformer.encoder import Floats, Ids
@@ -40,13 +40,21 @@ class OnnxEncoder:
         self._output = outputs[0]
         self.size = size
 
+    @property
+    def vocabulary(self) -> int | None:
+        """A graph does not tell."""
+        return None
+
     def encode(self, ids: Ids, mask: Ids, check: Callable[[], object]) -> Floats:
         """What it says of each token: texts × tokens × size. `check` is called before it begins."""
         import numpy as np
 
         check()
         given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        (hidden,) = self._session.run([self._output], {name: given[name] for name in self._inputs})
+        try:
+            (hidden,) = self._session.run([self._output], {name: given[name] for name in self._inputs})
+        except Exception as error:  # as in __init__
+            raise ToolError(f"The model could not be computed: {error}", code="model_failed") from None
         return hidden
 
     def __repr__(self) -> str:
