@@ -28,7 +28,9 @@ def merge_questions(first: Mapping[str, Any], *others: Mapping[str, Any]) -> dic
 
 def question_text(question: Mapping[str, Any]) -> str:
     """What is asked, a line for each text; instructions, context and history are no part of it."""
-    asked = question.get("questions") or ()
+    asked = question.get("questions")
+    if not isinstance(asked, list | tuple):
+        return ""
     return "\n".join(str(item.get("text") or "") for item in asked if isinstance(item, Mapping))
 
 

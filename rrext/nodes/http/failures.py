@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -66,7 +67,7 @@ def of_status(server: ServerName, status: int, body: bytes, *, asked: float | No
         code = "model_failed"
     else:
         code = CODES.get(status, "model_bad_request")
-    sentence = server.hide(sentence_of(body))
+    sentence = sentence_of(body, server.hide)
     data: dict[str, Any] = {"status": status, "tries": tries}
     if asked is not None:
         data["retryAfter"] = asked
@@ -109,15 +110,18 @@ def too_large(server: ServerName, maximum: int) -> ToolError:
     )
 
 
-def sentence_of(body: bytes) -> str:
-    """The server's own words in the body of a failure, on one line and not too long; "" if there are none."""
+def sentence_of(body: bytes, hide: Callable[[str], str] = str) -> str:
+    """The server's own words in the body of a failure, on one line and not too long; "" if there are none.
+
+    `hide` sees them whole: a key that was cut in two would not be found any more.
+    """
     try:
         said: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         said = body.decode("utf-8", "replace")
         if said.lstrip().startswith("<"):
             return ""  # a page for browsers, from a proxy
-    text = " ".join(_words(said).split())
+    text = " ".join(hide(_words(said)).split())
     return text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…"
 
 

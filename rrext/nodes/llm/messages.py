@@ -71,7 +71,7 @@ def _examples(question: Mapping[str, Any]) -> list[str]:
     found = []
     for item in _items(question, "examples"):
         if isinstance(item, Mapping):
-            found.append(f"Example.\nGiven: {_line(item.get('given'))}\nAnswer: {_line(item.get('result'))}")
+            found.append(f"Example.\nGiven: {_line(item.get('given'))}\nAnswer: {_line(item.get('result'))}".rstrip())
         elif line := _line(item):
             found.append(f"Example.\n{line}")
     return found

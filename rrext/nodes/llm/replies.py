@@ -53,7 +53,7 @@ def read_delta(server: ServerName, data: str) -> Delta:
     """One event of a streamed completion. Raises `ToolError` for what is none, and for a failure told in the stream."""
     said = _object(server, data.encode(), "an event without JSON")
     if said.get("error"):
-        sentence = server.hide(sentence_of(data.encode()))
+        sentence = sentence_of(data.encode(), server.hide)
         raise ToolError(f"{server} broke off: {sentence or 'it did not say why'}", code="model_failed")
     if not said.get("choices"):
         return Delta()  # counts of tokens, at the end
@@ -70,7 +70,7 @@ def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -
     """
     data = {"answer": text[:KEPT]}
     if refusal:
-        raise ToolError(f"The model refuses to answer: {server.hide(str(refusal)[:KEPT])}", code="answer_refused", data=data)
+        raise ToolError(f"The model refuses to answer: {server.hide(str(refusal))[:KEPT]}", code="answer_refused", data=data)
     if finish == "content_filter":
         raise ToolError("The answer was withheld by the content filter of the model server", code="answer_filtered", data=data)
     if finish == "length":
