@@ -1,0 +1,447 @@
+"""What every vector store keeps to. A backend's tests subclass `StoreContract` and give the fixture `new_store`.
+
+`new_store()` is a fresh, empty store; the fixture closes all that it gave. `check_against_oracle` is for `new_store` too.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from rrext.errors import Cancelled, ToolError, Unavailable
+from rrext.nodes.embeddings.hashing import hashed
+from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space, VectorStore, fused_score
+from rrext.tools.context import CancelToken, ToolContext
+
+NewStore = Callable[[], VectorStore]
+
+SIZE = 32
+SPACE = Space("hashing-32", SIZE)
+ODD_NAMES = (
+    "a b", "ä", "e\u0301", "日本語", "🙂", "x'; DROP TABLE chunks; --", '"quoted"', "back\\slash", "100%_", "*", "?",
+    "a\tb\nc", "../../etc/passwd", "C:\\x", "{}", "null", "0", "-1", "a" * 1500, "\u202e", "\x7f\x01",
+)  # fmt: skip
+"""Object ids and paths that mean something somewhere."""
+
+
+def call(token: CancelToken | None = None) -> ToolContext:
+    """A call that nobody cancels unless the token says so; its deadline is far beyond the test's own."""
+    return ToolContext(token=token, deadline=time.monotonic() + 120)
+
+
+def chunk(object_id: str, chunk_id: int = 0, content: str = "some words", *, parent: str = "/", **extra: Any) -> Chunk:
+    return Chunk(object_id, chunk_id, content, extra.pop("node_id", "node"), parent, extra)
+
+
+def put(store: VectorStore, *chunks: Chunk, space: Space = SPACE) -> None:
+    store.upsert(chunks, [hashed(one.content, space.size) for one in chunks], space, call())
+
+
+def found(store: VectorStore, text: str, mode: Mode = "hybrid", top_k: int = 10, scope: Scope | None = None) -> list[str]:
+    """The object ids that a search finds, best first."""
+    search = Search(mode, top_k, text, hashed(text, SIZE), scope or Scope())
+    return [hit.chunk.object_id for hit in store.search(search, call())]
+
+
+def everything(store: VectorStore, *object_ids: str) -> list[Chunk]:
+    return [one for object_id in object_ids for one in store.get(object_id, 0, 1000, call()).chunks]
+
+
+def paths(store: VectorStore, prefix: str | None = None, offset: int = 0, limit: int = 1000) -> dict[str, tuple[str, int]]:
+    return {place.parent: (place.object_id, place.chunks) for place in store.list(prefix, offset, limit, call()).places}
+
+
+class StoreContract:
+    """Tests of one backend."""
+
+    @pytest.fixture
+    def store(self, new_store: NewStore) -> VectorStore:
+        return new_store()
+
+    def test_a_store_that_never_held_anything_answers_with_nothing(self, store: VectorStore) -> None:
+        assert store.space(call()) is None
+        assert [found(store, "word", mode) for mode in ("dense", "keyword", "hybrid")] == [[], [], []]
+        assert store.list(None, 0, 10, call()).total == store.get("a", 0, 10, call()).total == 0
+        assert store.delete(Scope(prefix="/"), call()).chunks == store.prune("a", (), call()) == 0
+        stats = store.stats(call())
+        assert (stats.chunks, stats.objects, stats.parents, stats.space) == (0, 0, 0, None)
+
+    def test_a_chunk_comes_back_as_it_was_stored(self, store: VectorStore) -> None:
+        extra = {"page": 3, "big": 2**53, "x": [1.5, None, True, {"deep": "ä"}], "": "empty key", "a.b": "dot", "object": "own"}
+        stored = chunk("report", 7, "Zeile\n\tzwei 🙂 \\u0000 'quoted'", parent="/a/b", node_id="n", **extra)
+        put(store, stored)
+        assert everything(store, "report") == [stored]
+        hit = store.search(Search("dense", 1, "", hashed(stored.content, SIZE)), call())[0]
+        assert hit.chunk == stored
+        assert hit.score == pytest.approx(1, abs=1e-5)
+
+    def test_names_that_mean_something_elsewhere_are_only_names(self, store: VectorStore) -> None:
+        put(store, *(chunk(name, 0, f"text number {n}", parent=name) for n, name in enumerate(ODD_NAMES)))
+        assert set(paths(store)) == set(ODD_NAMES)
+        for name in ODD_NAMES:
+            assert [one.object_id for one in everything(store, name)] == [name]
+            assert found(store, "text", scope=Scope(object_ids=(name,))) == [name]
+            assert found(store, "text", scope=Scope(parent=name)) == [name]
+        for name in ODD_NAMES:
+            gone = store.delete(Scope(object_ids=(name,)), call())
+            assert (gone.chunks, gone.object_ids) == (1, {name})
+        assert paths(store) == {}
+
+    def test_a_chunk_takes_the_place_of_the_one_with_its_name(self, store: VectorStore) -> None:
+        put(store, chunk("a", 0, "old apples", parent="/old", page=1), chunk("a", 1, "kept pears"))
+        assert paths(store) == {"/": ("a", 1), "/old": ("a", 1)}
+        put(store, chunk("a", 0, "new plums", parent="/new"))
+        assert everything(store, "a") == [chunk("a", 0, "new plums", parent="/new"), chunk("a", 1, "kept pears")]
+        assert found(store, "apples", "keyword") == []
+        assert found(store, "plums", "keyword") == ["a"]
+        assert paths(store) == {"/": ("a", 1), "/new": ("a", 1)}
+        assert store.stats(call()).chunks == 2
+
+    def test_prune_deletes_the_chunks_that_an_object_has_no_more(self, store: VectorStore) -> None:
+        put(store, *(chunk("a", n) for n in range(5)), chunk("b", 9))
+        assert store.prune("a", {0, 3, 77}, call()) == 3
+        assert [one.chunk_id for one in everything(store, "a", "b")] == [0, 3, 9]
+        assert store.prune("a", (), call()) == 2
+        assert store.prune("a", (), call()) == 0
+
+    def test_delete_counts_what_was_there(self, store: VectorStore) -> None:
+        put(store, chunk("a", 0), chunk("a", 1), chunk("b", 0, parent="/x"), chunk("c", 0, parent="/x"))
+        gone = store.delete(Scope(object_ids=("a", "nobody")), call())
+        assert (gone.chunks, gone.object_ids) == (2, {"a"})
+        gone = store.delete(Scope(parent="/x"), call())
+        assert (gone.chunks, gone.object_ids) == (2, {"b", "c"})
+        assert store.stats(call()).chunks == 0
+        assert store.space(call()) == SPACE
+
+    def test_a_prefix_is_a_folder_and_not_the_beginning_of_a_name(self, store: VectorStore) -> None:
+        below = ("/a", "/a/b", "/a/b/c", "/a/")
+        beside = ("/ab", "/a!", "/", "a/b", "/A/b", "/a%", "/_/x", "/a_b")
+        put(store, *(chunk(path, 0, "word", parent=path) for path in (*below, *beside)))
+        assert sorted(found(store, "word", top_k=50, scope=Scope(prefix="/a"))) == sorted(below)
+        assert sorted(paths(store, "/a")) == sorted(below)
+        assert sorted(paths(store, "/")) == sorted(set(below + beside) - {"a/b"})
+        assert sorted(paths(store, "/_")) == ["/_/x"]
+        assert store.delete(Scope(prefix="/a"), call()).object_ids == set(below)
+        assert sorted(paths(store)) == sorted(beside)
+
+    def test_scopes_narrow_each_kind_of_search(self, store: VectorStore) -> None:
+        put(
+            store,
+            chunk("a", 0, "red fish", parent="/x", node_id="one"),
+            chunk("b", 0, "red fish", parent="/x/y", node_id="two"),
+            chunk("c", 0, "red fish", parent="/z", node_id="two"),
+        )
+        scopes = {
+            Scope(object_ids=("a", "c", "nobody")): {"a", "c"},
+            Scope(node_id="two"): {"b", "c"},
+            Scope(parent="/x"): {"a"},
+            Scope(prefix="/x"): {"a", "b"},
+            Scope(prefix="/x", node_id="two"): {"b"},
+            Scope(object_ids=("a",), node_id="two"): set(),
+            Scope(object_ids=("a", *(f"n{n}" for n in range(9999)))): {"a"},
+        }
+        for scope, expected in scopes.items():
+            for mode in ("dense", "keyword", "hybrid"):
+                assert set(found(store, "red fish", mode, scope=scope)) == expected
+
+    def test_words_are_found_whatever_their_case_and_signs_find_nothing(self, store: VectorStore) -> None:
+        put(store, chunk("a", 0, "The Quick brown fox"), chunk("b", 0, "slow turtles, quickly"))
+        assert found(store, "QUICK!", "keyword") == ["a"]
+        assert set(found(store, "fox turtles", "keyword")) == {"a", "b"}
+        for nothing in ("?!", "&|():*", "''", "\\", "unheard", "<->", "a:b:c !"):
+            assert found(store, nothing, "keyword") == [], nothing
+
+    def test_the_scores_of_each_mode_are_what_they_are_said_to_be(self, store: VectorStore) -> None:
+        put(
+            store, chunk("both", 0, "green apples"), chunk("far", 0, "xylophone zebra quiz"), chunk("near", 0, "greenish apple")
+        )
+        text = "green apples"
+        vector = hashed(text, SIZE)
+        hits = store.search(Search("dense", 10, "", vector), call())
+        for hit in hits:
+            assert hit.score == pytest.approx(cosine(vector, hashed(hit.chunk.content, SIZE)), abs=1e-4)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+        words = store.search(Search("keyword", 10, text), call())
+        assert [hit.chunk.object_id for hit in words] == ["both"]
+        assert words[0].score > 0
+        fused = store.search(Search("hybrid", 10, text, vector), call())
+        assert fused[0].chunk.object_id == "both"
+        assert fused[0].score == pytest.approx(1)
+        ranks = {hit.chunk.object_id: rank for rank, hit in enumerate(hits, 1)}
+        for hit in fused[1:]:
+            assert hit.score == pytest.approx(fused_score(ranks[hit.chunk.object_id]), abs=1e-5)
+
+    def test_a_vector_of_zeros_is_like_nothing(self, store: VectorStore) -> None:
+        store.upsert([chunk("zero"), chunk("one")], [[0.0] * SIZE, hashed("some words", SIZE)], SPACE, call())
+        scores = {
+            hit.chunk.object_id: hit.score for hit in store.search(Search("dense", 5, "", hashed("some words", SIZE)), call())
+        }
+        assert scores.get("zero", 0) == pytest.approx(0, abs=1e-6)
+        assert scores["one"] == pytest.approx(1, abs=1e-5)
+        assert all(math.isfinite(hit.score) for hit in store.search(Search("dense", 5, "", [0.0] * SIZE), call()))
+
+    def test_top_k_bounds_what_is_found(self, store: VectorStore) -> None:
+        put(store, *(chunk(f"o{n}", 0, f"word number{n}") for n in range(30)))
+        for mode in ("dense", "keyword", "hybrid"):
+            assert len(set(found(store, "word", mode, top_k=7))) == 7
+            assert len(set(found(store, "word", mode, top_k=100))) == 30
+
+    def test_vectors_of_another_model_or_size_are_refused_and_change_nothing(self, store: VectorStore) -> None:
+        put(store, chunk("a"))
+        for other in (Space("other", SIZE), Space(SPACE.model, SIZE + 1)):
+            with pytest.raises(ToolError) as failure:
+                put(store, chunk("a", 0, "never"), chunk("b"), space=other)
+            assert failure.value.code == "embedding_model_mismatch"
+            assert SPACE.model in failure.value.message
+            assert other.model in failure.value.message
+        assert [one.content for one in everything(store, "a", "b")] == ["some words"]
+
+    def test_paths_are_sorted_and_paged_with_their_counts(self, store: VectorStore) -> None:
+        names = ["/Z", "/a", "/a b", "/ä", "/🙂", "/\uffee"]
+        put(
+            store,
+            *(chunk(f"{name}{n}", 0, parent=name) for name in reversed(names) for n in (1, 0)),
+            chunk("/a0", 1, parent="/a"),
+        )
+        assert list(paths(store)) == sorted(names)
+        assert paths(store)["/a"] == ("/a0", 3)
+        pages = [store.list(None, offset, 4, call()) for offset in (0, 4, 8)]
+        assert [place.parent for page in pages for place in page.places] == sorted(names)
+        assert {page.total for page in pages} == {len(names)}
+
+    def test_an_object_is_read_in_the_order_of_its_chunks_page_by_page(self, store: VectorStore) -> None:
+        numbers = [2**53, 10, 9, 0, 100]
+        put(store, *(chunk("a", n, f"number {n}") for n in numbers), chunk("b", 1))
+        pages = [store.get("a", offset, 2, call()) for offset in (0, 2, 4, 6)]
+        assert [one.chunk_id for page in pages for one in page.chunks] == sorted(numbers)
+        assert {page.total for page in pages} == {5}
+
+    def test_a_long_text_of_words_that_are_all_different_is_stored_and_found(self, store: VectorStore) -> None:
+        text = " ".join(f"{n:x}wörd" for n in range(20_000))
+        put(store, chunk("long", 0, text), chunk("run", 0, "x" * 100_000))
+        assert found(store, "4e1fwörd", "keyword") == ["long"]
+        assert {one.content for one in everything(store, "long", "run")} == {text, "x" * 100_000}
+
+    def test_a_cancelled_call_does_nothing(self, store: VectorStore) -> None:
+        put(store, chunk("a"))
+        token = CancelToken()
+        token.cancel()
+        calls: Sequence[Callable[[ToolContext], Any]] = (
+            lambda ctx: store.upsert([chunk("b")], [hashed("x", SIZE)], SPACE, ctx),
+            lambda ctx: store.delete(Scope(prefix="/"), ctx),
+            lambda ctx: store.search(Search("keyword", 3, "words"), ctx),
+            lambda ctx: store.list(None, 0, 5, ctx),
+        )
+        for one in calls:
+            with pytest.raises(Cancelled):
+                one(call(token))
+        assert store.stats(call()).chunks == 1
+
+    def test_a_closed_store_says_so(self, store: VectorStore) -> None:
+        put(store, chunk("a"))
+        store.close()
+        store.close()
+        with pytest.raises(Unavailable):
+            store.search(Search("keyword", 3, "words"), call())
+        with pytest.raises(Unavailable):
+            put(store, chunk("b"))
+
+    def test_many_threads_write_delete_and_search_at_once(self, store: VectorStore) -> None:
+        put(store, chunk("kept", 0, "kept for ever", parent="/kept"))
+
+        def work(n: int) -> None:
+            for turn in range(8):
+                put(store, *(chunk(f"o{n}", k, f"word{n} common turn{turn}", parent=f"/{n}") for k in range(5)))
+                assert found(store, f"word{n}", "keyword", scope=Scope(object_ids=(f"o{n}",))) == [f"o{n}"] * 5
+                assert "kept" in found(store, "kept for ever", "hybrid")
+                if turn % 2:
+                    assert store.delete(Scope(parent=f"/{n}"), call()).chunks == 5
+                store.list(None, 0, 10, call())
+
+        in_threads(work, 6)
+        assert paths(store) == {"/kept": ("kept", 1)}
+        assert store.stats(call()).chunks == 1
+
+    def test_the_same_chunk_written_and_deleted_by_many_is_there_once_or_not(self, store: VectorStore) -> None:
+        put(store, chunk("a"))
+
+        def work(n: int) -> None:
+            for turn in range(15):
+                put(store, chunk("a", 0, f"version {n} {turn}", parent=f"/{n}"))
+                if n == 0:
+                    store.delete(Scope(object_ids=("a",)), call())
+
+        in_threads(work, 4)
+        kept = everything(store, "a")
+        assert len(kept) == store.stats(call()).chunks == sum(count for _, count in paths(store).values()) <= 1
+
+    def test_the_first_who_stores_settles_the_model(self, store: VectorStore) -> None:
+        outcomes: list[str] = []
+
+        def work(n: int) -> None:
+            try:
+                put(store, chunk(f"o{n}"), space=Space(f"model-{n % 2}", SIZE))
+                outcomes.append(f"model-{n % 2}")
+            except ToolError as error:
+                assert error.code == "embedding_model_mismatch"
+
+        in_threads(work, 6)
+        space = store.space(call())
+        assert space is not None
+        assert set(outcomes) == {space.model}
+        assert store.stats(call()).chunks == len(outcomes) == 3
+
+    def test_it_does_what_a_naive_store_does(self, new_store: NewStore) -> None:
+        check_against_oracle(new_store)
+
+
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
+    lengths = math.hypot(*first) * math.hypot(*second)
+    return sum(a * b for a, b in zip(first, second, strict=True)) / lengths if lengths else 0.0
+
+
+def in_threads(work: Callable[[int], None], count: int) -> None:
+    """Run `work(0)` to `work(count - 1)` at once, and raise what one of them raised."""
+    failures: list[BaseException] = []
+
+    def run(n: int) -> None:
+        try:
+            work(n)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,), daemon=True) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+WORDS = ("apple", "pear", "plum", "fig", "kiwi")
+OBJECTS = st.sampled_from(["a", "b", "ä/1"])
+PARENTS = st.sampled_from(["/", "/x", "/x/y", "/xy", "plain"])
+CHUNKS = st.builds(
+    lambda object_id, chunk_id, words, parent, node: Chunk(object_id, chunk_id, " ".join(words), node, parent, {"n": chunk_id}),
+    OBJECTS,
+    st.integers(0, 3),
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+    PARENTS,
+    st.sampled_from(["n1", "n2"]),
+)
+SCOPES = st.one_of(
+    st.builds(lambda ids: Scope(object_ids=tuple(sorted(ids))), st.sets(OBJECTS, min_size=1)),
+    st.builds(lambda parent: Scope(parent=parent), PARENTS),
+    st.builds(lambda prefix: Scope(prefix=prefix), PARENTS),
+    st.builds(lambda node, prefix: Scope(node_id=node, prefix=prefix), st.sampled_from(["n1", "n2"]), PARENTS),
+)
+
+
+def fits(scope: Scope, one: Chunk) -> bool:
+    return (
+        (scope.object_ids is None or one.object_id in scope.object_ids)
+        and scope.node_id in (None, one.node_id)
+        and scope.parent in (None, one.parent)
+        and (scope.prefix is None or one.parent == scope.prefix or one.parent.startswith(scope.prefix.rstrip("/") + "/"))
+    )
+
+
+class Oracle(RuleBasedStateMachine):
+    """A dict of chunks beside a real store. `new_store` is set by `check_against_oracle`."""
+
+    new_store: NewStore
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = type(self).new_store()
+        self.chunks: dict[tuple[str, int], Chunk] = {}
+
+    def teardown(self) -> None:
+        self.store.close()
+
+    def where(self, fit: Callable[[Chunk], bool]) -> list[Chunk]:
+        return [one for one in self.chunks.values() if fit(one)]
+
+    def forget(self, gone: Collection[Chunk]) -> None:
+        for one in gone:
+            del self.chunks[one.object_id, one.chunk_id]
+
+    @rule(chunks=st.lists(CHUNKS, min_size=1, max_size=6, unique_by=lambda one: (one.object_id, one.chunk_id)))
+    def upsert(self, chunks: list[Chunk]) -> None:
+        put(self.store, *chunks)
+        self.chunks.update({(one.object_id, one.chunk_id): one for one in chunks})
+
+    @rule(scope=SCOPES)
+    def delete(self, scope: Scope) -> None:
+        gone = self.where(lambda one: fits(scope, one))
+        self.forget(gone)
+        deleted = self.store.delete(scope, call())
+        assert (deleted.chunks, deleted.object_ids) == (len(gone), {one.object_id for one in gone})
+
+    @rule(object_id=OBJECTS, keep=st.sets(st.integers(0, 3)))
+    def prune(self, object_id: str, keep: set[int]) -> None:
+        gone = self.where(lambda one: one.object_id == object_id and one.chunk_id not in keep)
+        self.forget(gone)
+        assert self.store.prune(object_id, keep, call()) == len(gone)
+
+    @rule(object_id=OBJECTS, offset=st.integers(0, 3), limit=st.integers(1, 4))
+    def get(self, object_id: str, offset: int, limit: int) -> None:
+        expected = sorted(self.where(lambda one: one.object_id == object_id), key=lambda one: one.chunk_id)
+        page = self.store.get(object_id, offset, limit, call())
+        assert (page.chunks, page.total) == (expected[offset : offset + limit], len(expected))
+
+    @rule(prefix=st.none() | PARENTS, offset=st.integers(0, 3), limit=st.integers(1, 4))
+    def list(self, prefix: str | None, offset: int, limit: int) -> None:
+        meant = self.where(lambda one: fits(Scope(prefix=prefix), one))
+        parents = sorted({one.parent for one in meant})
+        page = self.store.list(prefix, offset, limit, call())
+        assert page.total == len(parents)
+        assert [(place.parent, place.object_id, place.chunks) for place in page.places] == [
+            (
+                parent,
+                min(one.object_id for one in meant if one.parent == parent),
+                sum(one.parent == parent for one in meant),
+            )
+            for parent in parents[offset : offset + limit]
+        ]
+
+    @rule(
+        text=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3), scope=SCOPES | st.just(Scope()), top_k=st.integers(1, 20)
+    )
+    def search(self, text: list[str], scope: Scope, top_k: int) -> None:
+        vector = hashed(" ".join(text), SIZE)
+        meant = self.where(lambda one: fits(scope, one))
+        dense = self.store.search(Search("dense", top_k, "", vector, scope), call())
+        assert all(hit.chunk in meant for hit in dense)
+        best = sorted((cosine(vector, hashed(one.content, SIZE)) for one in meant), reverse=True)[:top_k]
+        assert [hit.score for hit in dense] == pytest.approx(best, abs=1e-4)
+        words = self.store.search(Search("keyword", 100, " ".join(text), None, scope), call())
+        holding = {(one.object_id, one.chunk_id) for one in meant if set(text) & set(one.content.split())}
+        assert {(hit.chunk.object_id, hit.chunk.chunk_id) for hit in words} == holding
+        both = self.store.search(Search("hybrid", 100, " ".join(text), vector, scope), call())
+        assert sorted((hit.chunk.object_id, hit.chunk.chunk_id) for hit in both) == sorted(
+            (one.object_id, one.chunk_id) for one in meant
+        )
+
+    @rule()
+    def stats(self) -> None:
+        stats = self.store.stats(call())
+        chunks = self.chunks.values()
+        assert stats.chunks == len(self.chunks)
+        assert stats.objects == len({one.object_id for one in chunks})
+        assert stats.parents == len({one.parent for one in chunks})
+
+
+def check_against_oracle(new_store: NewStore, *, examples: int = 25, steps: int = 25) -> None:
+    """Do the same things to a fresh store and to a dict, again and again, and compare what they say."""
+    machine = type("BoundOracle", (Oracle,), {"new_store": staticmethod(new_store)})
+    run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None))
