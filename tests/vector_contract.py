@@ -285,18 +285,20 @@ class StoreContract:
 
     def test_the_first_who_stores_settles_the_model(self, store: VectorStore) -> None:
         outcomes: list[str] = []
+        codes: list[str] = []
 
         def work(n: int) -> None:
             try:
                 put(store, chunk(f"o{n}"), space=Space(f"model-{n % 2}", SIZE))
                 outcomes.append(f"model-{n % 2}")
             except ToolError as error:
-                assert error.code == "embedding_model_mismatch"
+                codes.append(error.code)
 
         in_threads(work, 6)
         space = store.space(call())
         assert space is not None
         assert set(outcomes) == {space.model}
+        assert codes == ["embedding_model_mismatch"] * 3
         assert store.stats(call()).chunks == len(outcomes) == 3
 
     def test_it_does_what_a_naive_store_does(self, new_store: NewStore) -> None:
@@ -441,7 +443,7 @@ class Oracle(RuleBasedStateMachine):
         assert stats.parents == len({one.parent for one in chunks})
 
 
-def check_against_oracle(new_store: NewStore, *, examples: int = 25, steps: int = 25) -> None:
+def check_against_oracle(new_store: NewStore, *, examples: int = 15, steps: int = 25) -> None:
     """Do the same things to a fresh store and to a dict, again and again, and compare what they say."""
     machine = type("BoundOracle", (Oracle,), {"new_store": staticmethod(new_store)})
     run_state_machine_as_test(machine, settings=settings(max_examples=examples, stateful_step_count=steps, deadline=None))
