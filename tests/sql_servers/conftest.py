@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from served import Served
 from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres import PostgresNode
 
+sys.path.append(str(Path(__file__).parents[1] / "sql"))  # what all SQL backends do alike
 DATABASE = "served"
 
 
