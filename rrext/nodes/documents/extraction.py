@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.documents.kinds import EML, PDF
+from rrext.nodes.documents.kinds import PDF
 from rrext.nodes.documents.records import corrupt, encrypted, too_large
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def extract(data: bytes, mime_type: str) -> Extracted:
         raise _explained(str(error)) from None
     text = _joined(result, mime_type)
     metadata: dict[str, Any] = dict(result.metadata)
-    metadata["warnings"] = [*(str(warning.message) for warning in result.processing_warnings), *_unread(result)]
+    metadata["warnings"] = [str(warning.message) for warning in result.processing_warnings]
     return Extracted(_clean(text), metadata)
 
 
@@ -74,20 +74,7 @@ def _config(output_format: str) -> ExtractionConfig:
 def _joined(result: ExtractionResult, mime_type: str) -> str:
     if mime_type == PDF and result.pages:
         return "\n\n".join(page["content"] for page in result.pages)
-    if mime_type == EML:
-        return "\n\n".join([result.content.rstrip(), *_attachments(result)]) + "\n"
     return result.content
-
-
-def _attachments(result: ExtractionResult) -> list[str]:
-    """The text of attached documents, each below a heading with its name."""
-    return [f"## {child['path']}\n\n{child['result'].content.rstrip()}" for child in result.children or ()]
-
-
-def _unread(result: ExtractionResult) -> list[str]:
-    """A sentence for each attachment that gave no text."""
-    read = {child["path"] for child in result.children or ()}
-    return [f'The attachment "{name}" was not read' for name in result.metadata.get("attachments") or () if name not in read]
 
 
 def _clean(text: str) -> str:

@@ -14,18 +14,18 @@ _MOST: Final = 50
 """Names in a list, as recipients; of more, the first ones are kept and `…` says so."""
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "title": ("title", "subject_line"),
+    "title": ("title",),
     "author": ("authors", "author"),
     "subject": ("subject",),
     "keywords": ("keywords",),
-    "created": ("created_at",),
+    "created": ("created_at", "created"),
     "modified": ("modified_at",),
     "language": ("language",),
     "pages": ("page_count",),
     "sheets": ("sheet_names",),
-    "from": ("from_email",),
-    "to": ("to_emails",),
-    "cc": ("cc_emails",),
+    "from": ("from",),
+    "to": ("to",),
+    "cc": ("cc",),
     "attachments": ("attachments",),
     "warnings": ("warnings",),
 }

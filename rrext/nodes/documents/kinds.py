@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from io import BytesIO
 from typing import Final
 
@@ -52,6 +53,11 @@ _EXTENSIONS: Final = {
     ".csv": CSV,
     ".tsv": TSV,
     ".tab": TSV,
+    ".txt": TEXT,
+    ".text": TEXT,
+    ".log": TEXT,
+    ".json": "application/json",
+    ".xml": "application/xml",
     ".doc": "application/msword",
     ".xls": "application/vnd.ms-excel",
     ".ppt": "application/vnd.ms-powerpoint",
@@ -126,7 +132,7 @@ def _in_zip(data: bytes, max_unpacked: int) -> str:
                 raise encrypted("This file is protected by a password")
             kind = _packed_kind(archive)
             broken = archive.testzip()
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error) as error:
         raise corrupt(f"It is a ZIP archive that cannot be unpacked, perhaps cut off: {error}") from None
     if broken is not None:
         raise corrupt(f'Its part "{broken[:100]}" is damaged')

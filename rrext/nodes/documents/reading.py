@@ -10,9 +10,12 @@ import csv
 import io
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from rrext.nodes.documents import kinds
 from rrext.nodes.documents.extraction import extract
 from rrext.nodes.documents.facts import facts_of, front_matter_title
+from rrext.nodes.documents.mail import MAX_NESTING, read_mail
 from rrext.nodes.documents.markup import without_head
 from rrext.nodes.documents.plain import decode
 from rrext.nodes.documents.records import Parsed, Piece, Request, corrupt, empty, too_large
@@ -31,7 +34,7 @@ _SCANS_ARE_NOT_READ: Final = "Pages that are pictures are not read: there is no 
 
 def read(data: bytes, request: Request) -> Parsed:
     """The text and tables of a document, and what the file says of itself. Raises `ToolError` with the reason if not."""
-    if not data:
+    if not data and not request.allow_empty:
         raise empty("The file has no bytes")
     kind = kinds.kind_of(data, request.name, request.mime_type, max_unpacked=request.max_unpacked)
     pieces, metadata = _pieces(kind, data, request)
@@ -63,12 +66,25 @@ def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict
         case kinds.PDF:
             markdown, metadata = _extracted(data, kind)
             return [Piece("text", markdown)] if markdown else [], metadata
-        case kinds.DOCX | kinds.XLSX | kinds.ODT | kinds.EPUB | kinds.RTF | kinds.EML:
+        case kinds.EML:
+            return _mail(data, request)
+        case kinds.DOCX | kinds.XLSX | kinds.ODT | kinds.EPUB | kinds.RTF:
             markdown, metadata = _extracted(data, kind)
             return cut_tables(markdown), metadata
         case _:
             text = _unix(decode(data, request.mime_type))
             return ([Piece("text", text)] if text else []), {}
+
+
+def _mail(data: bytes, request: Request) -> tuple[list[Piece], dict[str, Any]]:
+    def attached(inner: bytes, name: str, mime_type: str) -> Parsed:
+        nesting = request.nesting + (1 if name else 0)
+        if nesting > MAX_NESTING:
+            raise too_large(f"it is deeper than {MAX_NESTING} attachments in each other")
+        return read(inner, replace(request, name=name, mime_type=mime_type, allow_empty=True, nesting=nesting))
+
+    pieces, metadata = read_mail(data, attached)
+    return pieces, facts_of(metadata)
 
 
 def _extracted(data: bytes, kind: str) -> tuple[str, dict[str, Any]]:

@@ -30,7 +30,10 @@ class Parsed(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is known of a document before it is read. Its bytes follow. `timeout` is in seconds."""
+    """What is known of a document before it is read. Its bytes follow.
+
+    `timeout` is in seconds. `nesting` is how many mails it is attached to, one in the other.
+    """
 
     name: str = ""
     mime_type: str = ""
@@ -38,6 +41,7 @@ class Request(msgspec.Struct, frozen=True):
     max_unpacked: int = 256 * 1024 * 1024
     allow_empty: bool = False
     timeout: float = 60.0
+    nesting: int = 0
 
 
 class Answer(msgspec.Struct, frozen=True):

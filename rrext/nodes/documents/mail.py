@@ -1,0 +1,94 @@
+"""E-mail: headers, the text that its reader would see, and the text of the documents attached to it."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from collections.abc import Callable, Iterator
+from email.message import EmailMessage, Message, MIMEPart
+from typing import Any, Final
+
+from rrext.errors import ToolError
+from rrext.nodes.documents.records import Parsed, Piece, corrupt
+
+__all__ = ["MAX_NESTING", "Attached", "read_mail"]
+
+Attached = Callable[[bytes, str, str], Parsed]
+"""(bytes, name, MIME type) → an attached document, or without a name the mail's own text. Raises `ToolError`."""
+
+MAX_NESTING: Final = 4
+"""Mails in mails; a forwarded thread has two or three."""
+MAX_ATTACHMENTS: Final = 100
+"""Attachments of one mail that are read; the others are named in a warning."""
+_HEADERS: Final = ("Subject", "From", "To", "Cc", "Date")
+
+
+def read_mail(data: bytes, read_attached: Attached) -> tuple[list[Piece], dict[str, Any]]:
+    """The pieces of a mail, each attachment below a heading with its name, and its facts.
+
+    An attachment that cannot be read does not fail the mail: it is named under `warnings`.
+    """
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    assert isinstance(message, EmailMessage)
+    if not message.keys():
+        raise corrupt("It should be an e-mail, but has no headers")
+    headers = [(name, value) for name in _HEADERS if (value := _header(message, name))]
+    pieces = [Piece("text", "".join(f"**{name}**: {value}\n\n" for name, value in headers))]
+    body = message.get_body(("plain", "html"))
+    if body is not None:
+        pieces += read_attached(_bytes(body), "", _type(body)).pieces
+    metadata: dict[str, Any] = {"created": _header(message, "Date"), "subject": _header(message, "Subject")}
+    metadata |= {"from": _header(message, "From"), "to": _addresses(message, "To"), "cc": _addresses(message, "Cc")}
+    names, warnings = [], []
+    for number, part in enumerate(_attachments(message, body), 1):
+        name = part.get_filename() or f"part {number}"
+        names.append(name)
+        if number > MAX_ATTACHMENTS:
+            warnings.append(f'The attachment "{name}" was not read: there are more than {MAX_ATTACHMENTS}')
+            continue
+        try:
+            attached = read_attached(_bytes(part), name, _type(part))
+        except ToolError as error:
+            warnings.append(f'The attachment "{name}" was not read: {error.message}')
+        else:
+            pieces += [Piece("text", f"\n\n## {name}\n\n"), *attached.pieces]
+            warnings += [f"{name}: {warning}" for warning in attached.metadata.get("warnings", ())]
+    return pieces, {**metadata, "attachments": names, "warnings": warnings}
+
+
+def _attachments(message: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
+    """All that is no body and no other way of saying the same."""
+    if not message.is_multipart():
+        if body is None:
+            yield message
+        return
+    if message.get_content_maintype() == "multipart":
+        for part in message.iter_attachments():
+            assert isinstance(part, MIMEPart)
+            if part.get_content_maintype() == "multipart":
+                yield from _attachments(part, part.get_body(("plain", "html")))
+            else:
+                yield part
+
+
+def _bytes(part: MIMEPart) -> bytes:
+    if part.get_content_type() == "message/rfc822":
+        inner = part.get_payload()
+        messages = inner if isinstance(inner, list) else []
+        return b"".join(message.as_bytes() for message in messages if isinstance(message, Message))
+    payload = part.get_payload(decode=True)
+    return payload if isinstance(payload, bytes) else b""
+
+
+def _type(part: MIMEPart) -> str:
+    charset = part.get_content_charset()
+    return part.get_content_type() + (f"; charset={charset}" if charset else "")
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    return " ".join(str(message.get(name, "")).split())
+
+
+def _addresses(message: EmailMessage, name: str) -> list[str]:
+    header = message.get(name)
+    return [str(address.addr_spec) for address in getattr(header, "addresses", ())]

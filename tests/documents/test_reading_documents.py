@@ -1,0 +1,287 @@
+"""What documents say is read: text in order, tables, and what files say of themselves, whatever they are called."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rrext.errors import ToolError
+from rrext.nodes.documents import kinds
+from rrext.nodes.documents.reading import read
+from rrext.nodes.documents.records import Parsed, Request
+from rrext.nodes.documents.tables import cut_tables, table_of
+
+from hostile_files import plain_docx  # isort: skip
+from paper_mill import WRITERS, write_paper  # isort: skip
+
+TYPES = {
+    ".docx": kinds.DOCX,
+    ".xlsx": kinds.XLSX,
+    ".pptx": kinds.PPTX,
+    ".pdf": kinds.PDF,
+    ".html": kinds.HTML,
+    ".md": kinds.MARKDOWN,
+    ".eml": kinds.EML,
+    ".csv": kinds.CSV,
+}
+
+
+def parsed(data: bytes, name: str = "", mime_type: str = "", **limits: Any) -> Parsed:
+    return read(data, Request(name=name, mime_type=mime_type, **limits))
+
+
+def text_of(document: Parsed) -> str:
+    """All words in order."""
+    return " ".join("".join(piece.content for piece in document.pieces).split())
+
+
+def tables_of(document: Parsed) -> list[str]:
+    return [piece.content for piece in document.pieces if piece.kind == "table"]
+
+
+def failure(data: bytes, name: str = "", mime_type: str = "", **limits: Any) -> ToolError:
+    with pytest.raises(ToolError) as caught:
+        parsed(data, name, mime_type, **limits)
+    return caught.value
+
+
+# --- every format ---
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_what_was_written_is_read(suffix: str, tmp_path: Path) -> None:
+    paper = write_paper(tmp_path / f"paper{suffix}", 7)
+    document = parsed(paper.path.read_bytes(), paper.path.name)
+    assert document.mime_type == TYPES[suffix]
+    assert paper.body in text_of(document)
+    assert paper.aside in text_of(document)
+    if suffix != ".csv":
+        assert paper.title in (document.metadata.get("title"), document.metadata.get("subject"))
+    if suffix in (".docx", ".xlsx", ".pdf"):
+        assert document.metadata["author"] == paper.author
+    assert "script text" not in text_of(document)
+
+
+@pytest.mark.parametrize("suffix", [".docx", ".xlsx", ".pptx", ".pdf"])
+@pytest.mark.parametrize("mime_type", ["", "application/octet-stream", "lane/tags", "application/x-unknown"])
+def test_a_document_is_known_by_its_content_if_nothing_names_it(suffix: str, mime_type: str, tmp_path: Path) -> None:
+    data = write_paper(tmp_path / f"paper{suffix}", 1).path.read_bytes()
+    assert parsed(data, mime_type=mime_type).mime_type == TYPES[suffix]
+
+
+@pytest.mark.parametrize("claimed", [kinds.DOCX, kinds.HTML, kinds.TEXT, kinds.EML, "image/png"])
+def test_a_pdf_is_read_whatever_it_claims_to_be(claimed: str, tmp_path: Path) -> None:
+    paper = write_paper(tmp_path / "paper.pdf", 3)
+    document = parsed(paper.path.read_bytes(), "paper.txt", claimed)
+    assert (document.mime_type, paper.body in text_of(document)) == (kinds.PDF, True)
+    assert document.metadata["pages"] == 2
+
+
+def test_tables_of_a_workbook_stand_under_the_names_of_their_sheets(tmp_path: Path) -> None:
+    paper = write_paper(tmp_path / "paper.xlsx", 2)
+    document = parsed(paper.path.read_bytes(), "paper.xlsx")
+    assert [piece.kind for piece in document.pieces] == ["text", "table", "text", "table"]
+    assert [piece.content.strip() for piece in document.pieces[::2]] == ["## Purchases", "## Seals"]
+    assert document.metadata["sheets"] == ["Purchases", "Seals"]
+
+
+def test_plain_text_markdown_and_code_are_kept_to_the_letter() -> None:
+    for name, text in {
+        "a.txt": "Two  blanks\n\n\n\tand a tab \n",
+        "a.py": "def f():\n    return '# no heading'\n",
+        "a.md": "* not *normalised*\n+ at all\n",
+        "a.json": '{"a": [1,  2]}',
+    }.items():
+        assert "".join(piece.content for piece in parsed(text.encode(), name).pieces) == text
+
+
+def mail(subject: str, body: str) -> EmailMessage:
+    message = EmailMessage()
+    message["Subject"], message["From"], message["To"] = subject, "Ann <a@example.org>", "b@example.org, c@example.org"
+    message.set_content(body)
+    return message
+
+
+def attach(message: EmailMessage, data: bytes, filename: str) -> None:
+    message.add_attachment(data, maintype="application", subtype="octet-stream", filename=filename)
+
+
+def test_a_mail_gives_the_text_of_what_is_attached_and_says_what_cannot_be_read() -> None:
+    message = mail("Harvest", "See what is attached.\n")
+    attach(message, plain_docx("The pears were ripe in May."), "a.docx")
+    attach(message, b"\x00\x01\x02", "b.thing")
+    attach(message, plain_docx("cut")[:3000], "c.docx")
+    message.add_attachment(mail("Inner", "The apples came later.\n"))
+    document = parsed(message.as_bytes(), "mail.eml")
+    text = text_of(document)
+    assert [text.count(part) for part in ("See what", "pears were", "apples came")] == [1, 1, 1]
+    assert document.metadata["from"] == "Ann <a@example.org>"
+    assert document.metadata["to"] == ["b@example.org", "c@example.org"]
+    assert document.metadata["attachments"] == ["a.docx", "b.thing", "c.docx", "part 4"]
+    assert [warning.split('"')[1] for warning in document.metadata["warnings"]] == ["b.thing", "c.docx"]
+
+
+def test_of_two_ways_to_say_the_same_a_mail_gives_one() -> None:
+    message = mail("Harvest", "The pears were ripe.\n")
+    message.add_alternative("<p>The <b>pears</b> were ripe.</p>", subtype="html")
+    assert text_of(parsed(message.as_bytes(), "mail.eml")).count("were ripe") == 1
+    page = mail("Harvest", "")
+    page.set_content("<p>The <b>pears</b> were ripe.</p>", subtype="html")
+    assert "The **pears** were ripe." in text_of(parsed(page.as_bytes(), "mail.eml"))
+
+
+def test_mails_in_mails_are_read_to_a_depth_and_no_further() -> None:
+    message = mail("0", "The innermost.\n")
+    for n in range(1, 8):
+        outer = mail(str(n), f"Level {n}.\n")
+        outer.add_attachment(message)
+        message = outer
+    document = parsed(message.as_bytes(), "mail.eml")
+    assert "Level 3." in text_of(document)
+    assert "Level 2." not in text_of(document)
+    assert document.metadata["warnings"] == [
+        'part 1: part 1: part 1: part 1: The attachment "part 1" was not read: it is deeper than 4 attachments in each other'
+    ]
+
+
+# --- text of any origin ---
+
+
+@pytest.mark.parametrize(
+    ("data", "mime_type", "text"),
+    [
+        ("grün".encode(), "", "grün"),
+        ("grün".encode("utf-8-sig"), "", "grün"),
+        ("grün".encode("utf-16"), "", "grün"),
+        ("grün".encode("cp1252"), "", "grün"),
+        ("\u0433\u0440\u044e\u043d".encode("koi8-r"), "text/plain; charset=koi8-r", "\u0433\u0440\u044e\u043d"),
+        ("grün".encode(), "text/plain; charset=nonsense", "grün"),
+        (b"a\r\nb\rc", "", "a\nb\nc"),
+    ],
+)
+def test_text_is_read_in_the_encoding_that_it_has(data: bytes, mime_type: str, text: str) -> None:
+    assert text_of(parsed(data, "a.txt", mime_type)) == " ".join(text.split())
+
+
+def test_a_page_is_read_in_the_encoding_that_it_declares() -> None:
+    page = '<html><head><meta charset="iso-8859-2"><title>Przegl\u0105d</title></head><p>\u0141\u00f3d\u017a</p></html>'
+    document = parsed(page.encode("iso-8859-2"), "a.html")
+    assert (document.metadata["title"], text_of(document)) == ("Przegl\u0105d", "\u0141\u00f3d\u017a")
+
+
+@pytest.mark.parametrize("delimiter", list(",;\t|"))
+def test_fields_are_told_apart_by_what_the_first_line_has_most_of(delimiter: str) -> None:
+    data = f'name{delimiter}price\n"a | b"{delimiter}"two\nlines"\n'.encode()
+    assert tables_of(parsed(data, "a.csv")) == ["| name | price |\n| --- | --- |\n| a \\| b | two lines |\n"]
+
+
+# --- what cannot be read ---
+
+
+@pytest.mark.parametrize("suffix", [".docx", ".xlsx", ".pptx", ".pdf"])
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.99])
+def test_a_document_that_was_cut_off_is_corrupt(suffix: str, share: float, tmp_path: Path) -> None:
+    data = write_paper(tmp_path / f"paper{suffix}", 1).path.read_bytes()
+    error = failure(data[: int(len(data) * share)], f"paper{suffix}")
+    assert error.code == "document_corrupt"
+
+
+@pytest.mark.parametrize("suffix", [".docx", ".xlsx", ".pptx"])
+def test_a_damaged_part_is_named(suffix: str, tmp_path: Path) -> None:
+    data = bytearray(write_paper(tmp_path / f"paper{suffix}", 1).path.read_bytes())
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        member = max(archive.infolist(), key=lambda info: info.compress_size)
+    data[member.header_offset + len(member.filename) + 30 + member.compress_size // 2] ^= 0xFF
+    error = failure(bytes(data), f"paper{suffix}")
+    assert error.code == "document_corrupt"
+
+
+def test_a_pdf_with_a_password_is_encrypted() -> None:
+    from reportlab.lib.pdfencrypt import StandardEncryption
+    from reportlab.pdfgen.canvas import Canvas
+
+    out = io.BytesIO()
+    canvas = Canvas(out, encrypt=StandardEncryption("sesame"))
+    canvas.drawString(72, 720, "hidden")
+    canvas.save()
+    assert failure(out.getvalue(), "a.pdf").code == "document_encrypted"
+
+
+def test_an_office_file_with_a_password_is_encrypted() -> None:
+    # Word puts the encrypted file into a container of the old Office, as a stream of this name.
+    data = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000) + "EncryptedPackage".encode("utf-16-le") + bytes(1000)
+    assert failure(data, "a.docx", kinds.DOCX).code == "document_encrypted"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "mime_type", "code"),
+    [
+        (b"", "a.pdf", kinds.PDF, "document_empty"),
+        (b"", "a.txt", kinds.TEXT, "document_empty"),
+        (b" \n\n\t\n", "a.txt", kinds.TEXT, "document_empty"),
+        (b"<html><body></body></html>", "a.html", kinds.HTML, "document_empty"),
+        (b"<html>404 not found</html>", "report.pdf", kinds.PDF, "document_corrupt"),
+        (b"hello", "a.docx", "", "document_corrupt"),
+        (bytes(range(256)), "a.txt", "", "document_corrupt"),
+        (bytes(range(256)), "a.html", kinds.HTML, "document_corrupt"),
+        (bytes(range(256)), "a.pdf", "", "document_corrupt"),
+        (bytes(range(256)), "a.bin", "", "document_unsupported"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "a.png", "image/png", "document_unsupported"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a.doc", "application/msword", "document_unsupported"),
+        (b'a,"b\nnever closed', "a.csv", "", "document_corrupt"),
+        ("grün".encode("cp1252"), "a.txt", "text/plain; charset=ascii", "document_corrupt"),
+    ],
+)
+def test_what_cannot_be_read_says_why(data: bytes, name: str, mime_type: str, code: str) -> None:
+    error = failure(data, name, mime_type)
+    assert error.code == code
+    assert len(error.message) < 300
+
+
+def test_a_zip_archive_is_no_document() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a.txt", "text")
+    assert failure(out.getvalue(), "a.zip").code == "document_unsupported"
+
+
+def test_limits_are_named() -> None:
+    assert "maxCharacters" in failure(b"x" * 101, "a.txt", max_characters=100).message
+    assert "maxUnpacked" in failure(plain_docx("x"), "a.docx", max_unpacked=1000).message
+    assert {failure(b"x" * 101, "a.txt", max_characters=100).code, failure(plain_docx("x"), max_unpacked=9).code} == {
+        "document_too_large"
+    }
+
+
+# --- tables ---
+
+
+LINES = st.lists(st.sampled_from(["text", "| a | b |", "| --- | --- |", "|-|", "```", "~~~", "", "# head", "| c"]), max_size=30)
+
+
+@given(LINES, st.booleans())
+def test_a_document_put_together_again_is_the_document(lines: list[str], has_end: bool) -> None:
+    markdown = "\n".join(lines) + ("\n" if has_end else "")
+    pieces = cut_tables(markdown)
+    assert "".join(piece.content for piece in pieces) == markdown
+    assert all(piece.content.startswith("|") for piece in pieces if piece.kind == "table")
+
+
+def test_a_table_in_fenced_code_is_code() -> None:
+    assert [piece.kind for piece in cut_tables("```\n| a |\n| - |\n```\n| b |\n| - |\n")] == ["text", "table"]
+
+
+@given(st.lists(st.lists(st.text("ab|\n \\", max_size=5), max_size=4), max_size=6))
+def test_a_table_of_any_rows_is_one_table(rows: list[list[str]]) -> None:
+    table = table_of(rows)
+    if any(rows):
+        assert [piece.kind for piece in cut_tables(table)] == ["table"]
+    else:
+        assert table == ""
