@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -47,9 +48,16 @@ async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncI
         await client.aclose()
 
 
+PRELOADED: Final = ("anyio", "anyio._backends._asyncio", "httpcore2._backends.anyio", "httpcore2._async.http11", "h11")
+"""What the first connection of the client imports by itself, on the event loop, where it would hold up other calls."""
+
+
 def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClient:
     import httpx2
 
+    for module in PRELOADED:
+        with suppress(ImportError):  # another version may call them otherwise, and then imports them later
+            import_module(module)
     # No compression: an answer is bounded as it is read, and a small packed one could hold a huge one.
     headers = {"accept-encoding": "identity", "content-type": "application/json", "user-agent": "rrext"}
     if server.secret:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Final
 
@@ -51,6 +50,8 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
     try:
         seconds = float(said)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # ten milliseconds, and servers rarely name a date
+
         try:
             seconds = parsedate_to_datetime(said).timestamp() - (time.time() if now is None else now)
         except (ValueError, OverflowError):
