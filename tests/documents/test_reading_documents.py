@@ -285,3 +285,44 @@ def test_a_table_of_any_rows_is_one_table(rows: list[list[str]]) -> None:
         assert [piece.kind for piece in cut_tables(table)] == ["table"]
     else:
         assert table == ""
+
+
+# --- formats that no library here writes ---
+
+
+def packed(*members: tuple[str, str]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def test_an_opendocument_text_is_read() -> None:
+    names = "urn:oasis:names:tc:opendocument:xmlns"
+    office = f'xmlns:office="{names}:office:1.0" xmlns:text="{names}:text:1.0"'
+    content = f"<office:document-content {office}><office:body><office:text><text:h text:outline-level='1'>Pears</text:h>"
+    content += "<text:p>They were ripe.</text:p></office:text></office:body></office:document-content>"
+    document = parsed(packed(("mimetype", kinds.ODT), ("content.xml", content)), "a.odt")
+    assert (document.mime_type, text_of(document)) == (kinds.ODT, "# Pears They were ripe.")
+
+
+def test_an_electronic_book_is_read() -> None:
+    container = '<container><rootfiles><rootfile full-path="b.opf"/></rootfiles></container>'
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Pears'
+        '</dc:title></metadata><manifest><item id="a" href="a.xhtml" media-type="application/xhtml+xml"/></manifest>'
+        '<spine><itemref idref="a"/></spine></package>'
+    )
+    page = '<html xmlns="http://www.w3.org/1999/xhtml"><body><p>They were ripe.</p></body></html>'
+    members = (("mimetype", kinds.EPUB), ("META-INF/container.xml", container), ("b.opf", package), ("a.xhtml", page))
+    document = parsed(packed(*members))
+    assert (document.mime_type, "They were ripe." in text_of(document)) == (kinds.EPUB, True)
+    assert document.metadata["title"] == "Pears"
+
+
+def test_rich_text_is_read() -> None:
+    document = parsed(rb"{\rtf1\ansi\deff0{\fonttbl{\f0 Times;}}\f0 They were {\b ripe}.\par}", "a.txt")
+    assert document.mime_type == kinds.RTF
+    assert "They were" in text_of(document)
+    assert "ripe" in text_of(document)

@@ -1,0 +1,251 @@
+"""Documents are read in processes that can be stopped, whatever is in them, and that reach nothing but their socket."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError, Unavailable
+from rrext.nodes.documents.parse import ParseNode
+from rrext.nodes.documents.reader import DocumentReader
+from rrext.nodes.documents.records import Parsed, Request
+from rrext.nodes.sandbox.landlock import NEEDED_ABI, abi
+from rrext.testing import open_node
+from rrext.tools.context import ToolContext
+
+from hostile_files import BENIGN_ENDS, MIB, pdf_that_unpacks_to, plain_docx  # isort: skip
+from paper_mill import WRITERS, write_paper  # isort: skip
+
+SMALL = 512 * MIB
+PATIENCE = 30.0
+
+
+@contextmanager
+def reader(processes: int = 1, memory: int = SMALL) -> Iterator[DocumentReader]:
+    found = DocumentReader(processes=processes, memory=memory)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def children() -> set[int]:
+    """The processes that read documents for this one."""
+    found: set[int] = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            line = Path(f"/proc/{name}/cmdline").read_bytes()
+            parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if b"rrext.nodes.documents.worker" in line and int(parent) == os.getpid():
+            found.add(int(name))
+    return found
+
+
+def text_of(document: Parsed) -> str:
+    return "".join(piece.content for piece in document.pieces)
+
+
+class Background:
+    """A reading on a thread of its own, and how it ended."""
+
+    def __init__(self, found: DocumentReader, data: bytes, *, timeout: float = PATIENCE) -> None:
+        self.ctx = ToolContext()
+        self._outcome: Any = None
+        self._thread = threading.Thread(target=self._read, args=(found, data, Request(name="a.pdf", timeout=timeout)))
+        self._thread.start()
+
+    def _read(self, found: DocumentReader, data: bytes, request: Request) -> None:
+        try:
+            self._outcome = found.read(data, request, self.ctx)
+        except RrextError as error:
+            self._outcome = error
+
+    def outcome(self) -> Any:
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+        return self._outcome
+
+
+def wait_until_one_reads(found: DocumentReader) -> None:
+    """Return when a process works at a document: its processor time grows."""
+    while True:
+        for pid in children():
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if int(fields[11]) > 60:  # hundredths of a second: starting takes 10 to 30 of them
+                return
+
+
+@pytest.fixture(scope="module")
+def endless() -> bytes:
+    """A document that would keep a core busy for a minute."""
+    return pdf_that_unpacks_to(100 * MIB)
+
+
+def how_it_ends(found: DocumentReader, data: bytes, mime_type: str) -> str:
+    try:
+        document = found.read(data, Request(mime_type=mime_type, timeout=PATIENCE), ToolContext())
+    except ToolError as error:
+        return error.code
+    return f"text of {len(text_of(document))} characters"
+
+
+@pytest.mark.parametrize("name", BENIGN_ENDS)
+def test_a_hostile_file_ends_as_text_or_as_a_failure_and_the_next_one_is_read(name: str) -> None:
+    data, mime_type = BENIGN_ENDS[name]()
+    with reader() as found:
+        assert how_it_ends(found, data, mime_type).startswith(("text", "document_"))
+        assert text_of(found.read(b"still here", Request(name="a.txt"), ToolContext())) == "still here"
+
+
+def test_memory_has_a_limit_which_fails_the_document_and_nothing_else() -> None:
+    bomb = pdf_that_unpacks_to(400 * MIB)
+    with reader() as found:
+        with pytest.raises(ToolError) as caught:
+            found.read(bomb, Request(timeout=PATIENCE), ToolContext())
+        assert (caught.value.code, "512 MiB (memory)" in caught.value.message) == ("document_crashed", True)
+        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+
+
+def test_a_document_that_takes_too_long_is_given_up_and_its_process_ended(endless: bytes) -> None:
+    with reader(memory=2048 * MIB) as found:
+        with pytest.raises(ToolError) as caught:
+            found.read(endless, Request(timeout=0.5), ToolContext())
+        assert (caught.value.code, "timeout" in caught.value.message) == ("document_timeout", True)
+        assert children() == set()
+        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+
+
+def test_who_cancels_waits_for_no_document(endless: bytes) -> None:
+    with reader(memory=2048 * MIB) as found:
+        reading = Background(found, endless)
+        wait_until_one_reads(found)
+        reading.ctx.token.cancel()
+        assert isinstance(reading.outcome(), Cancelled)
+        assert children() == set()
+
+
+def test_a_call_that_waits_for_a_process_can_be_cancelled_and_the_next_one_has_it(endless: bytes) -> None:
+    with reader(memory=2048 * MIB) as found:
+        first = Background(found, endless)
+        wait_until_one_reads(found)
+        second = Background(found, endless)
+        second.ctx.token.cancel()
+        assert isinstance(second.outcome(), Cancelled)
+        first.ctx.token.cancel()
+        assert isinstance(first.outcome(), Cancelled)
+        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+
+
+def test_closing_ends_what_still_reads(endless: bytes) -> None:
+    with reader(memory=2048 * MIB) as found:
+        reading = Background(found, endless)
+        wait_until_one_reads(found)
+        found.close()
+        assert isinstance(reading.outcome(), ShuttingDown)
+    assert children() == set()
+
+
+def test_one_document_that_takes_long_does_not_keep_others_waiting(endless: bytes) -> None:
+    with reader(processes=2, memory=2048 * MIB) as found:
+        slow = Background(found, endless)
+        wait_until_one_reads(found)
+        for n in range(20):
+            assert text_of(found.read(f"text {n}".encode(), Request(name="a.txt"), ToolContext())) == f"text {n}"
+        slow.ctx.token.cancel()
+        slow.outcome()
+
+
+def test_a_process_is_kept_for_the_next_document() -> None:
+    with reader() as found:
+        found.read(b"one", Request(name="a.txt"), ToolContext())
+        kept = children()
+        found.read(plain_docx("two"), Request(name="a.docx"), ToolContext())
+        assert (children(), len(kept)) == (kept, 1)
+    assert children() == set()
+
+
+def test_a_process_that_was_killed_from_outside_fails_one_document_at_most() -> None:
+    with reader() as found:
+        found.read(b"one", Request(name="a.txt"), ToolContext())
+        os.kill(children().pop(), 9)
+        with pytest.raises(ToolError, match="SIGKILL") as caught:
+            found.read(b"two", Request(name="a.txt"), ToolContext())
+        assert caught.value.code == "document_crashed"
+        assert text_of(found.read(b"three", Request(name="a.txt"), ToolContext())) == "three"
+
+
+def test_too_little_memory_to_start_is_said_as_what_it_is() -> None:
+    with reader(memory=32 * MIB) as found, pytest.raises(Unavailable, match="did not start"):
+        found.read(b"one", Request(name="a.txt"), ToolContext())
+
+
+def test_a_process_has_shut_itself_in_before_a_document_comes_where_the_kernel_can() -> None:
+    with reader() as found:
+        found.read(b"one", Request(name="a.txt"), ToolContext())
+        status = Path(f"/proc/{children().pop()}/status").read_text()
+        assert ("NoNewPrivs:\t1" in status) == (abi() >= NEEDED_ABI)
+
+
+def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with reader() as found:
+        found.read(plain_docx("one"), Request(name="a.docx"), ToolContext())
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_the_process_knows_none_of_the_servers_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "sesame")
+    with reader() as found:
+        found.read(b"one", Request(name="a.txt"), ToolContext())
+        assert b"sesame" not in Path(f"/proc/{children().pop()}/environ").read_bytes()
+
+
+@pytest.mark.system
+def test_reading_opens_no_connection(tmp_path: Path) -> None:
+    papers = [write_paper(tmp_path / f"paper{suffix}", 1).path for suffix in WRITERS]
+    trace = tmp_path / "trace"
+    program = f"""
+from rrext.nodes.documents.reader import DocumentReader
+from rrext.nodes.documents.records import Request
+from rrext.tools.context import ToolContext
+reader = DocumentReader(processes=1, memory={SMALL})
+for path in {[str(path) for path in papers]}:
+    assert reader.read(open(path, "rb").read(), Request(name=path), ToolContext()).pieces
+reader.close()
+"""
+    command = ["strace", "-f", "-e", "trace=socket,connect,sendto,bind", "-o", str(trace), sys.executable, "-c", program]
+    subprocess.run(command, check=True, timeout=50, cwd=Path(__file__).parents[2])
+    calls = [line for line in trace.read_text().splitlines() if "socket(" in line or "connect(" in line]
+    assert [line for line in calls if "AF_UNIX" not in line] == []
+
+
+# --- the node ---
+
+
+async def test_others_are_answered_while_a_document_is_read(endless: bytes) -> None:
+    settings = {"memory": 2048, "timeout": PATIENCE}
+    async with open_node(ParseNode, settings) as client:
+        slow = asyncio.create_task(client.tool(tool="parse_document", node_id="node", input=given(endless)))
+        for n in range(20):
+            found = await client.tool(tool="parse_document", node_id="node", input={**given(b"text %d" % n), "name": "a.txt"})
+            assert found["text"] == f"text {n}"
+        assert not slow.done()
+        slow.cancel()
+        with pytest.raises((asyncio.CancelledError, Cancelled)):
+            await slow
+
+
+def given(data: bytes) -> dict[str, Any]:
+    return {"content_base64": base64.b64encode(data).decode()}
