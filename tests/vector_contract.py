@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import settings
@@ -360,7 +360,7 @@ def fits(scope: Scope, one: Chunk) -> bool:
 class Oracle(RuleBasedStateMachine):
     """A dict of chunks beside a real store. `new_store` is set by `check_against_oracle`."""
 
-    new_store: NewStore
+    new_store: ClassVar[Any]
 
     def __init__(self) -> None:
         super().__init__()

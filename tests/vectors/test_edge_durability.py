@@ -1,0 +1,227 @@
+"""What an embedded store answered is there after its process was killed; one process has a folder; damage is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from edge_process import edge_store, writer
+from vector_contract import SPACE, call, chunk, everything, found, paths, put
+
+from rrext.errors import ToolError
+from rrext.nodes.vectors.edge.folder import StoreFolder
+from rrext.nodes.vectors.store import Scope
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "a segment is gone": lambda data: shutil.rmtree(next((data / "shard" / "segments").iterdir())),
+    "all segments are gone": lambda data: shutil.rmtree(data / "shard" / "segments"),
+    "the shard is gone": lambda data: shutil.rmtree(data / "shard"),
+    "the manifest is gone": lambda data: (data / "store.json").unlink(),
+    "the manifest is no JSON": lambda data: (data / "store.json").write_text('{"format": 1'),
+    "the version of a segment is gone": lambda data: one_file(data, "version.info").unlink(),
+    "the names of points are gone": lambda data: one_file(data, "mutable_id_tracker.mappings").unlink(),
+    "the names of points are cut": lambda data: os.truncate(one_file(data, "mutable_id_tracker.mappings"), 30),
+    "the versions of points are cut": lambda data: os.truncate(one_file(data, "mutable_id_tracker.versions"), 9),
+    "the vectors are cut": lambda data: os.truncate(one_file(data, "vectors/chunk_0.mmap"), 5000),
+    "the vectors are overwritten": lambda data: overwrite(one_file(data, "vectors/chunk_0.mmap")),
+    "the count of vectors is gone": lambda data: one_file(data, "vectors/status.dat").unlink(),
+    "the deleted marks are overwritten": lambda data: overwrite(one_file(data, "deleted/flags_a.dat")),
+    "the texts are overwritten": lambda data: overwrite(one_file(data, "payload_storage/page_0.dat")),
+    "the word index is overwritten": lambda data: overwrite(one_file(data, "*content-text/page_0.dat")),
+    "the engine's settings are no JSON": lambda data: one_file(data, "edge_config.json").write_text("{"),
+    "the log is overwritten": lambda data: overwrite(one_file(data, "wal/open-*")),
+}
+
+
+def one_file(data: Path, name: str) -> Path:
+    return next(data.rglob(name))
+
+
+def overwrite(path: Path) -> None:
+    with open(path, "r+b") as file:
+        file.write(b"\xa5" * 4096)
+
+
+def digests(folder: Path) -> dict[str, int]:
+    return {
+        str(path.relative_to(folder)): crc32(path.read_bytes()) if path.is_file() else -1
+        for path in folder.rglob("*")
+        if path.name != "lock"
+    }
+
+
+def filled(folder: Path) -> Path:
+    store = edge_store(folder)
+    put(store, *(chunk("a", n, f"word{n} common", parent=f"/{n % 3}") for n in range(20)))
+    store.close()
+    return folder / "data"
+
+
+def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    answered = -1
+    for _ in range(3):
+        with writer(tmp_path / "store") as (process, lines):
+            for _ in range(40):
+                answered = max(answered, int(lines.readline()))
+            process.kill()
+            answered = max([answered, *(int(line) for line in lines if line.endswith("\n"))])
+        store = edge_store(tmp_path / "store")
+        for number in range(answered + 1):
+            assert [one.chunk_id for one in everything(store, str(number))] == [0, 1, 2]
+        assert found(store, f"word{answered}", "keyword") == [str(answered)] * 3
+        assert found(store, f"word{answered} common", "dense", top_k=1) == [str(answered)]
+        stats = store.stats(call())
+        assert stats.chunks == sum(count for _, count in paths(store).values()) == 3 * stats.objects
+        assert answered + 1 <= stats.objects <= answered + 2
+        store.close()
+
+
+def test_what_was_deleted_stays_deleted_and_the_counts_hold_after_a_restart(tmp_path: Path) -> None:
+    store = edge_store(tmp_path / "store")
+    put(store, *(chunk(f"o{n}", 0, parent=f"/{n % 4}") for n in range(40)))
+    store.list(None, 0, 10, call())
+    store.delete(Scope(parent="/1"), call())
+    before = paths(store)
+    store.close()
+    again = edge_store(tmp_path / "store")
+    assert paths(again) == before == {"/0": ("o0", 10), "/2": ("o10", 10), "/3": ("o11", 10)}
+    assert again.space(call()) == SPACE
+    again.close()
+
+
+def test_another_process_is_told_who_has_the_folder_and_gets_it_when_that_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    store = edge_store(folder)
+    with writer(folder) as (process, lines):
+        first = int(lines.readline())
+        with pytest.raises(ToolError) as failure:
+            store.stats(call())
+        assert failure.value.code == "store_in_use"
+        assert f"process {process.pid}" in failure.value.message
+        with pytest.raises(ToolError, match="in use"):
+            put(store, chunk("mine"))
+        assert int(lines.readline()) > first
+        process.kill()
+        process.wait()
+    put(store, chunk("mine"))
+    assert len(everything(store, "mine", "0")) == 4
+    store.close()
+
+
+def test_two_stores_of_one_process_do_not_share_a_folder(tmp_path: Path) -> None:
+    first, second = edge_store(tmp_path / "store"), edge_store(tmp_path / "store")
+    put(first, chunk("a"))
+    with pytest.raises(ToolError, match="this process"):
+        everything(second, "a")
+    first.close()
+    assert len(everything(second, "a")) == 1
+    second.close()
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_store_is_refused_and_left_as_it_is(damage: Callable[[Path], object], tmp_path: Path) -> None:
+    data = filled(tmp_path / "store")
+    damage(data)
+    before = digests(tmp_path)
+    store = edge_store(tmp_path / "store")
+    for _ in range(2):
+        with pytest.raises(ToolError) as failure:
+            everything(store, "a")
+        assert failure.value.code == "store_corrupt"
+        with pytest.raises(ToolError, match="damaged"):
+            put(store, chunk("b"))
+    store.close()
+    assert digests(tmp_path) == before
+
+
+def test_files_that_a_killed_process_left_are_missed_too(tmp_path: Path) -> None:
+    filled(tmp_path / "store")
+    with writer(tmp_path / "store") as (process, lines):
+        lines.readline()
+        process.kill()
+    one_file(tmp_path, "mutable_id_tracker.mappings").unlink()
+    store = edge_store(tmp_path / "store")
+    with pytest.raises(ToolError, match="missing"):
+        everything(store, "a")
+    store.close()
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    store = edge_store(tmp_path)
+    for use in (lambda: everything(store, "a"), lambda: put(store, chunk("a"))):
+        with pytest.raises(ToolError) as failure:
+            use()
+        assert failure.value.code == "not_a_store"
+    store.close()
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        store = edge_store(path)
+        with pytest.raises(ToolError) as failure:
+            put(store, chunk("a"))
+        assert failure.value.code == "store_unusable"
+        store.close()
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_a_missing_folder_is_made_by_the_first_chunk_and_by_nothing_else(tmp_path: Path) -> None:
+    store = edge_store(tmp_path / "new" / "store")
+    assert found(store, "word") == []
+    assert store.stats(call()).disk_bytes == 0
+    assert not (tmp_path / "new").exists()
+    put(store, chunk("a"))
+    assert (store.stats(call()).disk_bytes or 0) > 10_000
+    store.close()
+
+
+def test_a_process_that_ended_while_it_made_the_store_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "new" / "shard").mkdir(parents=True)
+    (tmp_path / "lock").write_text("1")
+    store = edge_store(tmp_path)
+    assert found(store, "word") == []
+    put(store, chunk("a"))
+    assert len(everything(store, "a")) == 1
+    store.close()
+
+
+def test_a_store_of_another_format_is_not_opened(tmp_path: Path) -> None:
+    manifest = filled(tmp_path) / "store.json"
+    manifest.write_text(manifest.read_text().replace('"format":1', '"format":2'))
+    store = edge_store(tmp_path)
+    with pytest.raises(ToolError) as failure:
+        everything(store, "a")
+    assert failure.value.code == "store_format"
+    store.close()
+
+
+def test_nothing_is_stored_on_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
+    store = edge_store(tmp_path / "store", min_free=2**60)
+    with pytest.raises(ToolError) as failure:
+        put(store, chunk("a"))
+    assert failure.value.code == "store_full"
+    assert found(store, "words") == []
+    store.close()
+
+
+def test_a_folder_that_cannot_be_made_says_so() -> None:
+    store = edge_store("/proc/store")
+    with pytest.raises(ToolError) as failure:
+        put(store, chunk("a"))
+    assert failure.value.code == "store_unusable"
+    store.close()
+
+
+def test_a_lock_that_was_released_belongs_to_nobody(tmp_path: Path) -> None:
+    folder = StoreFolder(str(tmp_path), "shown")
+    for _ in range(2):
+        folder.acquire()
+        folder.release()
+    folder.release()
