@@ -42,7 +42,7 @@ KNOWN_FORMS: Final = (
 The others are how values are written that we read."""
 
 AS_TEXT: Final = (
-    *("interval", "timetz", "inet", "cidr", "uuid"),
+    *("interval", "timetz", "inet", "cidr", "uuid", "record"),
     *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
     *("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
 )
