@@ -20,7 +20,7 @@ _SHOW: Final = {
         )
     ),
 }
-"""Words that may follow `SHOW`; beside them stand names, and one text after `LIKE`."""
+"""Words that may follow `SHOW`, beside names and a text after `LIKE`."""
 
 _EXPLAIN_WORDS: Final = frozenset(
     (
@@ -43,7 +43,8 @@ _EXPLAIN_WORDS: Final = frozenset(
 )
 """Words between `EXPLAIN` and the query. Some databases run the query for it; it only reads, whether it runs or not."""
 
-_NAMES: Final = frozenset(("VAR", "IDENTIFIER"))
+_BEFORE_NAMES: Final = frozenset(("SHOW", "DESCRIBE", "DESC", "SUMMARIZE", "FROM", "IN", "TABLE", "VIEW", "."))
+"""What a name may follow."""
 
 
 def catalog_statement(dialect: str, tokens: list[Token]) -> str | None:
@@ -90,18 +91,25 @@ def _bracketed_options(tokens: list[Token]) -> bool:
 
 
 def _written(first: str, dialect: str, tokens: list[Token], words: frozenset[str]) -> str | None:
+    """The statement with its known words, names where names may be, and a text after LIKE; None for anything else."""
     parts = [first]
     for token in tokens:
-        kind, text = token.token_type.name, token.text
-        if kind == "IDENTIFIER":
-            quote = "`" if dialect == "mysql" else '"'
-            parts.append(quote + text.replace(quote, quote * 2) + quote)
-        elif text.upper() in words:
+        kind, text, before = token.token_type.name, token.text, parts[-1]
+        if text.upper() in words and kind != "IDENTIFIER":
             parts.append(text.upper())
-        elif kind in _NAMES or kind == "DOT" or (text.isidentifier() and text.isascii() and kind != "STRING"):
-            parts.append(text)
-        elif kind == "STRING" and parts[-1] == "LIKE" and "\\" not in text:
+        elif kind == "STRING" and before == "LIKE" and "\\" not in text:
             parts.append("'" + text.replace("'", "''") + "'")
+        elif kind == "DOT" and len(parts) > 1:
+            parts.append(text)
+        elif before in _BEFORE_NAMES and (named := _name(kind, text, dialect)):
+            parts.append(named)
         else:
             return None
     return " ".join(parts)
+
+
+def _name(kind: str, text: str, dialect: str) -> str | None:
+    if kind == "IDENTIFIER":
+        quote = "`" if dialect == "mysql" else '"'
+        return quote + text.replace(quote, quote * 2) + quote
+    return text if kind != "STRING" and text.isidentifier() and text.isascii() else None

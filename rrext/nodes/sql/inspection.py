@@ -126,7 +126,7 @@ class Inspection:
 
         tables: dict[str, None] = {}
         defined: set[str] = set()
-        for node in tree.walk(bfs=False):
+        for node in tree.walk():
             kind = type(node)
             if kind is exp.Placeholder and self.dialect == "duckdb" and str(node.this).isdecimal():
                 continue  # its `$1`; a `?` has no number

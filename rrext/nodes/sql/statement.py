@@ -17,4 +17,4 @@ class Statement(msgspec.Struct, frozen=True):
     kind: Literal["select", "explain", "show"]
     """`select`: any query; `explain` shows how one would run; `show` looks at the catalog or a setting."""
     tables: tuple[str, ...] = ()
-    """The tables and views that are named, without those that `WITH` defines; each once, in order, with its schema."""
+    """The tables and views that are named, without those that `WITH` defines; each once, with its schema."""
