@@ -106,6 +106,7 @@ class OpenAIServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.key = key
         self.asked: list[Asked] = []
+        self.connections = 0
         self.lost = threading.Semaphore(0)
         self.hanging = threading.Semaphore(0)
         self._steps: deque[Step] = deque()
@@ -125,6 +126,7 @@ class OpenAIServer(ThreadingHTTPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
         self._open.add(connection)
+        self.connections += 1
         return connection, address
 
     def shutdown_request(self, request: Any) -> None:

@@ -177,6 +177,14 @@ def test_a_server_that_is_not_there_is_unreachable() -> None:
     assert gone.address in error.message
 
 
+async def test_a_pause_beyond_the_callers_deadline_is_told_and_not_kept(server: OpenAIServer) -> None:
+    server.next(Status(429, headers={"retry-after": "50"}))
+    async with open_node(OpenAIApiNode, settings(server)) as client:
+        with pytest.raises(ToolError) as caught:
+            await client.tool(tool="ask", input={"question": "?"}, timeout=40)
+    assert caught.value.code == "model_rate_limited"
+
+
 # failures that stay
 
 
@@ -228,6 +236,18 @@ def test_a_body_that_is_longer_than_it_says_harms_no_later_call(server: OpenAISe
             assert (await client.tool(tool="ask", input={"question": "?"}))["answer"] == "You said: ?"
 
     anyio.run(twice)
+
+
+def test_a_failure_that_a_router_tells_with_status_200_is_a_failure(server: OpenAIServer) -> None:
+    error = failure(server, Body(b'{"error": {"message": "upstream is down"}}'))
+    assert error.code == "model_failed"
+    assert "upstream is down" in error.message
+
+
+def test_an_answer_in_parts_is_put_together(server: OpenAIServer) -> None:
+    parts = [{"type": "text", "text": "Hel"}, {"type": "thinking"}, {"type": "text", "text": "lo"}]
+    server.next(Body(json.dumps({"choices": [{"message": {"content": parts}}]}).encode()))
+    assert ask(server) == {"answer": "Hello", "expectJson": False}
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(server: OpenAIServer) -> None:
@@ -382,6 +402,19 @@ async def test_the_callers_deadline_wins_and_closes_the_request(server: OpenAISe
             await client.tool(tool="ask", input={"question": "?"}, timeout=0.1)
         assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20))
         assert (await client.tool(tool="ask", input={"question": "?"}))["answer"] == "You said: ?"
+
+
+async def test_calls_after_each_other_share_a_connection(server: OpenAIServer) -> None:
+    async with open_node(OpenAIApiNode, settings(server)) as client:
+        for _ in range(5):
+            await client.tool(tool="ask", input={"question": "?"})
+    assert (len(server.asked), server.connections) == (5, 1)
+
+
+def test_a_proxy_of_the_environment_is_used(server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", server.address.removesuffix("/v1"))
+    assert failure(server, base_url="http://model.invalid/v1").code == "model_not_found"
+    assert server.asked[0].path == "http://model.invalid/v1/chat/completions"
 
 
 async def test_many_calls_at_once_share_the_pool(server: OpenAIServer) -> None:

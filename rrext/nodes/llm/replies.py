@@ -36,13 +36,14 @@ def read_reply(server: ServerName, body: bytes) -> Reply:
     Raises `ToolError`: `model_bad_answer` for another body, and what `require_complete` raises.
     """
     said = _object(server, body, "no JSON")
+    _require_no_error(server, said, body)
     choice = _first_choice(server, said)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise bad_answer(server, "a choice without a message")
-    text, refusal = message.get("content"), message.get("refusal")
-    require_complete(server, choice.get("finish_reason"), text if isinstance(text, str) else "", refusal)
-    if not isinstance(text, str):
+    text = _content(message.get("content"))
+    require_complete(server, choice.get("finish_reason"), text or "", message.get("refusal"))
+    if text is None:
         raise bad_answer(server, "a message without text")
     usage = said.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
@@ -52,15 +53,13 @@ def read_reply(server: ServerName, body: bytes) -> Reply:
 def read_delta(server: ServerName, data: str) -> Delta:
     """One event of a streamed completion. Raises `ToolError` for what is none, and for a failure told in the stream."""
     said = _object(server, data.encode(), "an event without JSON")
-    if said.get("error"):
-        sentence = sentence_of(data.encode(), server.hide)
-        raise ToolError(f"{server} broke off: {sentence or 'it did not say why'}", code="model_failed")
+    _require_no_error(server, said, data.encode())
     if not said.get("choices"):
         return Delta()  # counts of tokens, at the end
     choice = _first_choice(server, said)
     delta = choice.get("delta")
     delta = delta if isinstance(delta, dict) else {}
-    return Delta(_text(delta.get("content")), _text(choice.get("finish_reason")) or None, _text(delta.get("refusal")))
+    return Delta(_content(delta.get("content")) or "", _text(choice.get("finish_reason")) or None, _text(delta.get("refusal")))
 
 
 def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -> None:
@@ -80,6 +79,22 @@ def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -
             hint='Ask for a shorter answer, or raise "maxTokens" in the settings of the node.',
             data=data,
         )
+
+
+def _require_no_error(server: ServerName, said: dict[str, Any], body: bytes) -> None:
+    """Routers of models answer 200, or begin a stream, and tell in it what went wrong behind them."""
+    if said.get("error"):
+        sentence = sentence_of(body, server.hide)
+        raise ToolError(f"{server} failed: {sentence or 'it does not say why'}", code="model_failed")
+
+
+def _content(content: Any) -> str | None:
+    """The text of a message, given as one or in parts; None if there is none."""
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        texts = [part for part in parts if isinstance(part, str)]
+        return "".join(texts) if texts else None
+    return content if isinstance(content, str) else None
 
 
 def _object(server: ServerName, body: bytes, otherwise: str) -> dict[str, Any]:
