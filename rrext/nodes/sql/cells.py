@@ -89,7 +89,7 @@ def _key(key: Any) -> str:
 
 
 def _no_number(value: float | Decimal) -> str:
-    if isnan(value):
+    if value.is_nan() if isinstance(value, Decimal) else isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"
 
@@ -118,10 +118,14 @@ def size_of(rows: Sequence[Sequence[Any]]) -> int:
 
 def _length(cell: Any) -> int:
     if isinstance(cell, dict):
-        return sum(len(key) + (_length(entry) if type(entry) in _LONG else 1) for key, entry in cell.items())
+        return sum(_length_within(key) + _length_within(entry) for key, entry in cell.items())
     if isinstance(cell, list | tuple):
-        return sum(_length(entry) if type(entry) in _LONG else 1 for entry in cell)
+        return sum(map(_length_within, cell))
     return len(cell)
+
+
+def _length_within(value: Any) -> int:
+    return _length(value) if type(value) in _LONG else 1
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["DuckdbBackend", "DuckdbNode"]
 
 MEMORY: Final = ":memory:"
+KEPT_STATEMENTS: Final = 512
+"""Parsed statements that are kept; programs repeat a few dozen."""
+LONGEST_KEPT: Final = 16 * 1024
+"""Characters of a statement that is kept; longer ones take so long that parsing does not matter."""
 
 _READERS: Final = {
     ".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv",
@@ -125,6 +129,7 @@ class DuckdbBackend(Backend):
             **({"threads": threads} if threads else {}),
         }
         self._lock = threading.Lock()
+        self._statements: dict[str, duckdb.Statement] = {}
         self._root: duckdb.DuckDBPyConnection | None = None
 
     def connect(self, *, read_only: bool) -> Link:
@@ -186,16 +191,19 @@ class DuckdbBackend(Backend):
     # transactions
 
     def begin(self, connection: Link, *, read_only: bool) -> None:
-        connection.connection.execute("BEGIN TRANSACTION READ ONLY" if read_only else "BEGIN TRANSACTION")
+        self._send(connection, "BEGIN TRANSACTION READ ONLY" if read_only else "BEGIN TRANSACTION")
         connection.in_transaction = True
 
     def commit(self, connection: Link) -> None:
         connection.in_transaction = False  # a commit that fails has rolled back
-        connection.connection.execute("COMMIT")
+        self._send(connection, "COMMIT")
 
     def rollback(self, connection: Link) -> None:
         connection.in_transaction = False
-        connection.connection.execute("ROLLBACK")
+        self._send(connection, "ROLLBACK")
+
+    def _send(self, connection: Link, sql: str) -> None:
+        connection.connection.execute(self._parsed(connection.connection, sql))
 
     def in_transaction(self, connection: Link) -> bool:
         return connection.in_transaction
@@ -209,14 +217,26 @@ class DuckdbBackend(Backend):
         if params:
             split_at_placeholders(sql, self.dialect, len(params))
         raw = connection.connection
-        statements = raw.extract_statements(sql)
-        if len(statements) != 1:
-            raise InvalidArguments.at("/input/sql", f"has {len(statements)} statements: expected one")
-        kind = statements[0].type.name
+        statement = self._parsed(raw, sql)
+        kind = statement.type.name
         connection.is_clean = connection.is_clean and kind in _LEAVES_NOTHING
-        raw.execute(statements[0], params or None)
+        raw.execute(statement, params or None)
         changed = raw.rowcount
         return Done(changed) if changed >= 0 or kind not in _GIVES_ROWS else RowCursor(raw, kind)
+
+    def _parsed(self, connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+        """The one statement of a text. A text that was seen before is not parsed again, which is a fifth of a short query."""
+        found = self._statements.get(sql)
+        if found is None:
+            statements = connection.extract_statements(sql)
+            if len(statements) != 1:
+                raise InvalidArguments.at("/input/sql", f"has {len(statements)} statements: expected one")
+            found = statements[0]
+            if len(sql) <= LONGEST_KEPT:
+                if len(self._statements) >= KEPT_STATEMENTS:
+                    self._statements.clear()
+                self._statements[sql] = found
+        return found
 
     def cancel(self, connection: Link) -> None:
         connection.connection.interrupt()

@@ -1,0 +1,106 @@
+"""Placeholders are found where they are, and nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rrext.errors import InvalidArguments
+from rrext.nodes.sql.placeholders import split_at_placeholders
+
+DIALECTS = ("sqlite", "duckdb", "postgres", "mysql")
+OPAQUE = {
+    "sqlite": [
+        "'$1'",
+        "'it''s $1'",
+        '"$1"',
+        '"a""$1"',
+        "`$1`",
+        "[$1]",
+        "-- $1\n",
+        "/* $1 */",
+        "'\\'",
+        "price$1",
+        "$name",
+        "$1a",
+    ],
+    "duckdb": ["'$1'", '"$1"', "-- $1\n", "/* $1 /* $2 */ $3 */", "E'\\'$1'", "$$ $1 $$", "$x$ $1 $$ $2 $x$", "'\\'"],
+    "postgres": [
+        "'$1'",
+        '"$1"',
+        "-- $1\n",
+        "/* $1 /* $2 */ $3 */",
+        "E'\\'$1'",
+        "e'\\\\'",
+        "$$ $1 $$",
+        "$x$ $$ $1 $x$",
+        "a$1",
+        "'\\'",
+    ],
+    "mysql": ["'$1'", "'\\'$1'", "'a''$1'", '"$1"', '"\\"$1"', "`$1`", "`a``$1`", "-- $1\n", "# $1\n", "/* $1 */", "a$1"],
+}
+"""Texts in which nothing is a placeholder, whatever it looks like."""
+PLAIN = [" ", ",", "+", "(", ")", " x ", " 7 ", "::int", "*", " is not null ", "\n", " %s ", " ? ", " :x "]
+
+
+@st.composite
+def statements(draw: st.DrawFn) -> tuple[str, str, list[str], list[int]]:
+    """A dialect, a statement of it, and where it has to be split: made piece by piece, so that the answer is known."""
+    dialect = draw(st.sampled_from(DIALECTS))
+    pieces = st.sampled_from(OPAQUE[dialect]) | st.sampled_from(PLAIN) | st.integers(1, 3)
+    texts, numbers = [""], list[int]()
+    for piece in draw(st.lists(pieces, max_size=12)):
+        texts[-1] += " "
+        if isinstance(piece, int):
+            numbers.append(piece)
+            texts.append("")
+        else:
+            texts[-1] += piece
+        texts[-1] += " "
+    sql = texts[0] + "".join(f"${number}{text}" for number, text in zip(numbers, texts[1:], strict=True))
+    return dialect, sql, texts, numbers
+
+
+@given(statements())
+def test_a_statement_is_split_at_its_placeholders_alone(made: tuple[str, str, list[str], list[int]]) -> None:
+    dialect, sql, texts, numbers = made
+    count = max(numbers, default=0)
+    if set(numbers) != {*range(1, count + 1)}:
+        with pytest.raises(InvalidArguments, match="is used by no placeholder"):
+            split_at_placeholders(sql, dialect, count)
+    else:
+        assert split_at_placeholders(sql, dialect, count) == (texts, numbers)
+
+
+@given(st.text("$1'\"`[]-/*\\ eEx#\n"), st.sampled_from(DIALECTS))
+def test_any_text_is_split_without_loss(sql: str, dialect: str) -> None:
+    try:
+        texts, numbers = split_at_placeholders(sql, dialect, 1)
+    except InvalidArguments:
+        return
+    assert texts[0] + "".join(f"${number}{text}" for number, text in zip(numbers, texts[1:], strict=True)) == sql
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("opening", ["'", '"', "/*", "-- ", "/* /*"])
+def test_what_is_not_closed_holds_no_placeholder(dialect: str, opening: str) -> None:
+    assert split_at_placeholders(f"$1 {opening} $2", dialect, 1)[1] == [1]
+
+
+def test_a_long_statement_is_read_in_linear_time() -> None:
+    sql = "SELECT " + ", ".join(["'a''b' /* c */ \"d\" $1 -- e\n"] * 20_000)
+    assert len(split_at_placeholders(sql, "postgres", 1)[1]) == 20_000
+    for nasty in ("'" * 99_999, "/*" * 50_000, "$a" * 50_000, "$" * 100_000 + "1", "-" * 100_000, "\\'" * 50_000):
+        for dialect in DIALECTS:
+            with pytest.raises(InvalidArguments):
+                split_at_placeholders(f"{nasty} $9", dialect, 1)
+
+
+@pytest.mark.parametrize("number", ["0", "2", "99999999999999999999"])
+def test_a_number_without_a_value_is_refused_with_the_references_words(number: str) -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        split_at_placeholders(f"SELECT ${number}, $1", "postgres", 1)
+    assert caught.value.message.startswith("placeholder $")
+    assert caught.value.message.endswith(" out of range for 1 param(s)")
+    assert caught.value.data["errors"][0]["path"] == "/input/sql"

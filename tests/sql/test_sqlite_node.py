@@ -1,0 +1,282 @@
+"""What is SQLite's own: its files, its locks, and the second wall of read-only, which is SQLite itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_contract import opened
+
+from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.sql.sqlite import SqliteBackend, SqliteNode
+
+WRITER = {"allow_execute": True}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
+        connection.execute("INSERT INTO t VALUES (1, 'a')")
+    connection.close()
+    return path
+
+
+async def test_a_missing_file_is_told_and_not_made(tmp_path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(tmp_path / "none.db")}) as db:
+        for tool, input in (
+            ("query", {"sql": "SELECT 1"}),
+            ("execute", {"sql": "SELECT 1"}),
+            ("begin", {}),
+            ("get_schema", {}),
+        ):
+            error = await db.refusal(tool, **input)
+            assert isinstance(error, Unavailable)
+            assert "none.db" in error.message
+        assert os.listdir(tmp_path) == []
+
+
+async def test_the_node_recovers_when_the_file_comes(tmp_path: Path, path: Path) -> None:
+    async with opened(SqliteNode, {"path": str(tmp_path / "b.db")}) as db:
+        assert isinstance(await db.refusal("query", sql="SELECT 1"), Unavailable)
+        os.rename(path, tmp_path / "b.db")
+        assert (await db("query", sql="SELECT x FROM t"))["rows"] == [{"x": "a"}]
+
+
+async def test_a_file_that_is_made_keeps_readers_and_writers_apart(tmp_path: Path) -> None:
+    async with opened(SqliteNode, {"path": str(tmp_path / "new.db"), "create": True}) as db:
+        assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
+    with sqlite3.connect(tmp_path / "new.db") as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+async def test_a_file_of_others_keeps_its_journal(path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path), "create": True}) as db:
+        await db("execute", sql="INSERT INTO t VALUES (2, 'b')")
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    connection.close()
+
+
+@pytest.mark.parametrize("content", [b"this is no database" * 100, b"SQLite format 3\0" + b"\xff" * 4096])
+async def test_a_corrupt_file_is_told_and_stays_as_it_is(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "bad.db"
+    path.write_bytes(content)
+    async with opened(SqliteNode, {**WRITER, "path": str(path), "create": True}) as db:
+        for tool, input in (
+            ("query", {"sql": "SELECT * FROM t"}),
+            ("get_schema", {}),
+            ("execute", {"sql": "CREATE TABLE t (a)"}),
+        ):
+            error = await db.refusal(tool, **input)
+            assert isinstance(error, Unavailable)
+            assert "bad.db" in error.message
+    assert path.read_bytes() == content
+
+
+async def test_a_file_that_is_replaced_is_opened_anew(tmp_path: Path, path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        await db("query", sql="SELECT x FROM t")
+        await db("execute", sql="UPDATE t SET x = 'old'")
+        other = tmp_path / "other.db"
+        with sqlite3.connect(other) as connection:
+            connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, x)")
+        connection.close()
+        os.replace(other, path)
+        await db("execute", sql="INSERT INTO t VALUES (7, 'new')")
+        assert (await db("query", sql="SELECT x FROM t"))["rows"] == [{"x": "new"}]
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT x FROM t").fetchall() == [("new",)]
+    connection.close()
+
+
+async def test_somebody_elses_lock_is_a_clear_error_and_passes(path: Path) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    async with opened(SqliteNode, {**WRITER, "path": str(path), "lock_timeout": 0.05}) as db:
+        for tool in ("query", "execute"):
+            error = await db.refusal(tool, sql="SELECT x FROM t")
+            assert (error.code, error.message) == ("database_locked", "SQL execution failed: database is locked")
+        other.execute("ROLLBACK")
+        other.close()
+        assert (await db("execute", sql="UPDATE t SET x = 'b'"))["affected_rows"] == 1
+
+
+async def test_two_sessions_that_write_wait_for_each_other(path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path), "lock_timeout": 20}) as db:
+        first, second = [(await db("begin"))["session_id"] for _ in range(2)]
+        await db("execute", sql="UPDATE t SET x = 'first'", session_id=first)
+        waiting = asyncio.ensure_future(db("execute", sql="UPDATE t SET x = x || ' second'", session_id=second))
+        await db("commit", session_id=first)
+        await waiting
+        await db("commit", session_id=second)
+        assert (await db("query", sql="SELECT x FROM t"))["rows"] == [{"x": "first second"}]
+
+
+async def test_a_path_does_not_lead_out_of_the_root(tmp_path: Path, path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "link.db").symlink_to(path)
+    for name in ("../a.db", str(path), "link.db"):
+        async with opened(SqliteNode, {"path": name}, root=str(tmp_path / "root")) as db:
+            assert isinstance(await db.refusal("query", sql="SELECT 1"), Unavailable)
+
+
+REFUSED = [
+    "ATTACH '{folder}/b.db' AS b",
+    "DETACH main",
+    "VACUUM INTO '{folder}/b.db'",
+    "SELECT load_extension('x')",
+    "PRAGMA query_only = OFF",
+    "PRAGMA writable_schema = ON",
+    "PRAGMA trusted_schema = ON",
+    "PRAGMA journal_mode = DELETE",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "PRAGMA temp_store_directory = '{folder}'",
+    "PRAGMA foreign_keys(0)",
+]
+WRITES = [
+    "DELETE FROM t",
+    "INSERT INTO t VALUES (9, 9)",
+    "UPDATE t SET x = 1",
+    "CREATE TABLE n (a)",
+    "CREATE TEMP TABLE n (a)",
+    "DROP TABLE t",
+    "ALTER TABLE t RENAME TO u",
+    "CREATE INDEX i ON t (x)",
+    "ANALYZE",
+    "PRAGMA user_version = 7",
+    "WITH a AS (SELECT 1) INSERT INTO t SELECT 8, 8 FROM a",
+]
+
+
+@pytest.mark.parametrize("sql", REFUSED + WRITES)
+def test_the_database_itself_keeps_a_reader_from_everything_else(path: Path, sql: str) -> None:
+    before = path.read_bytes()
+    backend = SqliteBackend(str(path), create=False, lock_timeout=1, foreign_keys=True)
+    connection = backend.connect(read_only=True)
+    try:
+        for begins in (True, False):
+            if begins:
+                backend.begin(connection, read_only=True)
+            with pytest.raises(sqlite3.Error) as caught:
+                backend.run(connection, sql.format(folder=path.parent), (), read_only=True)
+            failure = backend.failure(caught.value)
+            assert failure is not None
+            if backend.in_transaction(connection):
+                backend.rollback(connection)
+    finally:
+        connection.close()
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == ["a.db"]
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+async def test_a_writer_reaches_nothing_but_its_database(path: Path, sql: str) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        assert (await db.refusal("execute", sql=sql.format(folder=path.parent))).code == "sql_failed"
+    assert os.listdir(path.parent) == ["a.db"]
+
+
+async def test_a_temporary_table_is_gone_with_its_call(path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path), "pool_size": 1}) as db:
+        await db("execute", sql="CREATE TEMP TABLE mine (a)")
+        assert (await db.refusal("execute", sql="SELECT * FROM mine")).code == "sql_failed"
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="CREATE TEMP TABLE mine (a)", session_id=session)
+        assert (await db("execute", sql="SELECT * FROM mine", session_id=session))["columns"] == ["a"]
+        await db("commit", session_id=session)
+        assert (await db.refusal("execute", sql="SELECT * FROM mine")).code == "sql_failed"
+
+
+@pytest.mark.parametrize(
+    ("value", "where"), [([1], "/input/params/1"), ({"a": 1}, "/input/params/1"), (2**63, "/input/params/1")]
+)
+async def test_a_value_that_sqlite_cannot_hold_is_bad_input(path: Path, value: Any, where: str) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        error = await db.refusal("execute", sql="INSERT INTO t VALUES ($1, $2)", params=[5, value])
+        assert isinstance(error, InvalidArguments)
+        assert error.data["errors"][0]["path"] == where
+
+
+async def test_values_come_back_as_they_are(path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        sql = "SELECT 9007199254740993 AS a, -9223372036854775808 AS b, 9e999 AS c, x'FF00' AS d, x'6162' AS e, '' AS f"
+        for tool in ("query", "execute"):
+            assert (await db(tool, sql=sql))["rows"] == [
+                {"a": 2**53 + 1, "b": -(2**63), "c": "Infinity", "d": {"base64": "/wA="}, "e": "ab", "f": ""}
+            ]
+
+
+async def test_text_that_is_no_utf8_is_an_error_with_a_way_out(path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        await db("execute", sql="INSERT INTO t VALUES (2, CAST(x'80' AS TEXT))")
+        error = await db.refusal("query", sql="SELECT x FROM t")
+        assert error.code == "sql_failed"
+        assert "CAST" in str(error.hint)
+        assert (await db("query", sql="SELECT CAST(x AS BLOB) AS x FROM t WHERE id = 2"))["rows"] == [{"x": {"base64": "gA=="}}]
+
+
+async def test_a_result_larger_than_an_answer_may_be_is_refused_and_nothing_kept(path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        huge = "hex(zeroblob(5000000))"
+        assert (await db.refusal("query", sql=f"SELECT {huge} AS a, {huge} AS b")).code == "result_too_large"
+        error = await db.refusal("execute", sql=f"INSERT INTO t VALUES (2, 'b') RETURNING {huge}, {huge}")
+        assert error.code == "result_too_large"
+        assert (await db("query", sql="SELECT count(*) AS c FROM t"))["rows"] == [{"c": 1}]
+        assert (await db.refusal("query", sql="SELECT zeroblob(900000000)")).code == "sql_failed"
+
+
+async def test_foreign_keys_are_enforced_unless_switched_off(path: Path) -> None:
+    for enforced in (True, False):
+        async with opened(SqliteNode, {**WRITER, "path": str(path), "foreign_keys": enforced}) as db:
+            await db("execute", sql="CREATE TABLE IF NOT EXISTS c (t REFERENCES t (id))")
+            if enforced:
+                error = await db.refusal("execute", sql="INSERT INTO c VALUES (99)")
+                assert "FOREIGN KEY" in error.message
+            else:
+                await db("execute", sql="INSERT INTO c VALUES (99)")
+
+
+KILLED = """
+import asyncio, os, signal, sys
+sys.path.insert(0, {tests!r})
+from sql_contract import opened
+from rrext.nodes.sql.sqlite import SqliteNode
+
+async def main():
+    async with opened(SqliteNode, {{"path": {path!r}, "allow_execute": True}}) as db:
+        await db("execute", sql="INSERT INTO t VALUES (2, 'answered')")
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="INSERT INTO t VALUES (3, 'half')", session_id=session)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_killed_process_keeps_what_was_answered_and_nothing_half(path: Path) -> None:
+    code = KILLED.format(tests=str(Path(__file__).parent), path=str(path))
+    ended = subprocess.run([sys.executable, "-c", code], cwd=path.parent, timeout=50, check=False)  # noqa: ASYNC221
+    assert ended.returncode == -9
+    async with opened(SqliteNode, {"path": str(path)}) as db:
+        assert (await db("query", sql="SELECT x FROM t ORDER BY id"))["rows"] == [{"x": "a"}, {"x": "answered"}]
+
+
+async def test_a_database_in_memory_is_shared_by_calls_and_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for _ in range(2):
+        async with opened(SqliteNode, WRITER) as db:
+            assert (await db("get_schema"))["tables"] == {}
+            await db("execute", sql="CREATE TABLE t (a)")
+            assert (await db("query", sql="SELECT * FROM t"))["columns"] == ["a"]
+        assert os.listdir(tmp_path) == []
