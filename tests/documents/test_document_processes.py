@@ -80,7 +80,7 @@ class Background:
 
 def wait_until_one_reads(found: DocumentReader) -> None:
     """Return when a process works at a document: its processor time grows."""
-    while True:
+    while not threading.Event().wait(0.01):
         for pid in children():
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             if int(fields[11]) > 60:  # hundredths of a second: starting takes 10 to 30 of them

@@ -153,16 +153,19 @@ def table_parts(table: str, measure: Measure) -> Iterator[str]:
     header = "".join(lines[:HEADER_LINES]) if has_header else ""
     if not measure.fits(header):
         header = ""
-    part = header
+    part, is_named = header, not header
     for line in lines[HEADER_LINES if header else 0 :]:
         if part != header and not measure.fits(part + line):
             yield part
-            part = header
+            part, is_named = header, True
         if measure.fits(part + line):
             part += line
-        else:
-            yield from _row_parts(line, measure)
-    if part != header:
+            continue
+        if not is_named:
+            yield header
+            is_named = True
+        yield from _row_parts(line, measure)
+    if part != header or not is_named:
         yield part
 
 
