@@ -43,15 +43,15 @@ def default_cache() -> Path:
 
 def rrext_command(given: str | None) -> list[str]:
     """The server on the benchmark's pipeline."""
-    return [*_installed(given), "serve", "--nodes", str(HERE / "bench_nodes.py"), str(HERE / "bench.pipe")]
+    return [*installed(given), "serve", "--nodes", str(HERE / "bench_nodes.py"), str(HERE / "bench.pipe")]
 
 
 def editor_command(given: str | None) -> list[str]:
     """The language server."""
-    return [*_installed(given), "lsp"]
+    return [*installed(given), "lsp"]
 
 
-def _installed(given: str | None) -> list[str]:
+def installed(given: str | None) -> list[str]:
     """rrext as users start it: the script beside this Python."""
     start = shlex.split(given) if given else [str(Path(sys.executable).with_name("rrext"))]
     if shutil.which(start[0]) is None:
