@@ -216,6 +216,19 @@ class SqlContract:
         assert [row[0] for chunk in chunks for row in chunk] == [*range(1, 5001)]
         assert max(map(len, chunks)) <= 700
 
+    async def test_a_stream_that_is_given_up_ends_in_the_database_too(self, kind: Kind) -> None:
+        async with opened(kind.node, {**kind.config, "pool_size": 1}) as db:
+            sql = kind.numbers.format(count=10_000_000)
+            arrived = asyncio.Event()
+            call = asyncio.ensure_future(
+                db.client.tool(tool="query_stream", node_id="db", input={"sql": sql}, on_chunk=lambda chunk: arrived.set())
+            )
+            await arrived.wait()  # rows come long before the last one is known
+            call.cancel()
+            with pytest.raises((asyncio.CancelledError, Cancelled)):
+                await call
+            assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
+
     async def test_too_many_rows_of_execute_are_an_error_and_nothing_is_kept(self, kind: Kind) -> None:
         async with opened(kind.node, {**kind.config, "allow_execute": True, "max_execute_rows": 3}) as db:
             await db("execute", sql=f"CREATE TABLE items (id {kind.integer} PRIMARY KEY, name {kind.text})")
@@ -385,6 +398,28 @@ class SqlContract:
             with pytest.raises((asyncio.CancelledError, Cancelled)):
                 await call
             assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
+
+    async def test_a_cancel_hits_no_other_call(self, kind: Kind) -> None:
+        async with opened(kind.node, {**kind.config, "pool_size": 3, "pool_timeout": 40}) as db:
+            await db("query", sql="SELECT 1 AS a")
+
+            async def give_up(pause: float) -> None:
+                call = asyncio.ensure_future(db("query", sql=kind.endless))
+                await asyncio.wait([call], timeout=pause)
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+
+            async def ask(number: int) -> bool:
+                return (await db("query", sql="SELECT $1 AS a", params=[number]))["rows"] == [{"a": number}]
+
+            given_up = [give_up(n % 7 / 200) for n in range(30)]
+            right = await asyncio.gather(*(ask(n) for n in range(60)), *given_up)
+            assert right[:60] == [True] * 60
+
+            async def all_free() -> bool:
+                return db.database.connections_in_use == 0
+
+            await until(all_free)
 
     async def test_no_free_connection_is_a_clear_error(self, kind: Kind) -> None:
         config = {**kind.config, "allow_execute": True, "pool_size": 1, "pool_timeout": 0.05}

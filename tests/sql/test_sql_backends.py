@@ -15,7 +15,7 @@ SQLITE_ENDLESS = (
 )
 SQLITE_NUMBERS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {count}) SELECT n FROM c"
 DUCKDB_ENDLESS = "SELECT a.range FROM range(100000) a, range(100000) b, range(100000) c WHERE a.range * b.range * c.range = -1"
-DUCKDB_NUMBERS = "SELECT range AS n FROM range(1, {count} + 1) ORDER BY n"
+DUCKDB_NUMBERS = "SELECT range AS n FROM range(1, {count} + 1)"
 
 
 def sqlite(config: dict[str, object]) -> Kind:
