@@ -22,11 +22,6 @@ INSERT INTO orders VALUES (1, 1, 'tea', 2.50, '2024-01-31'), (2, 1, 'milk', 1.20
 """
 
 
-
-
-
-
-
 def _lines(name: str) -> tuple[str, ...]:
     text = (Path(__file__).parent / "reading" / f"{name}.sql").read_text()
     return tuple(line for line in text.splitlines() if line)

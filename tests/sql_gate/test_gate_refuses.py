@@ -32,12 +32,14 @@ as a table's for the gate, and `(v).f` as good as a column's, unless `f` is one 
 def test_every_attack_is_refused_or_passes_without_its_sting(dialect: str) -> None:
     gate = Gate(dialect)
     passed = {}
+    codes: set[str] = set()
     for attack in attacks(dialect):
         sql = attack.sql.replace("{secret}", "/d/secret").replace("{out}", "/d/out").replace("{folder}", "/d")
         try:
             passed[sql] = gate.read_only(sql).sql
         except (ToolError, InvalidArguments) as error:
-            assert error.code in ("not_read_only", "invalid_arguments"), attack
+            codes.add(error.code)
+    assert codes <= {"not_read_only", "invalid_arguments"}
     assert passed.items() <= STINGLESS.items()
 
 
@@ -98,7 +100,7 @@ def test_functions_of_the_operator_pass_by_name_or_pattern() -> None:
         assert read_only(sql, "postgres", [allowed]).sql == sql
     with pytest.raises(ToolError) as caught:
         read_only("SELECT my_total(1)", "postgres")
-    assert caught.value.hint is not None and "allowed_functions" in caught.value.hint
+    assert "allowed_functions" in (caught.value.hint or "")
 
 
 def test_the_schema_of_a_known_function_has_to_be_the_systems_own() -> None:
