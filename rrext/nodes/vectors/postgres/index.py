@@ -96,12 +96,8 @@ class IndexBuilder:
 
     def _indexes(self, connection: Connection[Any]) -> dict[str, str]:
         """Name of the index that is in use, as `valid`, and of one that was begun and never finished, as `broken`."""
-        rows = connection.execute(INDEXES, (self._name,)).fetchall()
+        rows = connection.execute(INDEXES, (self._table.full_name,)).fetchall()
         return {"valid" if is_valid else "broken": name for name, is_valid in rows}
-
-    @property
-    def _name(self) -> str:
-        return self._table.quoted.as_string()
 
     def _start(self, size: int) -> None:
         with self._lock:
@@ -128,7 +124,7 @@ class IndexBuilder:
                 if self._closed:
                     return
                 self._connection = connection
-            if connection.execute(LOCK, (BUILD_LOCK, self._name)).fetchone() != (True,):
+            if connection.execute(LOCK, (BUILD_LOCK, self._table.full_name)).fetchone() != (True,):
                 return  # another process is at it
             found = self._indexes(connection)
             if "broken" in found:  # its name comes from the server, quoted
@@ -137,9 +133,9 @@ class IndexBuilder:
                 return
             connection.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(BUILD_MEMORY)))
             connection.execute(
-                sql.SQL("CREATE INDEX CONCURRENTLY ON {} USING hnsw ({})").format(self._table.quoted, _indexed(size))
+                sql.SQL("CREATE INDEX CONCURRENTLY ON {} USING hnsw ({})").format(self._table.quoted, _indexed(size)), ()
             )
-            connection.execute(sql.SQL("ANALYZE {}").format(self._table.quoted))
+            connection.execute(sql.SQL("ANALYZE {}").format(self._table.quoted), ())
 
     def __repr__(self) -> str:
         return f"<IndexBuilder of {self._table!r}>"

@@ -29,7 +29,7 @@ LEFT JOIN (SELECT {columns} FROM {table} WHERE object_id = %(object_id)s
 
 COUNTS: Final = """
 SELECT count(*), (SELECT count(*) FROM (SELECT DISTINCT object_id FROM {table}) AS objects),
-    (SELECT count(*) FROM (SELECT DISTINCT parent FROM {table}) AS parents), pg_total_relation_size({name}) FROM {table}
+    (SELECT count(*) FROM (SELECT DISTINCT parent FROM {table}) AS parents), pg_total_relation_size(%s) FROM {table}
 """
 
 VERSIONS: Final = "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
@@ -57,7 +57,6 @@ def counted(connection: Connection[Any], table: Table, space: Space | None, *, i
     details = {"table": f"{table.schema}.{table.name}", "server": versions[0], "pgvector": versions[1], "index": index}
     if space is None:
         return StoreStats(0, 0, 0, None, 0, KEYWORD, details)
-    name = sql.Literal(table.quoted.as_string())
-    row = connection.execute(sql.SQL(COUNTS).format(table=table.quoted, name=name)).fetchone()
+    row = connection.execute(sql.SQL(COUNTS).format(table=table.quoted), (table.full_name,)).fetchone()
     chunks, objects, parents, size = row or (0, 0, 0, 0)
     return StoreStats(chunks, objects, parents, space, size, KEYWORD, details)

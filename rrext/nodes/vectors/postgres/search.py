@@ -49,7 +49,10 @@ SELECT {columns}, (SELECT count(*) FROM near), (SELECT max(distance) FROM near),
 FROM fused JOIN {table} USING (object_id, chunk_id) ORDER BY score DESC, object_id, chunk_id
 """
 
-ASKED: Final = "(SELECT to_tsquery(language::regconfig, %(words)s) FROM {book} WHERE name = %(name)s)"
+ASKED: Final = """(
+    SELECT CASE language WHEN 'simple' THEN %(words)s::text::tsquery ELSE to_tsquery(language::regconfig, %(words)s::text) END
+    FROM {book} WHERE name = %(name)s
+)"""
 """The words that are looked for, in the language in which the table's were indexed."""
 
 

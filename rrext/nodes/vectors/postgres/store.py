@@ -18,7 +18,7 @@ from rrext.nodes.vectors.postgres.listing import chunks_page, counted, places_pa
 from rrext.nodes.vectors.postgres.search import condition, found
 from rrext.nodes.vectors.postgres.session import as_vector, knows_vectors, learn_vectors, prepare
 from rrext.nodes.vectors.postgres.table import Table
-from rrext.nodes.vectors.postgres.words import words_of
+from rrext.nodes.vectors.postgres.words import indexed_words
 from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, require_space
 from rrext.tools.context import ToolContext
 
@@ -31,7 +31,8 @@ TRIES: Final = 5
 
 UPSERT: Final = """
 INSERT INTO {table} (object_id, chunk_id, content, node_id, parent, extra, embedding, words)
-SELECT object_id, chunk_id, content, node_id, parent, extra::json, embedding, to_tsvector(book.language::regconfig, worded)
+SELECT object_id, chunk_id, content, node_id, parent, extra::json, embedding,
+    CASE book.language WHEN 'simple' THEN worded::tsvector ELSE to_tsvector(book.language::regconfig, worded) END
 FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::text[], %b::vector[], %b::text[])
     AS given (object_id, chunk_id, content, node_id, parent, extra, embedding, worded),
     {book} AS book WHERE book.name = %s AND book.model = %s AND book.size = %s AND book.language = %s AND book.form = 1
@@ -67,7 +68,7 @@ class PgVectorStore:
         if not chunks:
             return
         with self._connections.use(ctx) as connection:
-            columns = _columns(chunks, vectors, ctx)
+            columns = _columns(chunks, vectors, self._table.language, ctx)
             for _ in range(TRIES):
                 if self._stored(connection, columns, len(chunks), space):
                     break
@@ -145,13 +146,20 @@ class PgVectorStore:
                 return False
         statement = sql.SQL(UPSERT).format(table=self._table.quoted, book=self._table.book)
         line = (self._table.name, space.model, space.size, self._table.language)
-        return self._changed(connection, lambda: connection.execute(statement, (*columns, *line)).rowcount, 0) == count
+        try:
+            return self._changed(connection, lambda: connection.execute(statement, (*columns, *line)).rowcount, 0) == count
+        except psycopg.errors.UndefinedColumn:
+            if self._table.settled(connection) is not None:
+                raise
+            return False  # it is no table of a store
 
     def __repr__(self) -> str:
         return f"<PgVectorStore {self._table!r}>"
 
 
-def _columns(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], ctx: ToolContext) -> list[Sequence[Any]]:
+def _columns(
+    chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], language: str, ctx: ToolContext
+) -> list[Sequence[Any]]:
     """The parameters of `UPSERT`, in an order that is the same for all who store, so that they queue up for rows."""
     rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id))
     ctx.check()
@@ -163,5 +171,5 @@ def _columns(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], ctx: T
         [chunk.parent for chunk, _ in rows],
         [msgspec.json.encode(chunk.extra).decode() if chunk.extra else None for chunk, _ in rows],
         [as_vector(vector) for _, vector in rows],
-        [words_of(chunk.content) for chunk, _ in rows],
+        [indexed_words(chunk.content, language) for chunk, _ in rows],
     ]

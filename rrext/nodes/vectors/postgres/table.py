@@ -33,7 +33,7 @@ class Table:
     Raises `Unavailable` for names that PostgreSQL cannot have.
     """
 
-    __slots__ = ("book", "language", "name", "quoted", "schema")
+    __slots__ = ("book", "full_name", "language", "name", "quoted", "schema")
 
     def __init__(self, schema: str, name: str, language: str) -> None:
         for setting, value in (("schema", schema), ("table", name), ("language", language)):
@@ -44,8 +44,11 @@ class Table:
         self.schema = schema
         self.name = name
         self.language = language
-        self.quoted = sql.Identifier(schema, name)
-        self.book = sql.Identifier(schema, BOOK)
+        self.full_name = sql.Identifier(schema, name).as_string()
+        """As the server writes it."""
+        self.quoted = _quoted(schema, name)
+        """As it stands in statements that have parameters, be they none."""
+        self.book = _quoted(schema, BOOK)
 
     def space(self, connection: Connection[Any]) -> Space | None:
         """The space of what is stored; None if the store was not created yet. Raises `ToolError` for another form."""
@@ -102,13 +105,14 @@ class Table:
 
     def _create_book(self, connection: Connection[Any]) -> None:
         if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (self.schema,)).fetchone() == (None,):
-            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self.schema)))
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(_quoted(self.schema)), ())
         if not self._exists(connection, BOOK):
             connection.execute(
                 sql.SQL(
                     "CREATE TABLE {} (name text PRIMARY KEY, model text NOT NULL, size integer NOT NULL, "
                     "language text NOT NULL, form integer NOT NULL, created timestamptz NOT NULL DEFAULT now())"
-                ).format(self.book)
+                ).format(self.book),
+                (),
             )
 
     def _exists(self, connection: Connection[Any], name: str) -> bool:
@@ -137,12 +141,13 @@ class Table:
                 'content text NOT NULL, node_id text COLLATE "C" NOT NULL, parent text COLLATE "C" NOT NULL, '
                 "extra json, embedding vector({size}) STORAGE {storage}, words tsvector NOT NULL, "
                 "PRIMARY KEY (object_id, chunk_id))"
-            ).format(table=self.quoted, size=sql.Literal(space.size), storage=sql.SQL(storage))
+            ).format(table=self.quoted, size=sql.Literal(space.size), storage=sql.SQL(storage)),
+            (),
         )
-        connection.execute(sql.SQL("CREATE INDEX ON {} (parent)").format(self.quoted))
+        connection.execute(sql.SQL("CREATE INDEX ON {} (parent)").format(self.quoted), ())
         # A short list of what is not indexed yet (kB): each search reads it, and without one storing takes three times as long.
         connection.execute(
-            sql.SQL("CREATE INDEX ON {} USING gin (words) WITH (gin_pending_list_limit = 256)").format(self.quoted)
+            sql.SQL("CREATE INDEX ON {} USING gin (words) WITH (gin_pending_list_limit = 256)").format(self.quoted), ()
         )
         line = (self.name, space.model, space.size, self.language, FORM)
         connection.execute(
@@ -156,3 +161,8 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.schema}.{self.name}>"
+
+
+def _quoted(*names: str) -> sql.Composable:
+    """A name as SQL, in statements where the driver takes a percent sign for the begin of a parameter."""
+    return sql.SQL(sql.Identifier(*names).as_string().replace("%", "%%"))  # pyright: ignore[reportArgumentType]

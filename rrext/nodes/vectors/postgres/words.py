@@ -1,4 +1,8 @@
-"""Words as they are searched for: the same in a chunk and in a question, whatever the database's locale is."""
+"""Words as they are searched for: the same in a chunk and in a question, whatever the database's locale is.
+
+PostgreSQL's own parser would take `a.b`, `x@y` or `c/d` for one word and `4e1f` for two, and it folds only ASCII letters
+where the database's locale is C.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,47 @@ import re
 from typing import Final
 from unicodedata import normalize
 
-__all__ = ["MAX_QUERY_WORDS", "any_of", "words_of"]
+__all__ = ["MAX_QUERY_WORDS", "SIMPLE", "any_of", "indexed_words", "words_of"]
+
+SIMPLE: Final = "simple"
+"""The language of words that are indexed as they are."""
 
 MAX_QUERY_WORDS: Final = 500
 """Different words of a question that are searched for, the first ones: each makes the search slower."""
+MAX_WORD: Final = 500
+"""Characters of a word that count: PostgreSQL indexes 2046 bytes of one."""
+MAX_PLACES, LAST_PLACE = 255, 16383
+"""How often, and up to where, PostgreSQL counts a word."""
 
-NO_WORD: Final = re.compile(r"[\W_]+")
+MARKS: Final = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0df3\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc"
+    "\u0ec8-\u0ecd\u0f71-\u0f84\u102b-\u103e\u1056-\u1059\u17b4-\u17d3"
+)
+"""Signs over, under and beside letters, which belong to the word: without them Hindi or Thai would fall into letters."""
+NO_WORD: Final = re.compile(rf"(?:[^\w{MARKS}]|_)+")
 
 
-def words_of(text: str) -> str:
-    """The words of a text, in its order, with a space between: letters and digits alone, in one case and one form.
+def words_of(text: str) -> list[str]:
+    """The words of a text in its order, in one case and one form: letters, their marks, and digits alone."""
+    text = text.lower() if text.isascii() else normalize("NFKC", normalize("NFKC", text).casefold())
+    return [word[:MAX_WORD] for word in NO_WORD.sub(" ", text).split()]
 
-    PostgreSQL would take `a.b`, `x@y` or `c/d` for one word, and folds only ASCII letters where the database's locale is C.
-    """
-    if not text.isascii():
-        text = normalize("NFKC", normalize("NFKC", text).casefold())
-    return NO_WORD.sub(" ", text).strip()
+
+def indexed_words(text: str, language: str) -> str:
+    """What a table of that language indexes of a text: a tsvector as the server reads it, or else words to analyse."""
+    words = words_of(text)
+    if language != SIMPLE:
+        return " ".join(words)
+    places: dict[str, list[str]] = {}
+    for place, word in enumerate(words, 1):
+        found = places.setdefault(word, [])
+        if len(found) < MAX_PLACES:
+            found.append(str(min(place, LAST_PLACE)))
+    return " ".join(f"'{word}':{','.join(found)}" for word, found in places.items())
 
 
 def any_of(text: str) -> str:
     """A tsquery that finds any of the words of a text; empty if it has none. No text can make it another query."""
-    words = dict.fromkeys(words_of(text).split())
-    return " | ".join(f"'{word}'" for word in list(words)[:MAX_QUERY_WORDS])
+    words = list(dict.fromkeys(words_of(text)))
+    return " | ".join(f"'{word}'" for word in words[:MAX_QUERY_WORDS])
