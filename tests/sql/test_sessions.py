@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
 
@@ -184,13 +185,12 @@ class SessionMachine(RuleBasedStateMachine):
         owner, written = self.sessions[name]
         self.next += 1
         blocked = self.is_locked and not written
+        refused = pytest.raises(ToolError, match="database is locked") if blocked else nullcontext()
         with self.database.sessions.using(name, asker(owner)) as session:
-            try:
-                with session.transaction.statement(f"INSERT INTO t VALUES ({self.next})", (), asker(owner)):
-                    pass
-            except ToolError as error:
-                assert blocked
-                assert error.code == "database_locked"
+            statement = session.transaction.statement(f"INSERT INTO t VALUES ({self.next})", (), asker(owner))
+            with refused, statement:
+                pass
+            if blocked:
                 session.end()
         if blocked:
             del self.sessions[name]

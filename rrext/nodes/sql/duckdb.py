@@ -8,6 +8,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
+import msgspec
+
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.sql.backend import Backend, Cursor, Failure
@@ -310,7 +312,9 @@ class DuckdbNode(SqlNode):
         ] = {}
         create: Annotated[bool, "Begin with an empty file if there is none."] = False
         memory_limit: Annotated[str, "Memory of the database, its tables and queries; what needs more fails."] = "1GB"
-        threads: Annotated[int, "Threads of the database; 0: as many as the machine has processors."] = 0
+        threads: Annotated[
+            int, msgspec.Meta(ge=0, le=1024), "Threads of the database; 0: as many as the machine has processors."
+        ] = 0
 
     extra: ClassVar[str] = "duckdb"
     packages: ClassVar[tuple[str, ...]] = ("duckdb", "pytz")  # the driver makes timestamps with a time zone of pytz

@@ -32,6 +32,11 @@ MAX_ROWS = 25_000
 QUERY_ROWS = 1000
 """Rows of `query` unless the caller says how many: enough to look at, and little to send."""
 
+MOST_ROWS = 10_000_000
+"""What max_execute_rows may be raised to; an answer's bytes are limited anyway."""
+LONGEST_WAIT = 3600
+"""Seconds; no call of a tool may take longer."""
+
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}
 STEPS = {"readOnlyHint": False, "destructiveHint": False}
@@ -64,14 +69,24 @@ class SqlNode(Node):
     class Config:
         allow_execute: Annotated[bool, "Offer execute, begin, commit and rollback: statements of any kind."] = False
         statement_timeout: Annotated[
-            float, "Seconds that one statement may take, its rows included; 0: only the call's own deadline counts."
+            float,
+            msgspec.Meta(ge=0, le=LONGEST_WAIT),
+            "Seconds that one statement may take, its rows included; 0: only the call's own deadline counts.",
         ] = 30.0
-        max_execute_rows: Annotated[int, "Rows that execute answers at most; more are an error, and nothing is kept."] = (
-            MAX_ROWS
-        )
-        pool_size: Annotated[int, "Connections at most. Every open transaction has one of its own."] = 8
-        pool_timeout: Annotated[float, "Seconds that a call waits for a free connection."] = 10.0
-        session_idle: Annotated[float, "Seconds after which a transaction that nobody uses is rolled back."] = 300.0
+        max_execute_rows: Annotated[
+            int,
+            msgspec.Meta(ge=1, le=MOST_ROWS),
+            "Rows that execute answers at most; more are an error, and nothing is kept.",
+        ] = MAX_ROWS
+        pool_size: Annotated[
+            int, msgspec.Meta(ge=1, le=1000), "Connections at most. Every open transaction has one of its own."
+        ] = 8
+        pool_timeout: Annotated[
+            float, msgspec.Meta(ge=0, le=LONGEST_WAIT), "Seconds that a call waits for a free connection."
+        ] = 10.0
+        session_idle: Annotated[
+            float, msgspec.Meta(gt=0, le=86_400), "Seconds after which a transaction that nobody uses is rolled back."
+        ] = 300.0
         allowed_functions: Annotated[
             tuple[str, ...], "Functions that query may call beside those known to only read, as `my_function` or `st_*`."
         ] = ()

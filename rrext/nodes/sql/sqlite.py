@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
+import msgspec
+
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
@@ -299,7 +301,9 @@ class SqliteNode(SqlNode):
             '":memory:" is a private one that is gone when the pipeline is unloaded.'
         ] = MEMORY  # fmt: skip
         create: Annotated[bool, "Begin with an empty file if there is none."] = False
-        lock_timeout: Annotated[float, "Seconds that a statement waits for another transaction's lock."] = 5.0
+        lock_timeout: Annotated[
+            float, msgspec.Meta(ge=0, le=600), "Seconds that a statement waits for another transaction's lock."
+        ] = 5.0
         foreign_keys: Annotated[bool, "Enforce the foreign keys of the tables."] = True
 
     extra: ClassVar[str] = "sql"
