@@ -28,14 +28,17 @@ class SearchFilter(TypedDict, total=False):
     prefix: Annotated[str | None, msgspec.Meta(description="This path and all below it.")]
 
 
-def scope_of(at: str, filter: Mapping[str, Any] | None) -> Scope:
-    """The scope that a filter means; null counts as left out. Raises `InvalidArguments` below the pointer `at`."""
+def scope_of(at: str, filter: Mapping[str, Any] | None, *, ids_key: str = "objectId") -> Scope:
+    """The scope that a filter means; null counts as left out. Raises `InvalidArguments` below the pointer `at`.
+
+    `ids_key` is where the object ids are.
+    """
     if not filter:
         return Scope()
-    ids = filter.get("objectId")
+    ids = filter.get(ids_key)
     node_id, parent, prefix = filter.get("nodeId"), filter.get("parent"), filter.get("prefix")
     return Scope(
-        object_ids=None if ids is None else _ids(f"{at}/objectId", ids),
+        object_ids=None if ids is None else _ids(f"{at}/{ids_key}", ids),
         node_id=None if node_id is None else require_name(f"{at}/nodeId", node_id),
         parent=None if parent is None else require_name(f"{at}/parent", parent),
         prefix=None if prefix is None else folder_of(f"{at}/prefix", prefix),
