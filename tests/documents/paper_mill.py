@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import random
 from collections.abc import Callable
 from email.message import EmailMessage
 from pathlib import Path
@@ -58,16 +59,16 @@ def write_paper(path: Path, n: int) -> Paper:
         title=f"Report {n} of the year {1700 + n}",
         author=f"Secretary {n}",
         body=f"In {1700 + n} the {trade} of {TOWNS[n % len(TOWNS)]} bought {211 + 7 * n} {things} from widow {_name(n)}.",
-        aside=f"Sealed by notary {_name(n + 500)} under number {90_000 + n}.",
+        aside=f"{_name(n + 100)} {_name(n + 200)} owed {_name(n + 300)} {_name(n + 400)} {90_000 + n} guilders.",
     )
     WRITERS[path.suffix](paper)
     return paper
 
 
 def _name(n: int) -> str:
-    """A name that nobody else has."""
-    syllables = ("ba", "de", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu")
-    return "".join(syllables[int(digit)] for digit in f"{n:03}").capitalize()
+    """A name that nobody else has, and that is like no other."""
+    draw = random.Random(n)
+    return "".join(draw.choice("bdfghjklmnprstvwz") + draw.choice("aeiou") for _ in range(4)).capitalize()
 
 
 def _docx(paper: Paper) -> None:
