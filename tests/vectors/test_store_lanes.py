@@ -31,8 +31,8 @@ class Store:
     def send(self, *writes: list[dict[str, Any]]) -> None:
         assert run_node(QdrantEdgeNode, "documents", *writes, config=self.config, root=self.root) == {}
 
-    def ask(self, text: str, type: str = "question", expect_json: bool = False, **filter: Any) -> Found:
-        question = new_question(text, type=type, expectJson=expect_json)
+    def ask(self, text: str, kind: str = "question", expect_json: bool = False, **filter: Any) -> Found:
+        question = new_question(text, type=kind, expectJson=expect_json)
         question["filter"].update(filter)
         return self.put(question)
 
@@ -109,13 +109,14 @@ def test_the_type_of_a_question_says_how_it_is_searched(store: Store) -> None:
 
 
 def test_a_question_keeps_to_its_filter(store: Store) -> None:
-    store.send([document("same words", name, parent=f"/{name}", nodeId=f"n{name}") for name in "abcd"])
+    texts = ("same words", "same words twice", "same words in a longer text", "words")
+    store.send([document(text, name, parent=f"/{name}", nodeId=f"n{name}") for name, text in zip("abcd", texts, strict=True)])
     assert objects(store.ask("same words", objectIds=["b"])) == ["b"]
     assert objects(store.ask("same words", parent="/c")) == ["c"]
     assert objects(store.ask("same words", nodeId="nd")) == ["d"]
     pages = [objects(store.ask("same words", "semantic", offset=offset, limit=3)) for offset in (0, 3)]
     assert [len(page) for page in pages] == [3, 1]
-    assert sorted(pages[0] + pages[1]) == list("abcd")
+    assert pages[0] + pages[1] == objects(store.ask("same words", "semantic"))
 
 
 def test_nothing_stored_is_an_empty_answer(store: Store) -> None:

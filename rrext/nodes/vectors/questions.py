@@ -69,9 +69,8 @@ def _scope(filter: Mapping[str, Any]) -> Scope:
     refused = [key for key in NARROWING if filter.get(key) is not None]
     if refused:
         raise InvalidArguments.of([(f"/filter/{key}", "this store cannot filter by it") for key in refused])
-    return scope_of(
-        "/filter", {"objectId": filter.get("objectIds"), "nodeId": filter.get("nodeId"), "parent": filter.get("parent")}
-    )
+    wanted = {key: filter.get(key) for key in ("objectIds", "nodeId", "parent")}
+    return scope_of("/filter", wanted, ids_key="objectIds")
 
 
 def _count(filter: Mapping[str, Any], key: str, least: int) -> int:
