@@ -26,6 +26,7 @@ DATA_ROWS: Final = 250
 """Rows of `get_data` unless the caller says how many, as in RocketRide's nodes."""
 
 _FENCE: Final = re.compile(r"```[ \t]*(\w*)[ \t]*\n(.*?)```", re.DOTALL)
+_SQL_FENCES: Final = frozenset({"sql", "sqlite", "duckdb", "postgres", "postgresql", "mysql", "mariadb"})
 _QUERY: Final = re.compile(r"\s*\(*\s*(?:SELECT|WITH|VALUES|FROM)\b", re.IGNORECASE)
 _FED_BACK: Final = frozenset({"invalid_arguments", "not_read_only", "sql_failed"})
 """Failures that another statement may not have; with any other one, asking again would not help."""
@@ -75,7 +76,7 @@ def sql_for(node: Node, database: Database, ctx: ToolContext, question: str, att
     its last statement may do more than read, else `sql_not_valid`; both have `{sql, attempts: [{sql, error}]}` as data.
     """
     _check_question(question)
-    asked = _asked(database, question)
+    asked = _asked(database, ctx, question)
     failed: list[dict[str, str]] = []
     unsafe = False
     for _ in range(attempts):
@@ -130,9 +131,7 @@ def read_reply(said: Any) -> Reply:
             found = None
         if isinstance(found, dict):
             return _from_object(found)
-    if blocks and blocks[0][0].lower() not in ("", "text", "json"):
-        return Reply(sql=inner)
-    if _QUERY.match(inner):
+    if _QUERY.match(inner) or (blocks and blocks[0][0].lower() in _SQL_FENCES):
         return Reply(sql=inner)
     if not text:
         raise _unclear("an empty text")
@@ -161,9 +160,9 @@ def _check_question(question: str) -> None:
         raise InvalidArguments.at("/input/question", f"has {len(question):,} characters: MAX_QUESTION is {MAX_QUESTION:,}")
 
 
-def _asked(database: Database, question: str) -> dict[str, Any]:
+def _asked(database: Database, ctx: ToolContext, question: str) -> dict[str, Any]:
     rules = _RULES.format(dialect=database.backend.dialect)
-    tables = schema_text(database.schema(), question)
+    tables = schema_text(database.schema(ctx), question)
     return new_question(question, instructions=[{"subtitle": "SQL", "instructions": rules}], context=[tables])
 
 
