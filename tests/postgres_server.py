@@ -116,9 +116,13 @@ class PostgresServer:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._programs = self._reachable(programs or bundled_postgres())
-        self._create()
-        self.start()
+        try:
+            self._programs = self._reachable(programs or bundled_postgres())
+            self._create()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __repr__(self) -> str:
         return f"<PostgresServer at {self.host}:{self.port}, {'running' if self.running else 'stopped'}>"

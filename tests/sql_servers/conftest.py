@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +18,8 @@ from served import Served
 from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres import PostgresNode
 
-sys.path.append(str(Path(__file__).parents[1] / "sql"))  # what all SQL backends do alike
+# What all SQL backends do alike, and what none may do.
+sys.path += [str(Path(__file__).parents[1] / folder) for folder in ("sql", "sql_gate")]
 DATABASE = "served"
 
 
@@ -34,13 +38,19 @@ def mariadb_server() -> Iterator[MariadbServer]:
 
 
 @pytest.fixture(scope="session")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with `server.crt` and `server.key` for 127.0.0.1, signed by themselves."""
-    folder = tmp_path_factory.mktemp("certificates")
+def certificates() -> Iterator[Path]:
+    """A folder with `server.crt` and `server.key` for 127.0.0.1, signed by themselves, that servers can read."""
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "server.key", "-out", "server.crt"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    return folder
+    with tempfile.TemporaryDirectory(prefix="rrext-tls-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        (folder / "server.key").chmod(0o600)
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(folder / "server.key", nobody.pw_uid, nobody.pw_gid)
+        yield folder
 
 
 @pytest.fixture(

@@ -94,8 +94,12 @@ class MariadbServer:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        self._create()
-        self.start()
+        try:
+            self._create()
+            self.start()
+        except BaseException:
+            self.close()
+            raise
 
     def __repr__(self) -> str:
         return f"<MariadbServer at {self.host}:{self.port}, {'running' if self.running else 'stopped'}>"
