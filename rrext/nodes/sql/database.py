@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.errors import RrextError, ToolError
+from rrext.errors import ToolError
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.gate import Gate
 from rrext.nodes.sql.running import error_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import QueuePool
 
     from rrext.nodes.sql.schema import Schema
+    from rrext.tools.context import ToolContext
 
 __all__ = ["Database", "PoolLimits"]
 
@@ -147,20 +148,12 @@ class Database:
 
     # schema
 
-    def schema(self, *, refresh: bool = False) -> Schema:
+    def schema(self, ctx: ToolContext, *, refresh: bool = False) -> Schema:
         """The snapshot of the schema; read when it is first asked for, and again with `refresh`."""
         found = self._schema
         if found is None or refresh:
-            with self.transaction(read_only=True) as transaction:
-                try:
-                    found = self._schema = self.backend.read_schema(transaction.connection)
-                except RrextError:
-                    raise
-                except Exception as error:
-                    told = error_of(self.backend, getattr(error, "orig", None) or error)  # SQLAlchemy's, around the driver's
-                    if told is error:
-                        raise
-                    raise told from error
+            with self.transaction(read_only=True) as transaction, transaction.guarded(ctx):
+                found = self._schema = self.backend.read_schema(transaction.connection)
         return found
 
     def close(self) -> None:

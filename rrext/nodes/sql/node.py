@@ -172,7 +172,7 @@ class SqlNode(Node):
         return {"dialect": self.shared.backend.dialect}
 
     @tool_function(group="database", annotations=READS)
-    def get_schema(self, table: str | None = None) -> dict[str, Any]:
+    def get_schema(self, table: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:
         """The tables with their columns and keys. Answers `{database, tables}`.
 
         `tables` has for each name `{columns: [{column, type}], primary_key?, foreign_keys?, view?}`.
@@ -182,12 +182,12 @@ class SqlNode(Node):
         Args:
             table: Only this table.
         """
-        return self.shared.schema().as_json(table)
+        return self.shared.schema(ctx).as_json(table)
 
     @tool_function(group="database", annotations=READS)
-    def refresh_schema(self) -> dict[str, Any]:
+    def refresh_schema(self, *, ctx: ToolContext) -> dict[str, Any]:
         """Read the schema again. Answers as get_schema does, and `refreshed_at`, the time in UTC."""
-        schema = self.shared.schema(refresh=True)
+        schema = self.shared.schema(ctx, refresh=True)
         return {**schema.as_json(), "refreshed_at": schema.read_at.isoformat()}
 
     # questions

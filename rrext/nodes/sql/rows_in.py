@@ -25,7 +25,7 @@ def insert_rows(database: Database, ctx: ToolContext, table_name: str, answer: A
     rows = rows_of(answer)
     if not rows:
         return 0
-    table = database.schema().table(table_name)
+    table = database.schema(ctx).table(table_name)
     _check_columns(table, rows)
     with database.transaction(read_only=False) as transaction:
         for row in rows:

@@ -123,21 +123,27 @@ class Transaction:
 
     @contextmanager
     def statement(self, sql: str, params: Sequence[Any], ctx: ToolContext) -> Iterator[Result]:
-        """Run a statement; its rows can be fetched in the block. Its failures, and those of the block, come out as ours."""
+        """Run a statement; its rows can be fetched in the block."""
+        with self.guarded(ctx):
+            cursor = self._backend.run(self.connection, sql, params, read_only=self.read_only)
+            try:
+                yield Result(cursor)
+            finally:
+                cursor.close()
+
+    @contextmanager
+    def guarded(self, ctx: ToolContext) -> Iterator[None]:
+        """A block that works with the connection: what runs there is cancelled with the call, and when it takes too long.
+        Failures of the driver come out as ours."""
         ctx.check()
         running = Running(self._backend, self.connection, self._watch, self._timeout, ctx)
-        cursor: Cursor | None = None
         try:
             with running:
-                try:
-                    cursor = self._backend.run(self.connection, sql, params, read_only=self.read_only)
-                    yield Result(cursor)
-                finally:
-                    if cursor is not None:
-                        cursor.close()
+                yield
         except Exception as error:
-            told = running.error_of(error)
-            self._note(error)
+            cause = getattr(error, "orig", None) or error  # SQLAlchemy's error holds the driver's
+            self._note(cause)
+            told = running.error_of(cause)
             if told is error:
                 raise
             raise told from error
