@@ -7,6 +7,7 @@ stops when its stdin ends, so that it never outlives the tests.
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -58,6 +59,15 @@ class BoltServer:
         self._process.kill()
         self._process.wait(30)
         self._forget()
+
+    def freeze(self) -> None:
+        """Let it neither answer nor hang up, until `thaw`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     def _forget(self) -> None:
         assert self._process is not None

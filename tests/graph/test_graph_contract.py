@@ -253,3 +253,10 @@ async def test_calls_run_beside_each_other(graph: GraphWorld) -> None:
             for number in range(20):
                 group.start_soon(ask, number)
     assert sorted(answers) == list(range(20))  # type: ignore[type-var]
+
+
+async def test_many_different_statements_use_no_memory_up(graph: GraphWorld) -> None:
+    """Ladybug's connections keep a plan of half a megabyte for each statement with parameters."""
+    async with graph.open(is_filled=False, **({"memory_mb": 64} if graph.kind == "ladybug" else {})) as tools:
+        for number in range(300):
+            assert await tools.value(f"RETURN $n AS n{number}", n=number) == number

@@ -150,6 +150,18 @@ async def test_a_node_recovers_when_its_server_is_back(own_server: BoltServer) -
         assert await tools.value("RETURN 2 AS x") == 2
 
 
+async def test_a_server_that_stands_still_holds_nobody_up(own_server: BoltServer) -> None:
+    async with bolt(own_server, statement_timeout=0.5).open() as tools:
+        assert await tools.value("RETURN 1 AS x") == 1
+        own_server.freeze()
+        try:
+            error = await tools.fails("query", query="RETURN 1 AS x")
+            assert error.code == "statement_timeout"
+        finally:
+            own_server.thaw()
+        assert await tools.value("RETURN 2 AS x") == 2
+
+
 async def test_a_server_that_restarts_within_a_transaction_ends_it(own_server: BoltServer) -> None:
     async with bolt(own_server).open() as tools:
         await tools("execute", query="MATCH (n) DETACH DELETE n")

@@ -33,6 +33,8 @@ MESSAGE_MAX: Final = 500
 """Characters of the engine's sentence that are passed on."""
 IDLE_CONNECTIONS: Final = 8
 """Connections that are kept for the next calls; making one is cheap."""
+STATEMENTS: Final = 16
+"""Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
 QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
 
 _BY_TEXT: Final[tuple[tuple[str, FailureKind], ...]] = (
@@ -58,6 +60,19 @@ class EmbeddedError(Exception):
     """What the engine raised; it has no types of its own for that."""
 
 
+class _Lease:
+    """A connection, and which statements with parameters it ran."""
+
+    __slots__ = ("connection", "statements")
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        self.statements: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<_Lease {len(self.statements)} statements>"
+
+
 class EmbeddedBackend(GraphBackend):
     """One database. It is opened by the first call; if that fails, the next one tries again."""
 
@@ -71,7 +86,7 @@ class EmbeddedBackend(GraphBackend):
         self._lock = threading.Lock()
         self._database: Any = None
         self._lock_file: int | None = None
-        self._idle: list[Any] = []
+        self._idle: list[_Lease] = []
         self._is_closed = False
         self.values = EmbeddedValues()
         self.writing = threading.Lock()
@@ -94,7 +109,7 @@ class EmbeddedBackend(GraphBackend):
         kind = kinds[0] if kinds else "statement"
         return Failure(kind, _sentence(text))
 
-    def connection(self) -> Any:
+    def lease(self) -> _Lease:
         """A connection for one transaction; opens the database if need be."""
         import ladybug
 
@@ -105,16 +120,17 @@ class EmbeddedBackend(GraphBackend):
                 return self._idle.pop()
             if self._database is None:
                 self._database = self._opened()
-            return ladybug.Connection(self._database, num_threads=self._settings.threads)
+            return _Lease(ladybug.Connection(self._database, num_threads=self._settings.threads))
 
-    def give_back(self, connection: Any, *, is_good: bool) -> None:
+    def give_back(self, lease: _Lease, *, is_good: bool) -> None:
         """A transaction is over. A connection that was interrupted is not used again."""
+        is_good = is_good and len(lease.statements) <= STATEMENTS
         with self._lock:
             if is_good and not self._is_closed and len(self._idle) < IDLE_CONNECTIONS:
-                self._idle.append(connection)
+                self._idle.append(lease)
                 return
         with suppress(Exception):
-            connection.close()
+            lease.connection.close()
 
     def wait_to_write(self, check: Callable[[], None]) -> None:
         """Wait for the turn to write: the engine has one writing transaction at a time."""
@@ -171,9 +187,9 @@ class EmbeddedBackend(GraphBackend):
             self._is_closed = True
             idle, self._idle = self._idle, []
             database, self._database = self._database, None
-        for connection in idle:
+        for lease in idle:
             with suppress(Exception):
-                connection.close()
+                lease.connection.close()
         if database is not None:
             with suppress(Exception):
                 database.close()
@@ -186,14 +202,14 @@ class EmbeddedBackend(GraphBackend):
 class _EmbeddedTransaction(Transaction):
     """A connection with one transaction on it."""
 
-    __slots__ = ("_backend", "_check", "_connection", "_is_cancelled", "_is_open", "_read_only", "_timeout", "_writes")
+    __slots__ = ("_backend", "_check", "_is_cancelled", "_is_open", "_lease", "_read_only", "_timeout", "_writes")
 
     def __init__(self, backend: EmbeddedBackend, read_only: bool, timeout: float, check: Callable[[], None]) -> None:
         self._backend = backend
         self._read_only = read_only
         self._timeout = timeout
         self._check = check
-        self._connection: Any = None
+        self._lease: _Lease | None = None
         self._is_open = False
         self._is_cancelled = False
         self._writes = False
@@ -202,8 +218,8 @@ class _EmbeddedTransaction(Transaction):
         if not self._read_only:
             self._backend.wait_to_write(self._check)
             self._writes = True
-        self._connection = self._backend.connection()
-        self._connection.set_query_timeout(max(1, int(self._timeout * 1000)))
+        self._lease = self._backend.lease()
+        self._lease.connection.set_query_timeout(max(1, int(self._timeout * 1000)))
         self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
         self._is_open = True
 
@@ -222,13 +238,13 @@ class _EmbeddedTransaction(Transaction):
         self._is_open = False
 
     def end(self) -> None:
-        connection, self._connection = self._connection, None
+        lease, self._lease = self._lease, None
         try:
-            if connection is not None:
+            if lease is not None:
                 is_good = not self._is_cancelled
                 if self._is_open:
-                    is_good = _rolled_back(connection) and is_good
-                self._backend.give_back(connection, is_good=is_good)
+                    is_good = _rolled_back(lease.connection) and is_good
+                self._backend.give_back(lease, is_good=is_good)
         finally:
             self._is_open = False
             if self._writes:
@@ -237,14 +253,20 @@ class _EmbeddedTransaction(Transaction):
 
     def cancel(self) -> None:
         self._is_cancelled = True
-        connection = self._connection
-        if connection is not None:
+        lease = self._lease
+        if lease is not None:
             with suppress(Exception):
-                connection.interrupt()
+                lease.connection.interrupt()
 
     def _execute(self, cypher: str, params: Mapping[str, Any] | None = None) -> Any:
+        lease = self._lease
+        assert lease is not None  # started, and not ended
         try:
-            result = self._connection.execute(cypher, dict(params)) if params else self._connection.execute(cypher)
+            if params:
+                lease.statements.add(cypher)
+                result = lease.connection.execute(cypher, dict(params))
+            else:
+                result = lease.connection.execute(cypher)
         except (RuntimeError, ValueError, TypeError, OverflowError) as error:
             raise EmbeddedError(str(error)) from None
         return result[-1] if isinstance(result, list) else result

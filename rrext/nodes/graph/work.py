@@ -98,17 +98,17 @@ class Work:
             raise told from None  # the driver's error quotes the statement
 
     def _told(self, error: Exception, stop: _Stop, ctx: ToolContext) -> Exception:
-        if isinstance(error, RrextError):
-            return error
+        """What the caller reads of an exception. Why it was stopped comes first: what follows from that says little."""
         if ctx.cancelled:
             try:
                 ctx.check()
             except RrextError as stopped:
                 return stopped
         if stop.reason == "timeout":
-            failure: Failure | None = Failure("timeout", f"it took longer than statement_timeout ({self._timeout:g} s)")
-        else:
-            failure = self._backend.failure(error)
+            return _told(Failure("timeout", f"it took longer than statement_timeout ({self._timeout:g} s)"))
+        if isinstance(error, RrextError):
+            return error
+        failure = self._backend.failure(error)
         return error if failure is None else _told(failure)
 
     def __repr__(self) -> str:
