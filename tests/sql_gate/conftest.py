@@ -1,8 +1,9 @@
-"""The opened database nodes of `tests/sql` serve here too."""
+"""The opened database nodes of `tests/sql` serve here too, and the MariaDB of `tests/sql_servers`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "sql"))
+TESTS = Path(__file__).parent.parent
+sys.path[:0] = [str(TESTS / "sql"), str(TESTS / "sql_servers")]

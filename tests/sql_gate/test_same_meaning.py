@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from mariadb_server import running_mariadb
 from postgres_server import Database
 from reading_statements import READING, TABLES
 
@@ -19,6 +20,7 @@ NOT_PARSED = {
     "sqlite": 0,
     "duckdb": 4,
     "postgres": 3,
+    "mysql": 0,
 }
 """Dialect → how many of the statements the gate refuses though the database runs them: sqlglot cannot parse them, or they
 hold an operator that it reads in another way. A refusal is safe; that their number grows is not wanted."""
@@ -71,6 +73,21 @@ def test_on_postgres(postgres_database: Database) -> None:
     with postgres_database.connect() as connection:
         connection.execute(TABLES.encode())
         check("postgres", lambda sql: connection.execute(sql.encode()).fetchall())
+
+
+@pytest.mark.system
+def test_on_mariadb() -> None:
+    with running_mariadb() as server, server.create_database("same").connect() as connection:
+
+        def run(sql: str) -> list[Any]:
+            with connection.cursor() as cursor:
+                cursor.execute(sql)
+                return list(cursor.fetchall())
+
+        for statement in TABLES.replace("'back\\slash'", "'back\\\\slash'").split(";\n"):
+            if statement.strip():
+                run(statement)
+        check("mysql", run)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres", "mysql"])

@@ -186,17 +186,18 @@ least left length lengthb ln localtime localtimestamp locate log log10 log2 lowe
 md5 median microsecond mid min minute mod month monthname natural_sort_key now nth_value ntile nullif nvl nvl2 oct
 octet_length ord overlaps percent_rank percentile_cont percentile_disc period_add period_diff pi point position pow power
 quarter quote radians rand random_bytes rank regexp_instr regexp_like regexp_replace regexp_substr repeat replace reverse
-right round row_count row_number rpad rtrim schema sec_to_time second session_user sformat sha sha1 sha2 sign sin some soundex
-space sqrt st_area st_asbinary st_asgeojson st_astext st_buffer st_centroid st_contains st_convexhull st_crosses st_difference
-st_dimension st_disjoint st_distance st_distance_sphere st_endpoint st_envelope st_equals st_exteriorring st_geohash
-st_geometryn st_geometrytype st_geomfromgeojson st_geomfromtext st_geomfromwkb st_intersection st_intersects st_isclosed
-st_isempty st_issimple st_isvalid st_latfromgeohash st_length st_longfromgeohash st_makeenvelope st_numgeometries st_numpoints
-st_overlaps st_pointfromgeohash st_pointn st_simplify st_srid st_startpoint st_symdifference st_touches st_transform st_union
-st_within st_x st_y startpoint std stddev stddev_pop stddev_samp str_to_date strcmp subdate substr substring substring_index
-subtime sum sysdate system_user tan time time_format time_to_sec timediff timestamp timestampadd timestampdiff to_base64
-to_char to_days to_seconds touches trim truncate ucase uncompress uncompressed_length unhex unix_timestamp upper user utc_date
-utc_time utc_timestamp uuid uuid_to_bin validate_password_strength var_pop var_samp variance vec_distance vec_distance_cosine
-vec_distance_euclidean vec_fromtext vec_totext version week weekday weekofyear weight_string within year yearweek
+right round row row_count row_number rpad rtrim schema sec_to_time second session_user sformat sha sha1 sha2 sign sin some
+soundex space sqrt st_area st_asbinary st_asgeojson st_astext st_buffer st_centroid st_contains st_convexhull st_crosses
+st_difference st_dimension st_disjoint st_distance st_distance_sphere st_endpoint st_envelope st_equals st_exteriorring
+st_geohash st_geometryn st_geometrytype st_geomfromgeojson st_geomfromtext st_geomfromwkb st_intersection st_intersects
+st_isclosed st_isempty st_issimple st_isvalid st_latfromgeohash st_length st_longfromgeohash st_makeenvelope st_numgeometries
+st_numpoints st_overlaps st_pointfromgeohash st_pointn st_simplify st_srid st_startpoint st_symdifference st_touches
+st_transform st_union st_within st_x st_y startpoint std stddev stddev_pop stddev_samp str_to_date strcmp subdate substr
+substring substring_index subtime sum sysdate system_user tan time time_format time_to_sec timediff timestamp timestampadd
+timestampdiff to_base64 to_char to_days to_seconds touches trim truncate ucase uncompress uncompressed_length unhex
+unix_timestamp upper user utc_date utc_time utc_timestamp uuid uuid_to_bin validate_password_strength var_pop var_samp
+variance vec_distance vec_distance_cosine vec_distance_euclidean vec_fromtext vec_totext version week weekday weekofyear
+weight_string within year yearweek
 """
 
 _ATTRIBUTES: Final = """

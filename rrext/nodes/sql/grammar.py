@@ -68,7 +68,7 @@ _KEYWORDS: Final = (
         "CURRENT_TIMESTAMP",
         "LOCALTIME",
     ),
-    *("LOCALTIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP", "DATABASE", "SCHEMA", "CURRENT_CATALOG", "INDEX", "GET"),
+    *("LOCALTIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP", "DATABASE", "SCHEMA", "CURRENT_CATALOG", "GET"),
 )
 _TYPES: Final = (
     "DATE",
@@ -216,8 +216,17 @@ class Grammar:
             raise InvalidArguments.at("/input/sql", f"{self.name} has no such syntax: {error}") from None
         except RecursionError:
             raise _too_large("MAX_NESTING", MAX_NESTING, "too deep a structure") from None
+        if any(token.token_type.name == "RLIKE" for token in tokens):
+            written = self._with_regexp(written)
         written = written.replace(_DISTINCT + "(", "(DISTINCT ").replace(MARK, "")
         return _HIDDEN.sub(lambda found: _source(sql, tokens[int(found[1])]), written)
+
+    def _with_regexp(self, written: str) -> str:
+        """MySQL's REGEXP was read as GLOB, which MySQL lacks; sqlglot would write a function that MariaDB lacks."""
+        for token in reversed(self._dialect.tokenize(written)):
+            if token.token_type.name == "GLOB":
+                written = f"{written[: token.start]}REGEXP{written[token.end + 1 :]}"
+        return written
 
     def _verbatim(self, sql: str, tokens: list[Token]) -> list[Token]:
         """The tokens with marks on the names of functions, and without the literals that sqlglot would rewrite."""
@@ -240,6 +249,10 @@ class Grammar:
                 kind, text = TokenType.VAR, text + (_DISTINCT if distinct else MARK)
             elif self.name == "sqlite" and kind in self._all_types and tokens[index - 1].token_type is TokenType.ALIAS:
                 kind, text = TokenType.VAR, text + MARK  # sqlglot has other affinities in mind than SQLite
+            elif self.name == "mysql" and kind is TokenType.RLIKE:
+                kind = TokenType.GLOB
+            elif self.name == "mysql" and text.upper() == "DUAL":
+                text += MARK  # no table, so it must not be quoted
             elif text in self._loose:
                 raise _unclear(token, f"write a function instead of the operator {text}")
             made.append(Token(kind, text, token.line, token.col, token.start, token.end, []))

@@ -47,8 +47,8 @@ _NODES: Final = """
 _MORE: Final = {
     "sqlite": "",
     "duckdb": "PropertyEQ PositionalColumn Columns PercentileCont PercentileDisc",
-    "postgres": "PropertyEQ",
-    "mysql": "SessionParameter Values",
+    "postgres": "PropertyEQ Concat",
+    "mysql": "SessionParameter Values Concat",
 }
 """Node types that only read in one dialect: `:=` names an argument here, and assigns a variable in MySQL."""
 
@@ -185,6 +185,8 @@ class Inspection:
         if type(node.this).__name__ != "Identifier":
             return ""
         name = plain(".".join(parts))
+        if self.dialect == "mysql" and name.upper() == "DUAL":
+            return ""
         if self.dialect == "duckdb" and (_FILE.search(node.this.name) or type(node.this).__name__ == "Literal"):
             raise refusal(f'"{name[:80]}" names a file', table=name[:80])
         return name
