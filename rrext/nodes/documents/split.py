@@ -75,7 +75,9 @@ class SplitNode(Node):
             "between blocks of code; auto takes what fits the document's type.",
         ] = "auto"
         size: Annotated[int, "The most that a chunk has, in units; 1000 characters are a few paragraphs."] = 1000
-        overlap: Annotated[int, "Units of a chunk that stand again in the next one; at most half of the size."] = 100
+        overlap: Annotated[
+            int | None, "Units of a chunk that stand again in the next one: up to half of the size; a tenth if left out."
+        ] = None
         unit: Annotated[Literal["characters", "tokens"], "What size and overlap count."] = "characters"
         tokenizer: Annotated[
             str, "For tokens: a tokenizer.json, or the directory that holds it. Empty: a token is taken to have four bytes."
@@ -85,7 +87,7 @@ class SplitNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[MakeMeasure]:
         """How sizes are measured; a tokenizer is loaded once."""
-        _check_sizes(ctx.node_id, config.size, config.overlap)
+        _check_sizes(ctx.node_id, config.size, _overlap(config.overlap, config.size))
         if config.unit == "characters":
             yield Characters
         elif not config.tokenizer:
@@ -143,7 +145,7 @@ class SplitNode(Node):
             mime_type: Its type, for auto.
         """
         most: int = self.config.size if size is None else size
-        again: int = min(self.config.overlap, most // 2) if overlap is None else overlap
+        again: int = min(_overlap(self.config.overlap, most), most // 2) if overlap is None else overlap
         if again > most // 2:
             raise InvalidArguments.at("/input/overlap", f"is more than half of the size ({most})")
         wanted = strategy or self.config.strategy
@@ -162,7 +164,8 @@ class SplitNode(Node):
         return strategy_for(entry.name, str(entry.metadata.get("mimeType") or entry.mime_type))
 
     def _make_splitter(self, strategy: str) -> Splitter:
-        return Splitter(strategy, self.shared(self.config.size), self.config.overlap)
+        size: int = self.config.size
+        return Splitter(strategy, self.shared(size), _overlap(self.config.overlap, size))
 
     def _keep(self, chunks: Iterator[dict[str, Any]]) -> None:
         for chunk in chunks:
@@ -179,6 +182,10 @@ class SplitNode(Node):
 def _all(splitter: Splitter, text: str) -> Iterator[Passage]:
     yield from splitter.feed(text)
     yield from splitter.finish()
+
+
+def _overlap(given: int | None, size: int) -> int:
+    return size // 10 if given is None else given
 
 
 def _check_sizes(node_id: str, size: int, overlap: int) -> None:
