@@ -250,6 +250,8 @@ class SqlContract:
 
     async def test_explain_shows_a_plan_and_runs_nothing(self, db: Desk, kind: Kind) -> None:
         assert (await db("query", sql=kind.endless, explain=True))["row_count"] > 0
+        error = await db.refusal("query", sql=f"EXPLAIN {kind.endless}", explain=True)
+        assert error.data["errors"][0]["path"] == "/input/explain"
 
     # off and on
 
@@ -277,6 +279,11 @@ class SqlContract:
         assert isinstance(error, InvalidArguments)
         assert error.message.startswith("SQL execution failed: ")
         assert error.data["errors"][0]["path"] == "/input/sql"
+
+    @pytest.mark.parametrize("sql", ["-- only a comment", "/* only one */", ";", " ;; -- x"])
+    async def test_a_text_without_a_statement_is_bad_input(self, db: Desk, sql: str) -> None:
+        for tool in ("query", "execute"):
+            assert isinstance(await db.refusal(tool, sql=sql), InvalidArguments)
 
     async def test_several_statements_are_refused(self, db: Desk) -> None:
         for tool in ("query", "execute"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from rrext.errors import RrextError, ToolError
+from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.sql.cells import Rows, json_rows, size_of
-from rrext.nodes.sql.transaction import Result, Transaction, refuse_transaction_control
+from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.database import Database
@@ -34,8 +34,11 @@ class Call:
 
     def query(self, sql: str, params: Sequence[Any], limit: int, *, explain: bool) -> dict[str, Any]:
         """`{columns, rows, row_count, truncated}` of a statement that only reads."""
-        sent = self._database.gate.read_only(sql).sql
+        statement = self._database.gate.read_only(sql)
+        sent = statement.sql
         if explain:
+            if statement.kind != "select":
+                raise InvalidArguments.at("/input/explain", f"only a query has a plan, and this is {statement.kind.upper()}")
             sent = self._database.backend.explain(sent)
         with (
             self._database.transaction(read_only=True) as transaction,
@@ -68,7 +71,7 @@ class Call:
 
     def execute(self, sql: str, params: Sequence[Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
         """`{columns, rows, affected_rows}` of a statement of any kind, in a session or in a transaction of its own."""
-        refuse_transaction_control(sql)
+        check_statement(sql)
         if session_id is not None:
             with self._database.sessions.using(session_id, self._ctx) as session:
                 return self._in_session(session, sql, params, max_rows)

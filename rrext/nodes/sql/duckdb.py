@@ -185,6 +185,7 @@ class DuckdbBackend(Backend):
             raise Unavailable(f'The table "{table}" cannot be made from "{file}": {_sentence(error)}') from error
 
     def close(self) -> None:
+        self._statements.clear()
         with self._lock:
             if self._root is not None:
                 self._root.close()

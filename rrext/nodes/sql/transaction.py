@@ -18,7 +18,7 @@ from rrext.nodes.sql.watch import Watch
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
 
-__all__ = ["Result", "Transaction", "refuse_transaction_control"]
+__all__ = ["Result", "Transaction", "check_statement"]
 
 FIRST_BATCH: Final = 64
 """Rows of the first batch. Each one after it is twice as large, up to `LAST_BATCH`, as long as rows are small."""
@@ -29,17 +29,18 @@ SMALL_BATCH: Final = 64 * 1024
 _FIRST_WORD: Final = re.compile(
     r"(?:\s|;|--[^\n]*+|/\*.*?\*/)*+([A-Za-z]++)(?:\s+(?:WORK|TRANSACTION)\b)?(?:\s+(TO)\b)?", re.DOTALL | re.IGNORECASE
 )
+_NOTHING: Final = re.compile(r"(?:\s|;|--[^\n]*+|/\*.*?\*/)*+\Z", re.DOTALL)
 _CONTROLS: Final = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"})
 
 log: Final = logging.getLogger("rrext.sql")
 
 
-def refuse_transaction_control(sql: str) -> None:
-    """Raise `InvalidArguments` for a statement that begins or ends a transaction: a session does that, or each call alone.
-
-    `ROLLBACK TO` a savepoint is none.
-    """
+def check_statement(sql: str) -> None:
+    """Raise `InvalidArguments` for a text without a statement, and for one that begins or ends a transaction: a session
+    does that, or each call alone. `ROLLBACK TO` a savepoint does not end one."""
     found = _FIRST_WORD.match(sql)
+    if found is None and _NOTHING.match(sql):
+        raise InvalidArguments.at("/input/sql", "holds no statement")
     if found is not None and found[1].upper() in _CONTROLS and not found[2]:
         raise InvalidArguments.at(
             "/input/sql",
