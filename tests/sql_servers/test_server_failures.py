@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 
+import psycopg
 import pytest
-from postgres_server import free_port
+from postgres_server import Database, free_port
 from served import Served, until
 
 from rrext import Client
 from rrext.errors import RrextError, ToolError, Unavailable
+from rrext.nodes.sql.libpq import ask
 from rrext.nodes.sql.mysql import MysqlNode
 
 
@@ -207,3 +211,38 @@ def assert_no_secrets(served: Served, error: RrextError, *more: str) -> None:
     shown = f"{error!r} {error} {error.hint} {error.data}"
     for secret in (served.database.password, served.database.url, *more):
         assert secret not in shown
+
+
+def test_a_server_that_does_not_answer_is_given_up(postgres_database: Database):
+    """As one whose machine was cut off: nothing comes back, not even an error."""
+    connection = postgres_database.connect()
+    pid = connection.info.backend_pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(psycopg.OperationalError, match="did not answer within"):
+            ask(connection, b"BEGIN", 0.05)
+        assert connection.closed
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        connection.close()
+
+
+async def test_a_connection_that_an_administrator_ends_is_said_and_replaced(served: Served):
+    async with served.open(pool_size=1) as client:
+        session = await begin(client)
+        await asyncio.to_thread(end_connections, served)
+        with pytest.raises(ToolError) as lost:
+            await execute(client, "SELECT 1", session_id=session)
+        assert lost.value.code == "connection_lost"
+        assert await one(client) == 1
+
+
+def end_connections(served: Served) -> None:
+    """End everybody else's connection to the database."""
+    if served.node is not MysqlNode:
+        sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'served' AND pid <> pg_backend_pid()"
+        served.database.run(sql)
+        return
+    others = "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = 'served' AND ID <> CONNECTION_ID()"
+    for (other,) in served.database.run(others):
+        served.database.run(f"KILL {other}")
