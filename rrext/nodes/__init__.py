@@ -45,6 +45,7 @@ BUILTIN: dict[str, str] = {
 
 ALIASES: dict[str, str] = {
     "db_mariadb": "db_mysql",
+    "db_neo4j": "graph_neo4j",
     "preprocessor_langchain": "split",
     "preprocessor_code": "split",
     "embedding_transformer": "embedding_local",

@@ -260,3 +260,8 @@ async def test_many_different_statements_use_no_memory_up(graph: GraphWorld) -> 
     async with graph.open(is_filled=False, **({"memory_mb": 64} if graph.kind == "ladybug" else {})) as tools:
         for number in range(300):
             assert await tools.value(f"RETURN $n AS n{number}", n=number) == number
+
+
+async def test_without_a_limit_of_time_a_statement_takes_what_it_takes(graph: GraphWorld) -> None:
+    async with graph.open(statement_timeout=0) as tools:
+        assert await tools.rows(PEOPLE) == [["Ada"], ["Charles"], ["Mary"]]

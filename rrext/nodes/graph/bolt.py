@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -93,7 +93,8 @@ class BoltBackend(GraphBackend):
             default_access_mode=neo4j.READ_ACCESS if read_only else neo4j.WRITE_ACCESS,
             fetch_size=FETCH,
         )
-        return _BoltTransaction(session, timeout, self)
+        kind = _BoltReader if read_only else _BoltTransaction
+        return kind(session, timeout, self)
 
     def read_schema(self, run: Rows) -> GraphSchema:
         return sampled_schema(run, self._settings.database or "neo4j")
@@ -128,24 +129,28 @@ class BoltBackend(GraphBackend):
         kind = kinds[0] if kinds else "statement"
         return Failure(kind, _sentence(error.message or "the server refused the statement"))
 
-    def unreachable(self, error: Exception) -> Exception:
-        """What is told of an exception while connecting."""
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Around what connects: its failures say why there is no connection."""
         from neo4j import exceptions
 
         settings = self._settings
-        if isinstance(error, exceptions.ConnectionAcquisitionTimeoutError):
-            return ToolError(
+        try:
+            yield
+        except exceptions.ConnectionAcquisitionTimeoutError:
+            raise ToolError(
                 f"All {settings.connections} connections are in use: none became free within "
                 f"{settings.wait:g} s (pool_timeout)",
                 code="pool_exhausted",
                 hint='Ask again later, end open transactions, or let the operator raise "pool_size".',
-            )
-        if isinstance(error, exceptions.ServiceUnavailable | exceptions.SessionExpired):
-            return Unavailable(
+            ) from None
+        except (exceptions.ServiceUnavailable, exceptions.SessionExpired) as error:
+            if "defunct" in str(error):  # it was connected
+                raise
+            raise Unavailable(
                 f"The graph database cannot be used: {_why_unreachable(error, settings.uri)}",
                 hint='Is the server running, and is "uri" right? The next call tries again.',
-            )
-        return error
+            ) from None
 
     def close(self) -> None:
         with suppress(Exception):
@@ -168,13 +173,8 @@ class _BoltTransaction(Transaction):
         self._is_cancelled = False
 
     def start(self) -> None:
-        try:
-            self._transaction = self._session.begin_transaction(timeout=self._timeout)
-        except Exception as error:
-            told = self._backend.unreachable(error)
-            if told is error:
-                raise
-            raise told from None
+        with self._backend.reaching():
+            self._transaction = self._session.begin_transaction(timeout=self._timeout or None)
 
     def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
         return _BoltCursor(self._transaction.run(cypher, dict(params)), self._backend)
@@ -204,6 +204,28 @@ class _BoltTransaction(Transaction):
 
     def __repr__(self) -> str:
         return f"<_BoltTransaction {'cut' if self._is_cancelled else 'whole'}>"
+
+
+class _BoltReader(_BoltTransaction):
+    """A statement that reads is a transaction by itself: beginning and ending one would cost two ways to the server."""
+
+    __slots__ = ()
+
+    def start(self) -> None:
+        return
+
+    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
+        return _BoltCursor(self._ran(cypher, params), self._backend)
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        return self._backend.json(self._ran(f"EXPLAIN {cypher}", params).consume().plan)
+
+    def _ran(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        import neo4j
+
+        text: Any = cypher  # the driver wants literals; this one is from the gate
+        with self._backend.reaching():
+            return self._session.run(neo4j.Query(text, timeout=self._timeout or None), dict(params))
 
 
 class _BoltCursor:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from math import ceil
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -219,7 +220,7 @@ class _EmbeddedTransaction(Transaction):
             self._backend.wait_to_write(self._check)
             self._writes = True
         self._lease = self._backend.lease()
-        self._lease.connection.set_query_timeout(max(1, int(self._timeout * 1000)))
+        self._lease.connection.set_query_timeout(ceil(self._timeout * 1000))  # 0: none
         self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
         self._is_open = True
 

@@ -151,7 +151,7 @@ class _Reader:
             return ESCAPES[code]
         digits = HEX4.match(self.text, self.at + 2) if code == "u" else None
         if digits is None:
-            raise self._error("this escape is not known; Cypher has \\\\ \\' \\\" \\b \\f \\n \\r \\t and \\uXXXX")
+            raise self._error("this escape is not known: a backslash stands before \\ ' \" b f n r t, or u and four hex digits")
         self.at = digits.end()
         return chr(int(digits[0], 16))
 

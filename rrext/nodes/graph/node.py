@@ -64,7 +64,9 @@ class GraphNode(Node):
 
     class Config:
         allow_execute: Annotated[bool, "Offer execute, begin, commit and rollback: statements of any kind."] = False
-        statement_timeout: Annotated[float, "Seconds that one statement may take, its rows included."] = 30.0
+        statement_timeout: Annotated[
+            float, "Seconds that one statement may take, its rows included; 0: only the call's own deadline counts."
+        ] = 30.0
         max_execute_rows: Annotated[int, "Rows that execute answers at most; more are an error, and nothing is kept."] = (
             MAX_ROWS
         )

@@ -130,7 +130,8 @@ class _Stop:
         self.reason: str | None = None
 
     def __enter__(self) -> _Stop:
-        self._watch.set(self, monotonic() + self._timeout, self._time_out)
+        if self._timeout > 0:
+            self._watch.set(self, monotonic() + self._timeout, self._time_out)
         self._ctx.on_cancel(self._unwanted)
         return self
 
