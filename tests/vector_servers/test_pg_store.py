@@ -11,6 +11,7 @@ from pg_stores import SIZE, SPACE, call, chunk, fill, names, open_store, until
 from postgres_server import Database, PostgresServer
 
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.vectors.postgres import frequent
 from rrext.nodes.vectors.postgres.store import PgVectorStore
 from rrext.nodes.vectors.postgres.words import any_of, words_of
 from rrext.nodes.vectors.store import Chunk, Scope, Search, Space
@@ -134,6 +135,19 @@ def test_the_words_of_a_text_are_words_alone(text: str) -> None:
     found = words_of(text)
     assert not set("".join(found)) & set(SIGNS)
     assert any_of(text).count("'") == 2 * len(set(found))
+
+
+def test_words_that_are_all_over_a_large_store_count_only_alone(
+    store: PgVectorStore, postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frequent, "MANY_CHUNKS", 100)
+    monkeypatch.setattr(frequent, "LOOK_AGAIN", 0.0)
+    fill(store, [chunk(f"o{n:03}", content=f"the story of number{n} {'fox' if n in (5, 70) else ''}") for n in range(200)])
+    assert len(names(store, "the fox", "keyword", top_k=100)) == 100, "nobody has counted yet"
+    postgres_database.run("ANALYZE chunks")
+    assert sorted(names(store, "The fox!", "keyword", top_k=100)) == ["o005/0", "o070/0"]
+    assert names(store, "the fox of number70", "hybrid", top_k=1) == ["o070/0"]
+    assert len(names(store, "the story", "keyword", top_k=100)) == 100
 
 
 def test_marks_belong_to_their_word() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -56,15 +56,15 @@ ASKED: Final = """(
 """The words that are looked for, in the language in which the table's were indexed."""
 
 
-def found(connection: Connection[Any], table: Table, search: Search) -> list[Hit]:
-    """At most `top_k` hits, best first. Raises the driver's errors.
+def found(connection: Connection[Any], table: Table, search: Search, frequent: Collection[str] = ()) -> list[Hit]:
+    """At most `top_k` hits, best first. Raises the driver's errors. `frequent` are words that say nothing beside others.
 
     An index leads to the nearest vectors, but ends early where few are in the scope, and knows none without direction:
     where that could show, all vectors of the scope are compared.
     """
     where, values = condition(search.scope)
     values |= {"top_k": search.top_k, "candidates": candidates(search.top_k), "name": table.name}
-    values["words"] = any_of(search.text) if search.mode != "dense" else ""
+    values["words"] = any_of(search.text, frequent) if search.mode != "dense" else ""
     vector = None if search.vector is None or search.mode == "keyword" else as_vector(search.vector)
     values["vector"] = vector
     if search.mode == "keyword":

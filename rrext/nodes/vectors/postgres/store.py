@@ -13,6 +13,7 @@ from psycopg import Connection, sql
 from rrext.errors import ToolError
 from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
+from rrext.nodes.vectors.postgres.frequent import FrequentWords
 from rrext.nodes.vectors.postgres.index import IndexBuilder
 from rrext.nodes.vectors.postgres.listing import chunks_page, counted, places_page
 from rrext.nodes.vectors.postgres.search import condition, found
@@ -51,12 +52,13 @@ class PgVectorStore:
 
     batch_size = 10_000
 
-    __slots__ = ("_builder", "_connections", "_table")
+    __slots__ = ("_builder", "_connections", "_frequent", "_table")
 
     def __init__(
         self, parameters: dict[str, str], *, schema: str, table: str, language: str, connections: int, threshold: int
     ) -> None:
         self._table = Table(schema, table, language)
+        self._frequent = FrequentWords(self._table)
         self._connections = Connections(parameters, size=connections, prepare=prepare)
         self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
 
@@ -111,7 +113,8 @@ class PgVectorStore:
         self._connections.close()
 
     def _found(self, connection: Connection[Any], search: Search) -> builtins.list[Hit]:
-        hits = found(connection, self._table, search)
+        frequent = self._frequent.words(connection) if search.mode != "dense" else ()
+        hits = found(connection, self._table, search, frequent)
         if search.vector is not None:
             self._builder.searched(connection, len(search.vector))
         return hits

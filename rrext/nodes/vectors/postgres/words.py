@@ -7,6 +7,7 @@ where the database's locale is C.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 from unicodedata import normalize
 
@@ -50,7 +51,11 @@ def indexed_words(text: str, language: str) -> str:
     return " ".join(f"'{word}':{','.join(found)}" for word, found in places.items())
 
 
-def any_of(text: str) -> str:
-    """A tsquery that finds any of the words of a text; empty if it has none. No text can make it another query."""
+def any_of(text: str, frequent: Collection[str] = ()) -> str:
+    """A tsquery that finds any of the words of a text; empty if it has none. No text can make it another query.
+
+    The frequent words are left out, if there are others.
+    """
     words = list(dict.fromkeys(words_of(text)))
+    words = [word for word in words if word not in frequent] or words
     return " | ".join(f"'{word}'" for word in words[:MAX_QUERY_WORDS])
