@@ -24,6 +24,7 @@ from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
 from rrext.engine.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError, ToolNotFound, ToolTimeout, Unavailable
+from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.sql.database import Database
 from rrext.testing import pair
 
@@ -75,8 +76,10 @@ class Desk:
 
 
 @asynccontextmanager
-async def opened(node: type[Node], config: Mapping[str, Any], *, root: str | None = None) -> AsyncIterator[Desk]:
-    engine = LocalEngine(catalog=Catalog([]), environment=Environment({}, {}), root=root)
+async def opened(
+    node: type[Node], config: Mapping[str, Any], *, root: str | None = None, limits: Limits = DEFAULTS
+) -> AsyncIterator[Desk]:
+    engine = LocalEngine(catalog=Catalog([]), environment=Environment({}, {}), root=root, limits=limits)
     try:
         task = engine.load(
             {
@@ -405,6 +408,25 @@ class SqlContract:
             with pytest.raises((asyncio.CancelledError, Cancelled)):
                 await call
             assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
+
+    async def test_unloading_ends_statements_and_sessions_that_are_open(self, kind: Kind) -> None:
+        limits = msgspec.structs.replace(DEFAULTS, drain=0.05)  # how long the engine lets calls go on
+        async with opened(kind.node, {**kind.config, "allow_execute": True}, limits=limits) as db:
+            await db("begin")
+            call = asyncio.ensure_future(db("query", sql=kind.endless))
+            database = db.database
+
+            async def runs() -> bool:
+                return database.connections_in_use == 2
+
+            await until(runs)
+        with pytest.raises((RrextError, asyncio.CancelledError)):
+            await call
+
+        async def all_closed() -> bool:
+            return database.connections_in_use == 0
+
+        await until(all_closed)
 
     async def test_a_cancel_hits_no_other_call(self, kind: Kind) -> None:
         async with opened(kind.node, {**kind.config, "pool_size": 3, "pool_timeout": 40}) as db:

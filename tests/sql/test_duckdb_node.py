@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +165,25 @@ async def test_a_corrupt_file_is_told_and_stays_as_it_is(tmp_path: Path) -> None
         error = await db.refusal("query", sql="SELECT 1")
         assert isinstance(error, Unavailable)
     assert path.read_bytes() == b"this is no database" * 1000
+
+
+HOLDER = "import duckdb, sys; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
+
+
+async def test_a_file_that_another_process_has_is_told_and_used_when_it_is_free(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.duckdb")
+    duckdb.connect(path).close()
+    with subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        async with opened(DuckdbNode, {**WRITER, "path": path}) as db:
+            error = await db.refusal("query", sql="SELECT 1 AS a")
+            assert isinstance(error, Unavailable)
+            assert error.message == 'The database cannot be used: another process has "a.duckdb" open'
+            holder.communicate()
+            assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
 
 
 TYPES: list[tuple[str, Any]] = [

@@ -161,7 +161,7 @@ class DuckdbBackend(Backend):
         try:
             root = self._duckdb.connect(self._path, read_only=is_file and not self._writes, config=self._config)
         except self._duckdb.Error as error:
-            raise Unavailable(f"The database cannot be used: {_sentence(error)}") from error
+            raise self._not_opened(_sentence(error)) from error
         try:
             for table, file in self._files.items():
                 self._load(root, table, file)
@@ -172,6 +172,15 @@ class DuckdbBackend(Backend):
             root.close()
             raise
         return root
+
+    def _not_opened(self, message: str) -> Unavailable:
+        if "Could not set lock" in message:  # DuckDB goes on with paths and processes of this machine
+            name = os.path.basename(self._path)
+            return Unavailable(
+                f'The database cannot be used: another process has "{name}" open',
+                hint="DuckDB lets several processes have a file open only if all of them open it to read.",
+            )
+        return Unavailable(f"The database cannot be used: {message}")
 
     def _load(self, root: duckdb.DuckDBPyConnection, table: str, file: str) -> None:
         reader = _reader(file)
