@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -128,6 +130,35 @@ async def test_settings_that_cannot_be_are_found_before_anything_runs(served: Se
 
 
 # secrets
+
+
+def ask_for_the_password(listener: socket.socket, heard: list[bytes]) -> None:
+    """Be a server that wants a password in clear text, and note what the client says."""
+
+    def packet(number: int, payload: bytes) -> bytes:
+        return len(payload).to_bytes(3, "little") + bytes([number]) + payload
+
+    client, _ = listener.accept()
+    with client:
+        low, high = (0xF7FF).to_bytes(2, "little"), (0x0008).to_bytes(2, "little")  # no TLS, ways to log in by name
+        greeting = b"\x0a8.0.0\0" + (1).to_bytes(4, "little") + b"12345678\0" + low + b"\x2d\x02\0" + high
+        client.sendall(packet(0, greeting + b"\x15" + bytes(10) + b"123456789012\0mysql_native_password\0"))
+        heard.append(client.recv(4096))
+        client.sendall(packet(2, b"\xfemysql_clear_password\0"))
+        heard.append(client.recv(4096))
+
+
+async def test_no_server_gets_the_password_in_clear_text_without_tls():
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = threading.Thread(target=ask_for_the_password, args=(listener, heard))
+        serving.start()
+        settings = {"host": "127.0.0.1", "port": listener.getsockname()[1], "password": "the-passw0rd"}
+        refused = await refusal(MysqlNode, settings)
+        serving.join()
+    assert "clear text" in refused.message
+    assert len(heard) == 2
+    assert b"the-passw0rd" not in b"".join(heard)
 
 
 async def test_passwords_are_in_no_log_and_no_text_of_an_object(served: Served, caplog: pytest.LogCaptureFixture):

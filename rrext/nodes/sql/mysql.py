@@ -54,6 +54,7 @@ _HINTS: Final = {
     1049: "Check the node's database: it has to exist.",
     1130: "The server lets nobody in from this machine.",
     1698: "Check the node's user and password.",
+    2059: "The server wants a way to log in that is not possible here: see sslmode.",
     2026: 'Check the node\'s sslmode and sslrootcert: "prefer" also connects without TLS, "require" only with it.',
 }
 """Why a server that is there lets nobody in, and what a person can do."""

@@ -59,11 +59,20 @@ def connection_options(settings: MysqlSettings, path: Callable[[str], str]) -> d
     }
     if given["socket"]:
         options["unix_socket"] = path(given["socket"])
+    if given["sslmode"] in ("disable", "prefer"):
+        options["auth_plugin_map"] = dict.fromkeys(("mysql_clear_password", "dialog"), _no_clear_text)
     if given["sslmode"] == "disable":
         options["ssl_disabled"] = True
     elif given["sslmode"] != "prefer":
         options["ssl"] = _tls(given, path)
     return options
+
+
+def _no_clear_text(connection: object) -> object:
+    """In place of the ways to log in that send the password as it is, where nothing promises that nobody listens."""
+    from pymysql.err import OperationalError
+
+    raise OperationalError(2059, "the server wants the password in clear text, which needs sslmode=require or more")
 
 
 def _names() -> list[str]:
