@@ -25,14 +25,15 @@ class Vectors(NodeTools):
         filter: Mapping[str, Any] | None = None,
         score_threshold: float | None = None,
         embedding: Sequence[float] | None = None,
+        embedding_model: str | None = None,
         node_id: str = "",
         token: str | None = None,
         timeout: float | None = None,
     ) -> Body:
-        """The chunks that fit a query best: `{results: [{content, score, metadata}], total}`.
+        """The chunks that fit a query best: `{results: [{content, score, metadata}], total, mode}`.
 
-        `mode` is "dense", "keyword" or "hybrid". `filter` has `objectId`, `nodeId`, `parent`. `embedding` stands in for
-        that of the query.
+        `mode` is "dense", "keyword" or "hybrid". `filter` has `objectId`, `nodeId`, `parent`, `prefix`. `embedding`, made
+        by `embedding_model`, stands in for that of the query.
         """
         input = {
             "query": query,
@@ -41,6 +42,7 @@ class Vectors(NodeTools):
             "filter": filter,
             "score_threshold": score_threshold,
             "embedding": embedding,
+            "embedding_model": embedding_model,
         }
         return await self._call("search", input, node_id, token, timeout)
 
@@ -48,12 +50,16 @@ class Vectors(NodeTools):
         self,
         documents: Sequence[Mapping[str, Any]],
         *,
+        replace: bool | None = None,
         node_id: str = "",
         token: str | None = None,
         timeout: float | None = None,
     ) -> Body:
-        """Store chunks, `{content, object_id, metadata?, embedding?, embedding_model?}` each. Returns `{count, …}`."""
-        return await self._call("upsert", {"documents": documents}, node_id, token, timeout)
+        """Store chunks, `{content, object_id, metadata?, embedding?, embedding_model?}` each. Returns `{count, …}`.
+
+        With `replace`, chunks that the objects had before and are not among these are deleted.
+        """
+        return await self._call("upsert", {"documents": documents, "replace": replace}, node_id, token, timeout)
 
     async def delete(
         self,
@@ -65,7 +71,7 @@ class Vectors(NodeTools):
         token: str | None = None,
         timeout: float | None = None,
     ) -> Body:
-        """Remove objects by their ids, by parent, or by what their parent begins with. Returns `{deleted_count, …}`."""
+        """Remove objects by their ids, all of one `parent` path, or all below a `prefix` path. Returns `{deleted_count, …}`."""
         input = {"object_ids": object_ids, "parent": parent, "prefix": prefix}
         return await self._call("delete", input, node_id, token, timeout)
 
