@@ -246,6 +246,19 @@ async def test_two_sessions_that_change_one_row_conflict_and_nothing_is_lost() -
         assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 1}]
 
 
+async def test_a_commit_that_fails_ends_the_session_and_keeps_nothing() -> None:
+    async with opened(DuckdbNode, WRITER) as db:
+        await db("execute", sql="CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        first, second = [(await db("begin"))["session_id"] for _ in range(2)]
+        for session in (first, second):
+            await db("execute", sql="INSERT INTO t VALUES (1)", session_id=session)
+        await db("commit", session_id=first)
+        assert (await db.refusal("commit", session_id=second)).message.startswith("SQL execution failed: ")
+        error = await db.refusal("execute", sql="INSERT INTO t VALUES (2)", session_id=second)
+        assert error.code == "session_not_found"
+        assert (await db("query", sql="SELECT id FROM t"))["rows"] == [{"id": 1}]
+
+
 async def test_a_temporary_table_is_gone_with_its_call() -> None:
     async with opened(DuckdbNode, {**WRITER, "pool_size": 1}) as db:
         await db("execute", sql="CREATE TEMP TABLE mine (a INTEGER)")

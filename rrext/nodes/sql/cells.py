@@ -6,7 +6,7 @@
 | floating point | a number; `"NaN"`, `"Infinity"` and `"-Infinity"` are texts |
 | decimal | a number if a 64-bit float holds exactly these digits (12.50 → 12.5), else its text ("0.1234567890123456789") |
 | date, time, timestamp | ISO 8601 text, with the offset if the value has one |
-| interval | ISO 8601 duration, as "P1DT2H" |
+| interval | ISO 8601 duration, as "P1DT7200S" |
 | bytes | their text if they are UTF-8, else `{"base64": "…"}` |
 | list, struct, map, JSON | nested JSON; in `execute` JSON text, as RocketRide's nodes answer |
 | UUID, address, range, all else | the text that the driver shows of it |

@@ -102,6 +102,8 @@ class Sessions:
             yield session
         finally:
             session.used = monotonic()
+            if not session.transaction.is_open:  # as after a commit that failed: what came next would be kept at once
+                session.is_over = True
             session.lock.release()
             if session.is_over:
                 self._give_up(session)
