@@ -17,10 +17,8 @@ from rrext.nodes.sql.gate import Gate
 GATES = {dialect: Gate(dialect) for dialect in ("sqlite", "duckdb", "postgres", "mysql")}
 
 PIECES = sorted({word for dialect in GATES for attack in attacks(dialect) for word in attack.sql.split()})
-OPERATORS = {
-    "sqlite": "+ - * / % || = <> == < <= > >= AND OR IS LIKE & | << >> IN_ NOT_IN BETWEEN IS_NULL NOT_NULL COLLATE GLOB".split(),
-    "duckdb": "+ - * % || = <> < <= > >= AND OR LIKE & | << >> IN_ NOT_IN BETWEEN IS_NULL NOT_NULL CAST // **".split(),
-}
+ALL = "+ - * % || = <> < <= > >= AND OR LIKE & | << >> IN_ NOT_IN BETWEEN IS_NULL NOT_NULL"
+OPERATORS = {name: f"{ALL} {more}".split() for name, more in {"sqlite": "/ == IS COLLATE GLOB", "duckdb": "CAST //"}.items()}
 WRITTEN = {
     "IN_": "{a} IN (1, {b})",
     "NOT_IN": "{a} NOT IN (1, {b})",

@@ -109,6 +109,9 @@ def test_the_gate_lets_most_of_them_through(dialect: str) -> None:
         ("postgres", "SELECT @ -4 + 9"),
         ("postgres", "SELECT |/ 16 + 9"),
         ("duckdb", "SELECT @ -4 + 9"),
+        ("mysql", "SELECT 1 <=> 2 < 3"),
+        ("mysql", "SELECT 5 BETWEEN 0 AND 2 = 1"),
+        ("mysql", "SELECT (1 + 1) LIKE 2 NOT REGEXP 3"),
     ],
 )
 def test_what_sqlglot_reads_in_another_way_than_the_database_is_refused(dialect: str, sql: str) -> None:
@@ -129,3 +132,15 @@ def test_types_of_sqlite_keep_their_affinity() -> None:
 def test_names_of_functions_are_sent_as_they_were_written() -> None:
     for dialect in ("sqlite", "postgres", "mysql"):
         assert Gate(dialect).read_only("SELECT Count(*), lOwEr(a) FROM t").sql == "SELECT Count(*), lOwEr(a) FROM t"
+
+
+def test_operators_that_look_like_functions_are_operators() -> None:
+    for dialect, sql in (
+        ("sqlite", "SELECT 1 % (3), LIKE('a', 'b'), a LIKE ('x') FROM t"),
+        ("mysql", "SELECT mod(7, 3), left(a, 1) FROM t LEFT JOIN u ON (a = b) WHERE NOT (a = 1) AND (b < 2) = 1"),
+    ):
+        assert Gate(dialect).read_only(sql).sql == sql
+
+
+def test_two_signs_that_the_database_would_take_for_one_are_kept_apart() -> None:
+    assert Gate("postgres").read_only("SELECT - ~0").sql == "SELECT -(~0)"

@@ -85,6 +85,11 @@ _TYPES: Final = (
     "XML",
 )
 """Types that are functions too; after `AS`, `::` or a name they are types."""
+_OPERATORS: Final = frozenset(("LIKE", "GLOB", "MOD", "LEFT", "RIGHT"))
+"""Words that are operators, or parts of a join, after something, and functions otherwise."""
+_OPERANDS: Final = frozenset(
+    ("NUMBER", "STRING", "IDENTIFIER", "VAR", "R_PAREN", "R_BRACKET", "END", "NULL", "TRUE", "FALSE", "NOT", "PARAMETER")
+)
 _NO_CALL: Final = ("ALIAS", "DCOLON", "VAR", "IDENTIFIER")
 _OPAQUE: Final = ("HEX_STRING", "BIT_STRING", "BYTE_STRING", "NATIONAL_STRING", "UNICODE_STRING")
 _ARROWS: Final = ("ARROW", "DARROW", "HASH_ARROW", "DHASH_ARROW")
@@ -264,6 +269,10 @@ class Grammar:
         before = tokens[index - 1].token_type.name if index else ""
         if word in self._special or (word in _NO_NAMES and (word != "REPLACE" or before == "STAR")):
             return False
+        if not token.text[:1].isalpha() and token.token_type.name != "IDENTIFIER" and token.text[:1] != "_":
+            return False
+        if token.token_type.name in _OPERATORS:
+            return before not in _OPERANDS
         if token.token_type in self._keywords:
             return True
         return token.token_type in self._types and before not in _NO_CALL

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.sql.catalog import catalog_statement, explain_prefix
+from rrext.nodes.sql.comparisons import check_comparisons
 from rrext.nodes.sql.functions import ATTRIBUTES_REFUSED
 from rrext.nodes.sql.grammar import Grammar, plain
 from rrext.nodes.sql.statement import Statement
@@ -102,7 +103,9 @@ class Inspection:
         if not rest or rest[0].text.upper() not in self._queries:
             word = (rest or tokens)[0].text.upper()[:40]
             raise refusal(f"{word} is no query", statement=word)
-        _no_outfile(rest)
+        if self.dialect == "mysql":
+            _no_outfile(rest)
+            check_comparisons(rest)
         tree = grammar.read(sql, rest)
         tables = self._inspected(tree)
         text = grammar.text(tree, sql, rest)
@@ -144,8 +147,8 @@ class Inspection:
                 self._check_attribute(node)
             elif kind is exp.Not:
                 _check_not(node)
-            elif kind is exp.Select and node.args.get("hint"):
-                node.set("hint", None)
+            else:
+                _settle(node)
         return tuple(name for name in tables if name not in defined)
 
     def _refused_node(self, node: Expr) -> Exception:
@@ -217,6 +220,16 @@ def _one_statement(tokens: list[Token]) -> list[Token]:
     if any(token.token_type.name == "SEMICOLON" for token in found):
         raise InvalidArguments.at("/input/sql", "expected one statement, not several", hint="Send them one by one.")
     return found
+
+
+def _settle(node: Expr) -> None:
+    """Change what would be sent as something else than it is: hints are comments, and `-~` would be one operator."""
+    from sqlglot import expressions as exp
+
+    if type(node) is exp.Select and node.args.get("hint"):
+        node.set("hint", None)
+    elif type(node) is exp.Neg and type(node.this) is exp.BitwiseNot:
+        node.set("this", exp.Paren(this=node.this))
 
 
 def _check_not(node: Expr) -> None:
