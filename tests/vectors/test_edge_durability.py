@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
@@ -44,6 +45,23 @@ def one_file(data: Path, name: str) -> Path:
 def overwrite(path: Path) -> None:
     with open(path, "r+b") as file:
         file.write(b"\xa5" * 4096)
+
+
+@contextmanager
+def forked() -> Iterator[None]:
+    """A child that has all open files of this process, and does nothing."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+    try:
+        yield
+    finally:
+        os.close(write)
+        os.waitpid(child, 0)
 
 
 def digests(folder: Path) -> dict[str, int]:
@@ -217,6 +235,18 @@ def test_a_folder_that_cannot_be_made_says_so() -> None:
         put(store, chunk("a"))
     assert failure.value.code == "store_unusable"
     store.close()
+
+
+def test_a_store_that_a_forked_process_still_holds_is_in_use_and_not_damaged(tmp_path: Path) -> None:
+    store, again = edge_store(tmp_path), edge_store(tmp_path)
+    put(store, chunk("a"))
+    with forked():
+        store.close()
+        with pytest.raises(ToolError) as failure:
+            everything(again, "a")
+        assert failure.value.code == "store_in_use"
+    assert len(everything(again, "a")) == 1
+    again.close()
 
 
 def test_a_lock_that_was_released_belongs_to_nobody(tmp_path: Path) -> None:

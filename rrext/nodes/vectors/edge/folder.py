@@ -97,11 +97,7 @@ class StoreFolder:
             raise self._unusable(error) from error
         if lock is None:
             here = " (this process)" if holder == str(os.getpid()) else ""
-            raise ToolError(
-                f'The folder "{self.shown}" is in use by process {holder or "?"}{here}, and a store is opened only once',
-                code="store_in_use",
-                hint="Let all work go through one node of one pipeline, or take PostgreSQL for several processes.",
-            )
+            raise self.in_use(f"process {holder or '?'}{here}")
         self._lock = lock
 
     def release(self) -> None:
@@ -188,6 +184,14 @@ class StoreFolder:
                 code="store_full",
                 hint='Make room. The bound is "min_free_bytes" in the settings of the node.',
             )
+
+    def in_use(self, who: str) -> ToolError:
+        """The error for a store that somebody else has open."""
+        return ToolError(
+            f'The folder "{self.shown}" is in use by {who}, and a store is opened only once',
+            code="store_in_use",
+            hint="Let all work go through one node of one pipeline, or take PostgreSQL for several processes.",
+        )
 
     def corrupt(self, what: str) -> ToolError:
         """The error for a store that cannot be trusted."""

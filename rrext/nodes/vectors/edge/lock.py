@@ -32,8 +32,11 @@ class FolderLock:
         return None, holder
 
     def release(self) -> None:
-        """Let go; once."""
-        os.close(self._file)
+        """Let go; once. Said aloud, as a process that was forked meanwhile has the file open too."""
+        try:
+            _unlock(self._file)
+        finally:
+            os.close(self._file)
 
     def __repr__(self) -> str:
         return f"<FolderLock {self._file}>"
@@ -51,6 +54,10 @@ if sys.platform == "win32":
             return False
         os.lseek(file, 0, os.SEEK_SET)
         return True
+
+    def _unlock(file: int) -> None:
+        os.lseek(file, 1024, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
 else:
     import fcntl
 
@@ -60,3 +67,6 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    def _unlock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)

@@ -28,6 +28,7 @@ class QdrantEdgeNode(VectorStoreNode):
 
     Every search compares its vector with all that are stored (in 4 bits per number, the best ones then in full): that
     is fast for some hundred thousand chunks and in proportion slower for more, for which a server is the better place.
+    The first call reads the words of all chunks, about a second for 100,000, in which this process does nothing else.
     """
 
     provider = "store_qdrant_edge"

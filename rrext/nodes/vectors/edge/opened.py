@@ -22,6 +22,10 @@ FLUSH_EVERY: Final = 16 * 1024 * 1024
 """Bytes that wait in the engine's log at most before they go to their places. All of them are read again after a crash."""
 
 
+LOCKED: Final = "WouldBlock"
+"""What the engine says of a log that is locked."""
+
+
 class OpenShard:
     """The shard of a folder. `lock` is held by whoever writes; reading needs it only to open the shard.
 
@@ -134,6 +138,8 @@ def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:
             shard = qe.EdgeShard.load(folder.shard)
             chunks = shard.count(qe.CountRequest(exact=True))
     except ToolError as error:
+        if LOCKED in error.message:  # the engine's own lock: a child that was forked while the store was open has it too
+            raise folder.in_use("a process that was forked from one that had it open") from error
         raise folder.corrupt(error.message) from error
     if manifest.clean and chunks != manifest.chunks:
         shard.close()
