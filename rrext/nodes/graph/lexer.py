@@ -25,7 +25,7 @@ ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "`": "`", "b": "\b", "f": "\f"
 WRITTEN: Final = {"\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 HEX4: Final = re.compile(r"[0-9a-fA-F]{4}")
-PARAMETER: Final = re.compile(r"[A-Za-z0-9_]+(?!\w)")
+PARAMETER: Final = re.compile(r"(?:[0-9]+|[A-Za-z_][A-Za-z0-9_]*)(?!\w)")  # `$1SET` may be two tokens elsewhere
 WORD: Final = re.compile(r"[^\W\d]\w*")
 LINE_ENDS: Final = re.compile(r"[\r\n]")
 
@@ -185,7 +185,7 @@ class _Reader:
             return "parameter", name, "$" + _quoted(name)
         name = PARAMETER.match(self.text, self.at)
         if name is None:
-            raise self._error("a parameter is $ and a name")
+            raise self._error("a parameter is $ and a name, or a number")
         self.at = name.end()
         return "parameter", name[0], "$" + name[0]
 
