@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from docx import Document
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -187,6 +187,7 @@ def test_the_chunks_of_an_object_are_numbered_and_the_next_object_begins_at_noug
         assert len(chunks) > 20
 
 
+@settings(max_examples=20)
 @given(st.lists(st.text("ab. \n", max_size=40), min_size=1, max_size=8))
 def test_text_in_parts_gives_the_chunks_of_the_whole(parts: list[str]) -> None:
     config = {"size": 16, "overlap": 4}

@@ -137,6 +137,33 @@ def test_of_two_ways_to_say_the_same_a_mail_gives_one() -> None:
     assert "The **pears** were ripe." in text_of(parsed(page.as_bytes(), "mail.eml"))
 
 
+def test_a_mail_that_is_nothing_but_another_one_gives_that() -> None:
+    inner = mail("Inner", "The apples came later.\n").as_bytes()
+    outer = b"Subject: Outer\nContent-Type: message/rfc822\n\n" + inner
+    assert "The apples came later." in text_of(parsed(outer, "mail.eml"))
+
+
+def test_a_report_on_delivery_is_read() -> None:
+    report = b"""Subject: Failed
+Content-Type: multipart/report; boundary=b
+
+--b
+Content-Type: text/plain
+
+It did not arrive.
+--b
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; example.org
+
+Status: 5.1.1
+--b--
+"""
+    text = text_of(parsed(report, "mail.eml"))
+    assert "It did not arrive." in text
+    assert "Status: 5.1.1" in text
+
+
 def test_mails_in_mails_are_read_to_a_depth_and_no_further() -> None:
     message = mail("0", "The innermost.\n")
     for n in range(1, 8):

@@ -62,20 +62,21 @@ def _attachments(message: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]
         if body is None:
             yield message
         return
-    if message.get_content_maintype() == "multipart":
-        for part in message.iter_attachments():
-            assert isinstance(part, MIMEPart)
-            if part.get_content_maintype() == "multipart":
-                yield from _attachments(part, part.get_body(("plain", "html")))
-            else:
-                yield part
+    if message.get_content_maintype() != "multipart":
+        yield message  # a mail that is another one, and nothing else
+        return
+    for part in message.iter_attachments():
+        assert isinstance(part, MIMEPart)
+        if part.get_content_maintype() == "multipart":
+            yield from _attachments(part, part.get_body(("plain", "html")))
+        else:
+            yield part
 
 
 def _bytes(part: MIMEPart) -> bytes:
-    if part.get_content_type() == "message/rfc822":
-        inner = part.get_payload()
-        messages = inner if isinstance(inner, list) else []
-        return b"".join(message.as_bytes() for message in messages if isinstance(message, Message))
+    inner = part.get_payload()
+    if isinstance(inner, list):  # of messages: a forwarded mail, or the parts of a report on delivery
+        return b"\n".join(message.as_bytes() for message in inner if isinstance(message, Message))
     payload = part.get_payload(decode=True)
     return payload if isinstance(payload, bytes) else b""
 

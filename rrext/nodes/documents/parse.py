@@ -6,19 +6,21 @@ import binascii
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from rrext.engine.lanes import Tag
 from rrext.engine.node import Entry, Node
 from rrext.errors import InvalidArguments, Unavailable
-from rrext.nodes.documents.reader import DocumentReader
 from rrext.nodes.documents.records import Parsed, Request, too_large
 from rrext.nodes.extras import missing_packages
 from rrext.nodes.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+
+if TYPE_CHECKING:
+    from rrext.nodes.documents.reader import DocumentReader
 
 __all__ = ["ParseNode"]
 
@@ -65,7 +67,7 @@ class ParseNode(Node):
         ] = 256 * MIB
         maxCharacters: Annotated[int, "Characters that may come of a document; a book has a million."] = 10_000_000
         timeout: Annotated[float, "Seconds that reading a document may take; most take milliseconds."] = 60.0
-        memory: Annotated[int, "MiB of address space of a reading process; 256 are the least that works."] = 2048
+        memory: Annotated[int, "MiB of address space of a reading process; with less than 192 none starts."] = 2048
         processes: Annotated[int, "How many documents are read at a time, each in a process that is kept."] = 2
         allowEmpty: Annotated[bool, "Let documents without any text pass; else they fail, as nobody could find them."] = False
 
@@ -77,6 +79,8 @@ class ParseNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any) -> AsyncIterator[DocumentReader]:
         """The processes, for all objects; the first one starts at the first document."""
+        from rrext.nodes.documents.reader import DocumentReader
+
         reader = DocumentReader(processes=max(config.processes, 1), memory=config.memory * MIB)
         try:
             yield reader
@@ -143,6 +147,9 @@ class ParseNode(Node):
         return data
 
     def _read(self, data: bytes, name: str, mime_type: str, ctx: ToolContext) -> Parsed:
+        missing = self.unavailable()
+        if missing is not None:
+            raise Unavailable(missing)
         config = self.config
         request = Request(
             name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -26,6 +27,8 @@ _KEPT: Final = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
 """Names of the environment that the process gets: what loading libraries needs, and none of the server's secrets."""
 _START: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
+_ENDING: Final = 5.0
+"""Seconds for a process that closed its end to be gone, so that its exit code tells why."""
 _PIECE: Final = 1024 * 1024
 
 
@@ -125,6 +128,8 @@ class ReaderProcess:
             return
         if self._is_killed:
             raise EOFError("it was stopped")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(_ENDING)
         self.kill()
         code = self.wait()
         raise Unavailable(
