@@ -82,12 +82,12 @@ class IndexBuilder:
         with self._lock:
             self._closed = True
             thread, connection = self._thread, self._connection
-        if thread is None:
-            return
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.cancel_safe(timeout=CLOSING_WAIT)
-        thread.join(CLOSING_WAIT)
+        give_up = time.monotonic() + CLOSING_WAIT
+        while thread is not None and thread.is_alive() and time.monotonic() < give_up:
+            if connection is not None:  # a cancel between two statements does nothing: it is sent again
+                with contextlib.suppress(psycopg.Error):
+                    connection.cancel_safe(timeout=1)
+            thread.join(0.1)
 
     def _is_worthwhile(self, connection: Connection[Any]) -> bool:
         statement = sql.SQL("SELECT count(*) FROM (SELECT FROM {} LIMIT %s) AS first_ones").format(self._table.quoted)

@@ -115,7 +115,7 @@ class PgVectorStore:
     def _found(self, connection: Connection[Any], search: Search) -> builtins.list[Hit]:
         frequent = self._frequent.words(connection) if search.mode != "dense" else ()
         hits = found(connection, self._table, search, frequent)
-        if search.vector is not None:
+        if search.vector is not None and search.mode != "keyword":
             self._builder.searched(connection, len(search.vector))
         return hits
 

@@ -134,16 +134,17 @@ class Table:
     def _create_table(self, connection: Connection[Any], space: Space) -> None:
         # Code points have one order everywhere, and ranges of it find what begins alike: hence the collation "C".
         # Metadata is kept as it was written (json): jsonb would change numbers and refuse some texts.
-        storage = "PLAIN" if space.size <= INLINE_SIZE else "EXTERNAL"
         connection.execute(
             sql.SQL(
                 'CREATE TABLE {table} (object_id text COLLATE "C" NOT NULL, chunk_id bigint NOT NULL, '
                 'content text NOT NULL, node_id text COLLATE "C" NOT NULL, parent text COLLATE "C" NOT NULL, '
-                "extra json, embedding vector({size}) STORAGE {storage}, words tsvector NOT NULL, "
+                "extra json, embedding vector({size}), words tsvector NOT NULL, "
                 "PRIMARY KEY (object_id, chunk_id))"
-            ).format(table=self.quoted, size=sql.Literal(space.size), storage=sql.SQL(storage)),
+            ).format(table=self.quoted, size=sql.Literal(space.size)),
             (),
         )
+        if space.size <= INLINE_SIZE:
+            connection.execute(sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE PLAIN").format(self.quoted), ())
         connection.execute(sql.SQL("CREATE INDEX ON {} (parent)").format(self.quoted), ())
         # A short list of what is not indexed yet (kB): each search reads it, and without one storing takes three times as long.
         connection.execute(
