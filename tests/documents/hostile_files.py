@@ -11,7 +11,7 @@ from typing import Any
 from docx import Document
 from openpyxl import Workbook
 
-from rrext.nodes.documents.kinds import CSV, DOCX, EML, HTML, MARKDOWN, PDF, XLSX
+from rrext.nodes.documents.formats import CSV, DOCX, EML, HTML, MARKDOWN, PDF, XLSX
 
 __all__ = ["BENIGN_ENDS", "MIB", "pdf_of", "pdf_that_unpacks_to", "plain_docx", "plain_xlsx", "with_part"]
 

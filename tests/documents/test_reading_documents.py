@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import ToolError
-from rrext.nodes.documents import kinds
+from rrext.nodes.documents import formats
 from rrext.nodes.documents.reading import read
 from rrext.nodes.documents.records import Parsed, Request
 from rrext.nodes.documents.tables import cut_tables, table_of
@@ -22,14 +22,14 @@ from hostile_files import plain_docx  # isort: skip
 from paper_mill import WRITERS, write_paper  # isort: skip
 
 TYPES = {
-    ".docx": kinds.DOCX,
-    ".xlsx": kinds.XLSX,
-    ".pptx": kinds.PPTX,
-    ".pdf": kinds.PDF,
-    ".html": kinds.HTML,
-    ".md": kinds.MARKDOWN,
-    ".eml": kinds.EML,
-    ".csv": kinds.CSV,
+    ".docx": formats.DOCX,
+    ".xlsx": formats.XLSX,
+    ".pptx": formats.PPTX,
+    ".pdf": formats.PDF,
+    ".html": formats.HTML,
+    ".md": formats.MARKDOWN,
+    ".eml": formats.EML,
+    ".csv": formats.CSV,
 }
 
 
@@ -76,11 +76,11 @@ def test_a_document_is_known_by_its_content_if_nothing_names_it(suffix: str, mim
     assert parsed(data, mime_type=mime_type).mime_type == TYPES[suffix]
 
 
-@pytest.mark.parametrize("claimed", [kinds.DOCX, kinds.HTML, kinds.TEXT, kinds.EML, "image/png"])
+@pytest.mark.parametrize("claimed", [formats.DOCX, formats.HTML, formats.TEXT, formats.EML, "image/png"])
 def test_a_pdf_is_read_whatever_it_claims_to_be(claimed: str, tmp_path: Path) -> None:
     paper = write_paper(tmp_path / "paper.pdf", 3)
     document = parsed(paper.path.read_bytes(), "paper.txt", claimed)
-    assert (document.mime_type, paper.body in text_of(document)) == (kinds.PDF, True)
+    assert (document.mime_type, paper.body in text_of(document)) == (formats.PDF, True)
     assert document.metadata["pages"] == 2
 
 
@@ -244,20 +244,20 @@ def test_a_pdf_with_a_password_is_encrypted() -> None:
 def test_an_office_file_with_a_password_is_encrypted() -> None:
     # Word puts the encrypted file into a container of the old Office, as a stream of this name.
     data = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000) + "EncryptedPackage".encode("utf-16-le") + bytes(1000)
-    assert failure(data, "a.docx", kinds.DOCX).code == "document_encrypted"
+    assert failure(data, "a.docx", formats.DOCX).code == "document_encrypted"
 
 
 @pytest.mark.parametrize(
     ("data", "name", "mime_type", "code"),
     [
-        (b"", "a.pdf", kinds.PDF, "document_empty"),
-        (b"", "a.txt", kinds.TEXT, "document_empty"),
-        (b" \n\n\t\n", "a.txt", kinds.TEXT, "document_empty"),
-        (b"<html><body></body></html>", "a.html", kinds.HTML, "document_empty"),
-        (b"<html>404 not found</html>", "report.pdf", kinds.PDF, "document_corrupt"),
+        (b"", "a.pdf", formats.PDF, "document_empty"),
+        (b"", "a.txt", formats.TEXT, "document_empty"),
+        (b" \n\n\t\n", "a.txt", formats.TEXT, "document_empty"),
+        (b"<html><body></body></html>", "a.html", formats.HTML, "document_empty"),
+        (b"<html>404 not found</html>", "report.pdf", formats.PDF, "document_corrupt"),
         (b"hello", "a.docx", "", "document_corrupt"),
         (bytes(range(256)), "a.txt", "", "document_corrupt"),
-        (bytes(range(256)), "a.html", kinds.HTML, "document_corrupt"),
+        (bytes(range(256)), "a.html", formats.HTML, "document_corrupt"),
         (bytes(range(256)), "a.pdf", "", "document_corrupt"),
         (bytes(range(256)), "a.bin", "", "document_unsupported"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "a.png", "image/png", "document_unsupported"),
@@ -330,8 +330,8 @@ def test_an_opendocument_text_is_read() -> None:
     office = f'xmlns:office="{names}:office:1.0" xmlns:text="{names}:text:1.0"'
     content = f"<office:document-content {office}><office:body><office:text><text:h text:outline-level='1'>Pears</text:h>"
     content += "<text:p>They were ripe.</text:p></office:text></office:body></office:document-content>"
-    document = parsed(packed(("mimetype", kinds.ODT), ("content.xml", content)), "a.odt")
-    assert (document.mime_type, text_of(document)) == (kinds.ODT, "# Pears They were ripe.")
+    document = parsed(packed(("mimetype", formats.ODT), ("content.xml", content)), "a.odt")
+    assert (document.mime_type, text_of(document)) == (formats.ODT, "# Pears They were ripe.")
 
 
 def test_an_electronic_book_is_read() -> None:
@@ -342,14 +342,14 @@ def test_an_electronic_book_is_read() -> None:
         '<spine><itemref idref="a"/></spine></package>'
     )
     page = '<html xmlns="http://www.w3.org/1999/xhtml"><body><p>They were ripe.</p></body></html>'
-    members = (("mimetype", kinds.EPUB), ("META-INF/container.xml", container), ("b.opf", package), ("a.xhtml", page))
+    members = (("mimetype", formats.EPUB), ("META-INF/container.xml", container), ("b.opf", package), ("a.xhtml", page))
     document = parsed(packed(*members))
-    assert (document.mime_type, "They were ripe." in text_of(document)) == (kinds.EPUB, True)
+    assert (document.mime_type, "They were ripe." in text_of(document)) == (formats.EPUB, True)
     assert document.metadata["title"] == "Pears"
 
 
 def test_rich_text_is_read() -> None:
     document = parsed(rb"{\rtf1\ansi\deff0{\fonttbl{\f0 Times;}}\f0 They were {\b ripe}.\par}", "a.txt")
-    assert document.mime_type == kinds.RTF
+    assert document.mime_type == formats.RTF
     assert "They were" in text_of(document)
     assert "ripe" in text_of(document)

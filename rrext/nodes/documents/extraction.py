@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.documents.kinds import PDF
+from rrext.nodes.documents.formats import PDF
 from rrext.nodes.documents.records import corrupt, encrypted, too_large
 
 if TYPE_CHECKING:

@@ -13,25 +13,25 @@ import zlib
 from io import BytesIO
 from typing import Final
 
+from rrext.nodes.documents.formats import (
+    CSV,
+    DOCX,
+    EML,
+    EPUB,
+    HTML,
+    MARKDOWN,
+    ODT,
+    PDF,
+    PPTX,
+    RTF,
+    TEXT,
+    TSV,
+    XLSX,
+)
 from rrext.nodes.documents.plain import looks_like_text
 from rrext.nodes.documents.records import corrupt, encrypted, too_large, unsupported
 
-__all__ = ["CSV", "DOCX", "EML", "EPUB", "HTML", "MARKDOWN", "ODT", "PDF", "PPTX", "RTF", "TEXT", "TSV", "XLSX", "kind_of"]
-
-_OFFICE: Final = "application/vnd.openxmlformats-officedocument."
-PDF: Final = "application/pdf"
-DOCX: Final = _OFFICE + "wordprocessingml.document"
-XLSX: Final = _OFFICE + "spreadsheetml.sheet"
-PPTX: Final = _OFFICE + "presentationml.presentation"
-ODT: Final = "application/vnd.oasis.opendocument.text"
-EPUB: Final = "application/epub+zip"
-RTF: Final = "application/rtf"
-HTML: Final = "text/html"
-EML: Final = "message/rfc822"
-MARKDOWN: Final = "text/markdown"
-CSV: Final = "text/csv"
-TSV: Final = "text/tab-separated-values"
-TEXT: Final = "text/plain"
+__all__ = ["kind_of"]
 
 _EXTENSIONS: Final = {
     ".pdf": PDF,

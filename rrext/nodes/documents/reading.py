@@ -12,9 +12,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from rrext.nodes.documents import kinds
+from rrext.nodes.documents import formats
 from rrext.nodes.documents.extraction import extract
 from rrext.nodes.documents.facts import facts_of, front_matter_title
+from rrext.nodes.documents.kinds import kind_of
 from rrext.nodes.documents.mail import MAX_NESTING, read_mail
 from rrext.nodes.documents.markup import without_head
 from rrext.nodes.documents.plain import decode
@@ -36,7 +37,7 @@ def read(data: bytes, request: Request) -> Parsed:
     """The text and tables of a document, and what the file says of itself. Raises `ToolError` with the reason if not."""
     if not data and not request.allow_empty:
         raise empty("The file has no bytes")
-    kind = kinds.kind_of(data, request.name, request.mime_type, max_unpacked=request.max_unpacked)
+    kind = kind_of(data, request.name, request.mime_type, max_unpacked=request.max_unpacked)
     pieces, metadata = _pieces(kind, data, request)
     characters = sum(len(piece.content) for piece in pieces)
     if characters > request.max_characters:
@@ -45,30 +46,30 @@ def read(data: bytes, request: Request) -> Parsed:
             hint='Raise "maxCharacters" of the node, or send it in parts.',
         )
     if not request.allow_empty and not any(piece.content.strip(_NOTHING) for piece in pieces):
-        raise empty("There is no text in it", hint=_SCANS_ARE_NOT_READ if kind == kinds.PDF else None)
+        raise empty("There is no text in it", hint=_SCANS_ARE_NOT_READ if kind == formats.PDF else None)
     return Parsed(mime_type=kind, pieces=pieces, metadata=metadata)
 
 
 def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict[str, Any]]:
     match kind:
-        case kinds.MARKDOWN:
+        case formats.MARKDOWN:
             text = _unix(decode(data, request.mime_type))
             return cut_tables(text), front_matter_title(text)
-        case kinds.CSV | kinds.TSV:
+        case formats.CSV | formats.TSV:
             return _rows(_unix(decode(data, request.mime_type)), kind), {}
-        case kinds.HTML:
+        case formats.HTML:
             text, title = without_head(decode(data, request.mime_type, is_html=True))
             markdown, metadata = _extracted(text.encode("utf-8"), kind)
             return cut_tables(markdown), {**({"title": title} if title else {}), **metadata}
-        case kinds.PPTX:
+        case formats.PPTX:
             markdown, metadata = _extracted(data, kind)
             return cut_tables(markdown + speaker_notes(data)), metadata
-        case kinds.PDF:
+        case formats.PDF:
             markdown, metadata = _extracted(data, kind)
             return [Piece("text", markdown)] if markdown else [], metadata
-        case kinds.EML:
+        case formats.EML:
             return _mail(data, request)
-        case kinds.DOCX | kinds.XLSX | kinds.ODT | kinds.EPUB | kinds.RTF:
+        case formats.DOCX | formats.XLSX | formats.ODT | formats.EPUB | formats.RTF:
             markdown, metadata = _extracted(data, kind)
             return cut_tables(markdown), metadata
         case _:
@@ -94,7 +95,7 @@ def _extracted(data: bytes, kind: str) -> tuple[str, dict[str, Any]]:
 
 def _rows(text: str, kind: str) -> list[Piece]:
     csv.field_size_limit(_CELL)
-    delimiter = "\t" if kind == kinds.TSV else _delimiter(text)
+    delimiter = "\t" if kind == formats.TSV else _delimiter(text)
     try:
         table = table_of(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:

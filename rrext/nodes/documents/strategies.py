@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from rrext.nodes.documents import kinds
+from rrext.nodes.documents import formats
 
 __all__ = ["strategy_for"]
 
@@ -20,7 +20,17 @@ _CODE_TYPES: Final = frozenset(
     {"application/javascript", "application/x-sh", "application/sql", "text/javascript", "text/x-shellscript", "text/css"}
 )
 _MARKDOWN: Final = frozenset(
-    {kinds.MARKDOWN, kinds.HTML, kinds.EML, kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.ODT, kinds.EPUB, kinds.RTF}
+    {
+        formats.MARKDOWN,
+        formats.HTML,
+        formats.EML,
+        formats.DOCX,
+        formats.XLSX,
+        formats.PPTX,
+        formats.ODT,
+        formats.EPUB,
+        formats.RTF,
+    }
 )
 """Types that are Markdown when they have been read. HTML that nobody parsed has no headings of that kind, and loses nothing."""
 
