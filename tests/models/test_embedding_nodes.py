@@ -38,6 +38,27 @@ class Asker(Node):
         return {"model": embedder.model, "size": embedder.size, "vectors": found}
 
 
+class Liar(Node):
+    """An embedding node that does not keep to what it says."""
+
+    provider = "test_embedding_liar"
+    class_types = ("embedding",)
+
+    class Config:
+        how: str = ""
+
+    @tool_function
+    def embed(self, texts: list[str], kind: str) -> dict[str, Any]:
+        """Lie."""
+        how = self.config.how
+        vectors = [[1.0, 2.0] for _ in texts]
+        if how == "fewer":
+            vectors.pop()
+        elif how == "shorter":
+            vectors[-1].pop()
+        return {"model": texts[0] if how == "model" else "m", "size": 2, "vectors": vectors}
+
+
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
     with serving(key=KEY) as running:
@@ -125,7 +146,7 @@ def bound_pipeline(provider: str | None, config: dict[str, Any]) -> dict[str, An
 
 
 async def asked(pipeline: dict[str, Any], texts: list[str]) -> Any:
-    async with open_pipeline(pipeline, nodes=[Asker]) as client:
+    async with open_pipeline(pipeline, nodes=[Asker, Liar]) as client:
         return await client.tool(tool="vectors", input={"texts": texts})
 
 
@@ -147,6 +168,20 @@ async def test_a_failure_of_the_bound_node_keeps_its_code(server: OpenAIServer) 
     with pytest.raises(ToolError) as caught:
         await asked(bound_pipeline("embedding_openai", settings(server)), ["a"])
     assert caught.value.code == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("fewer", "embedding_size_mismatch"),
+        ("shorter", "embedding_size_mismatch"),
+        ("model", "embedding_model_mismatch"),
+    ],
+)
+async def test_a_bound_node_that_does_not_keep_to_what_it_says_is_found_out(how: str, code: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        await asked(bound_pipeline(Liar.provider, {"how": how}), [f"text {n}" for n in range(70)])
+    assert caught.value.code == code
 
 
 # a server's API

@@ -46,10 +46,14 @@ def test_a_text_has_the_same_vector_in_every_process_and_every_version() -> None
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("Straße", "STRASSE"), ("é", "e\u0301"), ("ＡＢＣ", "abc"), ("a,b;  c", "a b c"), ("ﬁne", "fine")],
+    [("Straße", "STRASSE"), ("é", "e\u0301"), ("ＡＢＣ", "abc"), ("a,b;  c", "a b c"), ("ﬁne", "fine"), ("ℌello", "hello")],
 )
 def test_writing_the_same_in_another_way_makes_no_difference(first: str, second: str) -> None:
     assert hashed(first) == hashed(second)
+
+
+def test_features_that_cancel_each_other_out_leave_a_vector_all_the_same() -> None:
+    assert hashed("cada", 1) == [1.0]
 
 
 def test_texts_that_share_words_are_nearer_than_texts_that_share_none() -> None:

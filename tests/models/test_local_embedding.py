@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from rrext.errors import Cancelled, InvalidArguments, ToolError, Unavailable
 from rrext.nodes.embeddings.local import LocalEmbeddingNode
-from rrext.nodes.embeddings.transformer.bert import erf
-from rrext.nodes.embeddings.transformer.embedder import TransformerEmbedder, TransformerOptions
+from rrext.nodes.embeddings.transformer.bert import BertEncoder, erf
+from rrext.nodes.embeddings.transformer.embedder import TransformerEmbedder, TransformerOptions, batches_of_like_length
 from rrext.nodes.embeddings.transformer.folder import read_folder
 from rrext.testing import call_tool, run_node
 from rrext.tools.context import ToolContext
@@ -90,6 +90,14 @@ def embed_plain(folder: Path) -> list[float]:
     return embed(make_model(folder), "dog")["vectors"][0]
 
 
+@given(st.lists(st.integers(1, 2000), max_size=200))
+def test_batches_hold_every_text_once_and_never_more_than_fits_into_memory(lengths: list[int]) -> None:
+    batches = batches_of_like_length(lengths)
+    assert sorted(n for batch in batches for n in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * max(lengths[n] for n in batch) ** 2 <= 1 << 20
+
+
 @given(st.floats(-6, 6))
 def test_the_error_function_is_as_near_as_it_says(value: float) -> None:
     assert abs(float(erf(np.float64(value))) - real_erf(value)) <= 1.5e-7
@@ -156,6 +164,15 @@ def test_a_call_that_nobody_waits_for_ends(tmp_path: Path) -> None:
     ctx.token.cancel()
     with pytest.raises(Cancelled):
         embedder.embed(["dog"], "document", ctx)
+
+
+def test_a_computation_can_be_stopped_before_each_layer(tmp_path: Path) -> None:
+    folder = read_folder(make_model(tmp_path))
+    assert folder.weights is not None
+    calls: list[int] = []
+    ids = np.array([ids_of("dog")])
+    BertEncoder.load(folder.config, folder.weights).encode(ids, np.ones_like(ids), lambda: calls.append(1))
+    assert len(calls) == CONFIG["num_hidden_layers"]
 
 
 # folders that hold no model

@@ -19,7 +19,7 @@ from rrext.tools.context import ToolContext
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["Runtime", "TransformerEmbedder", "TransformerOptions"]
+__all__ = ["Runtime", "TransformerEmbedder", "TransformerOptions", "batches_of_like_length"]
 
 Runtime = Literal["auto", "numpy", "onnx"]
 
@@ -72,10 +72,11 @@ class TransformerEmbedder:
             given = [text.lower() for text in given]
         encodings = tokenizer.encode_batch_fast(given)
         self._look_for_long(encodings)
-        vectors: list[list[float]] = [[]] * len(encodings)
-        for batch in _batches(encodings):
+        tokens = [encoding.ids for encoding in encodings]
+        vectors: list[list[float]] = [[]] * len(tokens)
+        for batch in batches_of_like_length([len(ids) for ids in tokens]):
             ctx.check()
-            found = self._vectors(encoder, [encodings[n].ids for n in batch], ctx)
+            found = self._vectors(encoder, [tokens[n] for n in batch], ctx)
             for n, vector in zip(batch, found, strict=True):
                 vectors[n] = vector
         return vectors
@@ -154,14 +155,13 @@ class TransformerEmbedder:
         return f"<TransformerEmbedder {self.model}>"
 
 
-def _batches(encodings: Sequence[Encoding]) -> list[list[int]]:
-    """The texts by their places, those of like length together, so that little is filled up."""
-    order = sorted(range(len(encodings)), key=lambda n: -len(encodings[n].ids))
+def batches_of_like_length(lengths: Sequence[int]) -> list[list[int]]:
+    """The places of texts, given how many tokens each has: those of like length together, so that little is filled up."""
     batches: list[list[int]] = []
     room = 0
-    for n in order:
+    for n in sorted(range(len(lengths)), key=lambda n: -lengths[n]):  # a batch is as wide as its first
         if not batches or len(batches[-1]) >= room:
             batches.append([])
-            room = max(1, min(MAX_BATCH, MAX_SQUARE // max(1, len(encodings[n].ids)) ** 2))
+            room = max(1, min(MAX_BATCH, MAX_SQUARE // max(1, lengths[n]) ** 2))
         batches[-1].append(n)
     return batches
