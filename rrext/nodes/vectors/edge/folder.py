@@ -32,7 +32,7 @@ LOCK, DATA, NEW, MANIFEST, SHARD = "lock", "data", "new", "store.json", "shard"
 HEAD: Final = 64 * 1024
 """Bytes of each file that are compared with the manifest, beside its size: where the engine's headers are."""
 VOLATILE: Final = "_journal.dat"
-"""How the names of files end that the engine makes and removes as it likes."""
+"""How the names of files end that the engine makes and removes as it likes, also when it fails to open a store."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -125,8 +125,7 @@ class StoreFolder:
         files = _files(Path(self.shard))
         for name, (size, head) in manifest.files.items():
             if name not in files:
-                if manifest.clean or not name.endswith(VOLATILE):
-                    raise self.corrupt(f'"{name}" is missing')
+                raise self.corrupt(f'"{name}" is missing')
             elif manifest.clean and files[name] != (size, head):
                 raise self.corrupt(f'"{name}" is not what it was when the store was closed')
             elif files[name][0] == 0 < size:
@@ -215,6 +214,8 @@ def _files(shard: Path) -> dict[str, tuple[int, int]]:
     for folder, _, names in os.walk(shard):
         for name in names:
             path = Path(folder, name)
+            if name.endswith(VOLATILE):
+                continue
             with open(path, "rb") as file:
                 found[path.relative_to(shard).as_posix()] = (os.fstat(file.fileno()).st_size, crc32(file.read(HEAD)))
     return found
