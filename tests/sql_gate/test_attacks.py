@@ -94,6 +94,14 @@ async def duckdb_board(folder: Path) -> AsyncIterator[Board]:
         ):
             await desk("execute", sql=sql)
 
+        def macro() -> bool:
+            with desk.database.transaction(read_only=True) as transaction:
+                try:
+                    transaction.connection.connection.execute("SELECT made(1)")
+                except Exception:
+                    return False
+                return True
+
         def read() -> Mapping[str, Any]:
             with desk.database.transaction(read_only=True) as transaction:
                 run = transaction.connection.connection.execute
@@ -101,7 +109,6 @@ async def duckdb_board(folder: Path) -> AsyncIterator[Board]:
                     "rows": run("SELECT * FROM victim").fetchall(),
                     "schema": run("SELECT schema_name, table_name, sql FROM duckdb_tables()").fetchall()
                     + run("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-                    + run("SELECT function_name FROM duckdb_functions() WHERE NOT internal").fetchall()
                     + run("SELECT schema_name, comment FROM duckdb_schemas() WHERE NOT internal").fetchall()
                     + run("SELECT database_name, comment FROM duckdb_databases()").fetchall(),
                     "sequence": run("SELECT sequence_name, last_value FROM duckdb_sequences()").fetchall(),
@@ -109,7 +116,7 @@ async def duckdb_board(folder: Path) -> AsyncIterator[Board]:
                 }
 
         async def look() -> Mapping[str, Any]:
-            return await asyncio.to_thread(read)
+            return {**await asyncio.to_thread(read), "macro": await asyncio.to_thread(macro)}
 
         yield Board(desk, World(folder, look))
 
@@ -151,7 +158,7 @@ async def postgres_board(folder: Path, database: Database, **role: str) -> Async
             await desk("dialect")
 
             def read() -> Mapping[str, Any]:
-                seen: dict[str, Any] = {name: eye.execute(sql).fetchall() for name, sql in POSTGRES_LOOK.items()}
+                seen: dict[str, Any] = {name: eye.execute(sql.encode()).fetchall() for name, sql in POSTGRES_LOOK.items()}
                 with desk.database.transaction(read_only=True) as transaction:
                     names = POSTGRES_SETTINGS.split()
                     seen["settings"] = [transaction.connection.execute(f"SHOW {name}").fetchone() for name in names]
@@ -256,8 +263,9 @@ async def test_what_is_done_to_duckdb_is_seen(folder: Path) -> None:
 
         assert await changes(board.world, doing("DELETE FROM victim")) == {"rows"}
         assert await changes(board.world, doing("SELECT nextval('counter')")) == {"sequence"}
-        for sql in ("CREATE TABLE made (a INTEGER)", "CREATE MACRO made(a) AS a", "DROP VIEW shown"):
+        for sql in ("CREATE TABLE made (a INTEGER)", "DROP VIEW shown"):
             assert await changes(board.world, doing(sql)) == {"schema"}
+        assert await changes(board.world, doing("CREATE MACRO made(a) AS a")) == {"macro"}
 
 
 async def test_what_is_done_to_postgres_is_seen(postgres_database: Database, folder: Path) -> None:
