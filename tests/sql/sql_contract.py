@@ -301,6 +301,13 @@ class SqlContract:
         assert "987654" not in error.message
         assert "SELECT" not in error.message
 
+    async def test_a_misspelt_table_in_a_query_is_told_near_ones(self, db: Desk) -> None:
+        for tool in ("query", "query_stream"):
+            error = await db.refusal(tool, sql="SELECT * FROM itmes")
+            assert error.code == "sql_failed"
+            assert error.data["near"] == ["items"]
+            assert error.hint == "Did you mean items?"
+
     # sessions
 
     async def test_a_session_is_seen_by_others_after_commit(self, db: Desk) -> None:

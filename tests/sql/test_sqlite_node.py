@@ -58,6 +58,11 @@ async def test_a_file_that_is_made_keeps_readers_and_writers_apart(tmp_path: Pat
     connection.close()
 
 
+async def test_a_file_that_is_made_gets_its_folder(tmp_path: Path) -> None:
+    async with opened(SqliteNode, {"path": str(tmp_path / "a" / "b" / "new.db"), "create": True}) as db:
+        assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
+
+
 async def test_a_file_of_others_keeps_its_journal(path: Path) -> None:
     async with opened(SqliteNode, {**WRITER, "path": str(path), "create": True}) as db:
         await db("execute", sql="INSERT INTO t VALUES (2, 'b')")

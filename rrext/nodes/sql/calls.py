@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from rrext.errors import InvalidArguments, RrextError, ToolError
+from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.sql.cells import Rows, json_rows, size_of
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.database import Database
     from rrext.nodes.sql.sessions import Session
+    from rrext.nodes.sql.statement import Statement
     from rrext.tools.context import ToolContext
 
 __all__ = ["Call", "RowMode"]
@@ -41,6 +43,7 @@ class Call:
                 raise InvalidArguments.at("/input/explain", f"only a query has a plan, and this is {statement.kind.upper()}")
             sent = self._database.backend.explain(sent)
         with (
+            self._pointing_at_tables(statement),
             self._database.transaction(read_only=True) as transaction,
             transaction.statement(sent, params, self._ctx) as result,
         ):
@@ -57,17 +60,39 @@ class Call:
 
     def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
         """Chunks of rows of a statement that only reads, and then `{columns, row_count}`."""
-        sent = self._database.gate.read_only(sql).sql
+        statement = self._database.gate.read_only(sql)
         count = 0
         with (
+            self._pointing_at_tables(statement),
             self._database.transaction(read_only=True) as transaction,
-            transaction.statement(sent, params, self._ctx) as result,
+            transaction.statement(statement.sql, params, self._ctx) as result,
         ):
             for rows in _chunks(result, chunk_rows):
                 self._ctx.check()
                 count += len(rows)
                 yield self._shaped(json_rows(rows, nested_as_text=False), result.columns)
         return {"columns": result.columns, "row_count": count}
+
+    @contextmanager
+    def _pointing_at_tables(self, statement: Statement) -> Generator[None, None, None]:
+        """A failure that speaks of a table that is not there names those that are spelt like it."""
+        try:
+            yield
+        except ToolError as error:
+            if error.code == "sql_failed":
+                self._point_at_tables(error, statement)
+            raise
+
+    def _point_at_tables(self, error: ToolError, statement: Statement) -> None:
+        try:
+            schema = self._database.schema(self._ctx)
+        except RrextError:
+            return  # the first failure is what the caller has to know
+        missing = [name for name in statement.tables if name not in schema.tables and name in error.message]
+        near = list(dict.fromkeys(found for name in missing for found in near_matches(name, schema.tables)))
+        if near:
+            error.hint = f"Did you mean {' or '.join(near)}?"
+            error.data["near"] = near
 
     def execute(self, sql: str, params: Sequence[Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
         """`{columns, rows, affected_rows}` of a statement of any kind, in a session or in a transaction of its own."""

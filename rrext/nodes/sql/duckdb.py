@@ -151,13 +151,18 @@ class DuckdbBackend(Backend):
             return False
         return True
 
-    def _opened(self) -> duckdb.DuckDBPyConnection:
-        is_file = self._path != MEMORY
-        if is_file and not os.path.exists(self._path) and not (self._create and self._writes):
+    def _require_creating(self) -> None:
+        if not (self._create and self._writes):
             raise Unavailable(
                 f'There is no database file "{self._path}"',
                 hint='Set "create" and "allow_execute" to true in the settings to begin with an empty one.',
             )
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        is_file = self._path != MEMORY
+        if is_file and not os.path.exists(self._path):
+            self._require_creating()
         try:
             root = self._duckdb.connect(self._path, read_only=is_file and not self._writes, config=self._config)
         except self._duckdb.Error as error:

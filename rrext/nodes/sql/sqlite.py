@@ -130,6 +130,7 @@ class SqliteBackend(Backend):
                 f'There is no database file "{self._path}"',
                 hint='Set "create": true in the settings to begin with an empty one.',
             )
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
         connection = self._opened("rwc")
         try:
             # With a write-ahead log, readers and the writer do not wait for each other. A file that others made keeps its way.
