@@ -79,7 +79,7 @@ def sql_for(node: Node, database: Database, ctx: ToolContext, question: str, att
     asked = _asked(database, ctx, question)
     failed: list[dict[str, str]] = []
     unsafe = False
-    for _ in range(attempts):
+    for _ in range(max(1, attempts)):
         ctx.check()
         reply = read_reply(ask_model(node, ctx, asked))
         if reply.sql is None:
