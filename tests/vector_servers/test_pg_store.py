@@ -75,13 +75,15 @@ def test_two_stores_in_one_schema_have_models_of_their_own(store: PgVectorStore,
     other.close()
 
 
-def test_a_dropped_table_is_an_empty_store_of_any_model(store: PgVectorStore, postgres_database: Database) -> None:
+def test_a_dropped_table_is_an_empty_store_for_any_model(store: PgVectorStore, postgres_database: Database) -> None:
     fill(store, [chunk("a")])
     postgres_database.run("DROP TABLE chunks")
     assert names(store, "some words") == []
-    assert store.delete(Scope(prefix="/"), call()).chunks == 0
-    fill(store, [chunk("b")])
-    assert names(store, "some words") == ["b/0"]
+    assert store.space(call()) is None
+    assert store.stats(call()).chunks == store.delete(Scope(prefix="/"), call()).chunks == 0
+    store.upsert([chunk("b")], [[1.0, 0.0]], Space("tiny", 2), call())
+    assert store.space(call()) == Space("tiny", 2)
+    assert names(store, "some words", "keyword") == ["b/0"]
 
 
 def test_tables_of_a_later_form_are_not_misread(store: PgVectorStore, postgres_database: Database) -> None:

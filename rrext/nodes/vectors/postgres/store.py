@@ -69,8 +69,8 @@ class PgVectorStore:
     def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
         if not chunks:
             return
+        columns = _columns(chunks, vectors, self._table.language, ctx)
         with self._connections.use(ctx) as connection:
-            columns = _columns(chunks, vectors, self._table.language, ctx)
             for _ in range(TRIES):
                 if self._stored(connection, columns, len(chunks), space):
                     break

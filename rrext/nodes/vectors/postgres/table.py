@@ -51,7 +51,7 @@ class Table:
         self.book = _quoted(schema, BOOK)
 
     def space(self, connection: Connection[Any]) -> Space | None:
-        """The space of what is stored; None if the store was not created yet. Raises `ToolError` for another form."""
+        """The space of what is stored; None if the table is not there. Raises `ToolError` for a form that is not known."""
         row = self._line(connection)
         return None if row is None else Space(row[0], row[1])
 
@@ -80,9 +80,11 @@ class Table:
             self._create_table(connection, space)
 
     def _line(self, connection: Connection[Any]) -> tuple[str, int, str] | None:
-        statement = sql.SQL("SELECT model, size, language, form FROM {} WHERE name = %s").format(self.book)
+        statement = sql.SQL(
+            "SELECT model, size, language, form FROM {} WHERE name = %s AND to_regclass(%s) IS NOT NULL"
+        ).format(self.book)
         try:
-            row = connection.execute(statement, (self.name,)).fetchone()
+            row = connection.execute(statement, (self.name, self.full_name)).fetchone()
         except psycopg.Error as error:
             if is_missing_table(error):
                 return None
