@@ -43,6 +43,11 @@ class Work:
         self._timeout = timeout
         self.is_broken = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is still something to commit."""
+        return self._transaction is not None and not self.is_broken
+
     def start(self, ctx: ToolContext) -> None:
         """Connect and begin."""
         with self._step(ctx) as transaction:
