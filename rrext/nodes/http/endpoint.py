@@ -64,7 +64,7 @@ def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClien
         headers["authorization"] = f"Bearer {server.secret}"
     return httpx2.AsyncClient(
         headers=headers,
-        timeout=httpx2.Timeout(settings.silence, connect=min(CONNECT, settings.silence), pool=settings.total),
+        timeout=httpx2.Timeout(settings.silence, connect=CONNECT, pool=settings.total),
         limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )
