@@ -152,6 +152,13 @@ def test_words_that_are_all_over_a_large_store_count_only_alone(
     assert len(names(store, "the story", "keyword", top_k=100)) == 100
 
 
+def test_a_word_is_found_wherever_it_stands_in_a_long_text(store: PgVectorStore) -> None:
+    words = [f"w{n % 9000}" for n in range(18_000)]
+    fill(store, [chunk("long", content=" ".join([*words, "last"])), chunk("often", content="again " * 20_000)])
+    for text, expected in {"w0": "long", "w8999": "long", "last": "long", "again": "often"}.items():
+        assert names(store, text, "keyword") == [f"{expected}/0"]
+
+
 def test_marks_belong_to_their_word() -> None:
     assert words_of("हिन्दी, สวัสดี! e\u0301te\u0301") == ["हिन्दी", "สวัสดี", "été"]
 

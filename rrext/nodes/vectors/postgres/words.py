@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from itertools import repeat
 from typing import Final
 from unicodedata import normalize
 
@@ -20,8 +21,8 @@ MAX_QUERY_WORDS: Final = 500
 """Different words of a question that are searched for, the first ones: each makes the search slower."""
 MAX_WORD: Final = 500
 """Characters of a word that count: PostgreSQL indexes 2046 bytes of one."""
-MAX_PLACES, LAST_PLACE = 255, 16383
-"""How often, and up to where, PostgreSQL counts a word."""
+LAST_PLACE: Final = 16383
+"""Up to where PostgreSQL counts words."""
 
 MARKS: Final = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
@@ -43,12 +44,9 @@ def indexed_words(text: str, language: str) -> str:
     words = words_of(text)
     if language != SIMPLE:
         return " ".join(words)
-    places: dict[str, list[str]] = {}
-    for place, word in enumerate(words, 1):
-        found = places.setdefault(word, [])
-        if len(found) < MAX_PLACES:
-            found.append(str(min(place, LAST_PLACE)))
-    return " ".join(f"'{word}':{','.join(found)}" for word, found in places.items())
+    # What stands beyond the last place that PostgreSQL counts stands there; it merges words that come again.
+    places = [*range(1, LAST_PLACE), *repeat(LAST_PLACE, len(words))] if len(words) >= LAST_PLACE else range(1, LAST_PLACE)
+    return " ".join([f"'{word}':{place}" for word, place in zip(words, places, strict=False)])
 
 
 def any_of(text: str, frequent: Collection[str] = ()) -> str:
