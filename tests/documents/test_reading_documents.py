@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from email.message import EmailMessage
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import ToolError
 from rrext.nodes.documents import formats
+from rrext.nodes.documents.nesting import flattened
 from rrext.nodes.documents.reading import read
 from rrext.nodes.documents.records import Parsed, Request
 from rrext.nodes.documents.tables import cut_tables, table_of
@@ -176,6 +178,43 @@ def test_mails_in_mails_are_read_to_a_depth_and_no_further() -> None:
     assert document.metadata["warnings"] == [
         'part 1: part 1: part 1: part 1: The attachment "part 1" was not read: it is deeper than 4 attachments in each other'
     ]
+
+
+# --- pages ---
+
+NESTED = ("p", "div", "td", "li", "table", "b", "a", "ul", "blockquote", "dd", "option", "font", "h2", "span", "center")
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("end", ["", "</{}>"])
+def test_a_page_of_many_open_or_nested_elements_loses_no_word(name: str, end: str) -> None:
+    around = {"td": "<table><tr>", "option": "<select>"}.get(name, "")
+    page = "<body>" + around + "".join(f"<{name}>word{n} " for n in range(200)) + end.format(name) * 200 + "the end"
+    found = text_of(parsed(page.encode(), "a.html")).replace("|", " ").replace("*", " ").split()
+    assert [f"word{n}" for n in range(200) if f"word{n}" not in found] == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(NESTED)), max_size=120))
+def test_a_page_of_any_tags_is_flattened_without_losing_a_word(tags: list[tuple[bool, str]]) -> None:
+    page = "".join(f"<{'/' * is_end}{name}>word{n} " for n, (is_end, name) in enumerate(tags))
+    flat = flattened(page)
+    assert re.findall(r"word\d+", flat) == re.findall(r"word\d+", page)
+    depth = deepest = 0
+    for mark in re.finditer(r"<(/?)(\w+)>", flat):
+        if mark[2] != "br":
+            depth = max(depth + (-1 if mark[1] else 1), 0)
+            deepest = max(depth, deepest)
+    assert deepest <= 48
+
+
+def test_a_page_that_is_well_formed_stays_as_it_is() -> None:
+    page = "<p>One <b>two</b></p><ul><li>a<ul><li>b</li></ul></li><li>c</li></ul><table><tr><td><p>x</p></td></tr></table>"
+    assert flattened(page) == page
+
+
+def test_what_nobody_sees_of_a_page_opens_and_closes_nothing() -> None:
+    page = "<p>a<!-- <div> --><script>'<p><table>'</script>b<style>p > a {}</style>c"
+    assert text_of(parsed(page.encode(), "a.html")) == "abc"
 
 
 # --- text of any origin ---

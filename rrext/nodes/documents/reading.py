@@ -18,6 +18,7 @@ from rrext.nodes.documents.facts import facts_of, front_matter_title
 from rrext.nodes.documents.kinds import kind_of
 from rrext.nodes.documents.mail import MAX_NESTING, read_mail
 from rrext.nodes.documents.markup import without_head
+from rrext.nodes.documents.nesting import flattened
 from rrext.nodes.documents.plain import decode
 from rrext.nodes.documents.records import Parsed, Piece, Request, corrupt, empty, too_large
 from rrext.nodes.documents.slides import speaker_notes
@@ -59,7 +60,7 @@ def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict
             return _rows(_unix(decode(data, request.mime_type)), kind), {}
         case formats.HTML:
             text, title = without_head(decode(data, request.mime_type, is_html=True))
-            markdown, metadata = _extracted(text.encode("utf-8"), kind)
+            markdown, metadata = _extracted(flattened(text).encode("utf-8"), kind)
             return cut_tables(markdown), {**({"title": title} if title else {}), **metadata}
         case formats.PPTX:
             markdown, metadata = _extracted(data, kind)

@@ -1,0 +1,114 @@
+"""HTML whose elements are closed where a browser would close them, and that is not too deep for the parser.
+
+The parser takes `<p>` for a child of the `<p>` before that nobody closed, and leaves out, without a word, what is
+deeper than 64 elements. Pages with many such paragraphs, and newsletters with tables in tables, lost most of their text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["flattened"]
+
+_DEEPEST: Final = 48
+"""Elements in each other that are kept; the tags of deeper ones go, their text stays."""
+_MARK: Final = re.compile(r"<!--|<(/?)([a-zA-Z][a-zA-Z0-9]{0,31})(?=[\s/>])[^<>]*>")
+_VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
+_UNSEEN: Final = {
+    "": re.compile("-->"),  # of a comment
+    "script": re.compile(r"</script[^<>]*>", re.IGNORECASE),
+    "style": re.compile(r"</style[^<>]*>", re.IGNORECASE),
+}
+"""What nobody sees of a page → how it ends."""
+_INLINE: Final = frozenset(
+    "a abbr b big cite code em font i kbd label mark q s samp small span strike strong sub sup tt u var".split()  # noqa: SIM905
+)
+_BLOCKS: Final = (
+    "address article aside blockquote center dir div dl fieldset footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p pre "
+    "section table ul"
+).split()  # noqa: SIM905
+_PARAGRAPH: Final = (frozenset({"p"}), frozenset({"table", "td", "th", "li", "dd", "div", "section", "article", "button"}))
+_CLOSES: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
+    **dict.fromkeys(_BLOCKS, _PARAGRAPH),
+    "a": (frozenset({"a"}), frozenset({"table", "td", "th"})),
+    "li": (frozenset({"li"}), frozenset({"ul", "ol", "menu", "dir"})),
+    **dict.fromkeys(("dt", "dd"), (frozenset({"dt", "dd"}), frozenset({"dl"}))),
+    **dict.fromkeys(("td", "th"), (frozenset({"td", "th"}), frozenset({"tr", "table"}))),
+    "tr": (frozenset({"tr"}), frozenset({"table", "thead", "tbody", "tfoot"})),
+    **dict.fromkeys(("thead", "tbody", "tfoot"), (frozenset({"thead", "tbody", "tfoot"}), frozenset({"table"}))),
+    "option": (frozenset({"option"}), frozenset({"select", "optgroup"})),
+}
+"""Element → those of which it ends the innermost open one, unless one of the others stands between them."""
+
+
+def flattened(page: str) -> str:
+    """The page with the end tags that it leaves out, and without the tags of elements that are too deep."""
+    return _Flattener(page).run()
+
+
+class _Flattener:
+    """Goes through the tags of one page once. No more than `_DEEPEST` elements are ever open, so this takes linear time."""
+
+    __slots__ = ("_at", "_dropped", "_open", "_out", "_page")
+
+    def __init__(self, page: str) -> None:
+        self._page = page
+        self._at = 0
+        self._out: list[str] = []
+        self._open: list[str] = []
+        self._dropped: dict[str, int] = {}  # of the innermost open element: those whose tags went, by name
+
+    def run(self) -> str:
+        page = self._page
+        while (mark := _MARK.search(page, self._at)) is not None:
+            self._out.append(page[self._at : mark.start()])
+            self._at = mark.end()
+            name = (mark[2] or "").lower()
+            if mark[1]:
+                self._close(name, mark[0])
+            else:
+                self._begin(name, mark[0], is_empty=name in _VOID or mark[0].endswith("/>"))
+        self._out.append(page[self._at :])
+        return "".join(self._out)
+
+    def _begin(self, name: str, tag: str, *, is_empty: bool) -> None:
+        if name in _UNSEEN:
+            end = _UNSEEN[name].search(self._page, self._at)
+            self._at = end.end() if end else len(self._page)
+            return
+        ended, between = _CLOSES.get(name, ((), ()))
+        for depth in range(len(self._open) - 1, -1, -1):
+            if self._open[depth] in ended:
+                self._end(depth)
+                break
+            if self._open[depth] in between:
+                break
+        if is_empty:
+            self._out.append(tag)
+        elif len(self._open) < _DEEPEST:
+            self._out.append(tag)
+            self._open.append(name)
+        else:
+            self._dropped[name] = self._dropped.get(name, 0) + 1
+            self._out.append(_in_place_of(name))
+
+    def _close(self, name: str, tag: str) -> None:
+        if self._dropped.get(name):
+            self._dropped[name] -= 1
+            self._out.append(_in_place_of(name))
+        elif name in self._open:
+            self._end(len(self._open) - 1 - self._open[::-1].index(name))
+        else:
+            self._out.append(tag)
+
+    def _end(self, depth: int) -> None:
+        """Close the element at a depth, and what is open in it."""
+        self._out += [f"</{name}>" for name in reversed(self._open[depth:])]
+        del self._open[depth:]
+        self._dropped.clear()
+
+
+def _in_place_of(name: str) -> str:
+    """What keeps the text before and behind a tag apart that goes."""
+    return "" if name in _INLINE else "<br>"
