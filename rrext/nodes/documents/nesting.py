@@ -24,10 +24,10 @@ _UNSEEN: Final = {
 _INLINE: Final = frozenset(
     "a abbr b big cite code em font i kbd label mark q s samp small span strike strong sub sup tt u var".split()  # noqa: SIM905
 )
-_BLOCKS: Final = (
-    "address article aside blockquote center dir div dl fieldset footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p pre "
-    "section table ul"
-).split()  # noqa: SIM905
+_BLOCKS: Final = """
+    address article aside blockquote center dir div dl fieldset footer form h1 h2 h3 h4 h5 h6 header hr main nav ol p pre
+    section table ul
+    """.split()  # noqa: SIM905 – a table, read as words
 _PARAGRAPH: Final = (frozenset({"p"}), frozenset({"table", "td", "th", "li", "dd", "div", "section", "article", "button"}))
 _CLOSES: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     **dict.fromkeys(_BLOCKS, _PARAGRAPH),
