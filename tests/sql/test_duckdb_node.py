@@ -234,6 +234,12 @@ async def test_memory_is_bounded_and_the_node_goes_on() -> None:
         assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
 
 
+async def test_large_rows_are_not_all_made_values_of_python() -> None:
+    async with opened(DuckdbNode, WRITER) as db:
+        error = await db.refusal("query", sql="SELECT repeat('x', 10000000) FROM range(12)")
+        assert (error.code, error.data["size"] < 21_000_000) == ("result_too_large", True)
+
+
 async def test_two_sessions_that_change_one_row_conflict_and_nothing_is_lost() -> None:
     async with opened(DuckdbNode, WRITER) as db:
         await db("execute", sql="CREATE TABLE t AS SELECT 1 AS id, 0 AS n")

@@ -239,6 +239,20 @@ async def test_a_result_larger_than_an_answer_may_be_is_refused_and_nothing_kept
         assert (await db.refusal("query", sql="SELECT zeroblob(900000000)")).code == "sql_failed"
 
 
+async def test_large_rows_take_little_memory(path: Path) -> None:
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        await db("execute", sql="INSERT INTO t SELECT value, value FROM json_each('[2, 3, 4, 5, 6, 7, 8, 9]')")
+        huge = "hex(zeroblob({}))"
+        error = await db.refusal("query", sql=f"SELECT {huge.format(10_000_000)} FROM t")
+        assert error.data["size"] < 21_000_000, "one row was read, not a batch of them"
+        assert "query_stream" in str(error.hint)
+        columns = ", ".join(huge.format(20_000_000 + number) for number in range(30))
+        for tool in ("query", "execute"):
+            error = await db.refusal(tool, sql=f"SELECT {columns}")
+            assert (error.code, "out of memory" in error.message) == ("sql_failed", True)
+        assert (await db("query", sql="SELECT count(*) AS c FROM t"))["rows"] == [{"c": 9}]
+
+
 async def test_foreign_keys_are_enforced_unless_switched_off(path: Path) -> None:
     for enforced in (True, False):
         async with opened(SqliteNode, {**WRITER, "path": str(path), "foreign_keys": enforced}) as db:

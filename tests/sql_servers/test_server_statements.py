@@ -6,10 +6,14 @@ import asyncio
 import tracemalloc
 
 import pytest
+from postgres_server import Database
 from served import Served, until
 
-from rrext.errors import RrextError, ToolError
+from rrext.errors import ResultTooLarge, RrextError, ToolError
+from rrext.nodes.sql.libpq import LARGEST_CHUNK
 from rrext.nodes.sql.mysql import MysqlNode
+from rrext.nodes.sql.postgres import PostgresNode
+from rrext.testing import open_node
 
 
 async def test_a_cancelled_call_ends_its_statement_in_the_server(served: Served):
@@ -116,6 +120,33 @@ async def test_a_large_result_is_streamed_in_little_memory(served: Served):
             tracemalloc.stop()
         assert (rows, characters, answer["row_count"]) == (60_000, 60_000_000, 60_000)
         assert peak < 15_000_000
+
+
+async def test_large_rows_are_refused_before_they_fill_the_memory(served: Served):
+    row = "repeat('x', 10000000)"
+    if served.node is MysqlNode:
+        sql, largest = f"SELECT {row} FROM seq_1_to_64", 21_000_000
+    else:
+        sql, largest = f"SELECT {row} FROM generate_series(1, 64)", 2 * LARGEST_CHUNK
+    async with served.open() as client:
+        for tool in ("query", "execute", "query_stream"):
+            with pytest.raises(ResultTooLarge) as refused:
+                await client.tool(tool=tool, input={"sql": sql})
+            assert refused.value.data["size"] < largest
+            assert "query_stream" in str(refused.value.hint) or "rows" in str(refused.value.hint)
+        assert (await client.tool(tool="query", input={"sql": "SELECT 1 AS a"}))["rows"] == [{"a": 1}]
+
+
+async def test_a_row_that_no_answer_can_hold_is_not_read_into_values(postgres_database: Database):
+    async with open_node(PostgresNode, {**postgres_database.settings, "allow_execute": True}) as client:
+        session = (await client.tool(tool="begin"))["session_id"]
+        for step in ({}, {"session_id": session}):
+            with pytest.raises(ResultTooLarge) as refused:
+                await client.tool(tool="execute", input={"sql": "SELECT array_fill(1, ARRAY[20000000])", **step})
+            assert refused.value.data["limit"] == "LARGEST_ROW"
+        with pytest.raises(ToolError) as over:
+            await client.tool(tool="commit", input={"session_id": session})
+        assert over.value.code == "session_not_found"
 
 
 async def test_a_large_result_that_is_cut_short_leaves_a_connection_that_works(served: Served):

@@ -33,7 +33,8 @@ class Failure(msgspec.Struct, frozen=True):
 
 class Cursor(Protocol):
     """The part of a DBAPI cursor that is used. `description` is None if the statement gives no rows. `rowcount`, asked
-    after the last row, is how many rows the statement changed; 0 or less if it only reads. No rows: the end."""
+    after the last row, is how many rows the statement changed; 0 or less if it only reads. `fetchmany` may give fewer rows
+    than asked for, as `rows_within` does with large ones. No rows: the end."""
 
     @property
     def description(self) -> Sequence[Sequence[Any]] | None: ...

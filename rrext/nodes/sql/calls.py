@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
-from rrext.nodes.sql.cells import Rows, json_rows, size_of
+from rrext.nodes.sql.cells import Rows, json_rows
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
 if TYPE_CHECKING:
@@ -143,9 +143,12 @@ class Call:
 def _chunks(result: Result, at_most: int) -> Generator[list[Sequence[Any]], None, None]:
     chunk: list[Sequence[Any]] = []
     size = 0
-    while batch := result.batch(at_most - len(chunk)):
+    while True:
+        batch, bytes_read = result.batch(at_most - len(chunk))
+        if not batch:
+            break
         chunk += batch
-        size += size_of(batch)
+        size += bytes_read
         if len(chunk) >= at_most or size >= CHUNK_BYTES:
             yield chunk
             chunk, size = [], 0

@@ -17,22 +17,39 @@ RocketRide's `execute` rounds every decimal to a float, and replaces bytes that 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from itertools import chain
+from itertools import chain, islice
 from math import isfinite, isnan
 from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Rows", "json_cell", "json_rows", "size_of", "unique_names"]
+__all__ = ["LARGE_BATCH", "Rows", "json_cell", "json_rows", "rows_within", "size_of", "unique_names"]
+
+LARGE_BATCH: Final = 1024 * 1024
+"""Bytes after which a driver is asked for no further row at once: a few rows may be as large as thousands of others."""
 
 Rows = list[Sequence[Any]]
 
 _AS_IS: Final = frozenset({type(None), bool, int, str})
 _MOSTLY_AS_IS: Final = _AS_IS | {float}
 _LONG: Final = frozenset({str, bytes, bytearray, memoryview, list, dict, tuple})
+
+
+def rows_within(rows: Iterator[Sequence[Any]], size: int) -> list[Sequence[Any]]:
+    """The next `size` rows of a driver; fewer if they have more than `LARGE_BATCH` bytes. None: the end."""
+    taken: list[Sequence[Any]] = []
+    room = LARGE_BATCH
+    for row in islice(rows, size):
+        taken.append(row)
+        for cell in row:
+            if type(cell) in _LONG:
+                room -= len(cell)
+        if room < 0:
+            break
+    return taken
 
 
 def json_rows(rows: Sequence[Sequence[Any]], *, nested_as_text: bool) -> Rows:

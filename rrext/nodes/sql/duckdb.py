@@ -13,6 +13,7 @@ import msgspec
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.sql.backend import Backend, Cursor, Failure
+from rrext.nodes.sql.cells import rows_within
 from rrext.nodes.sql.duckdb_schema import read_schema
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.placeholders import split_at_placeholders
@@ -78,7 +79,7 @@ class RowCursor:
         return self._rows if self._counts else -1
 
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
-        rows = self._connection.fetchmany(size)
+        rows = rows_within(iter(self._connection.fetchone, None), size)
         self._rows += len(rows)
         return rows
 

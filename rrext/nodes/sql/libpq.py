@@ -6,13 +6,17 @@ trips, plans the query differently, and does not take every statement.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import select
+import struct
+import termios
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.errors import InvalidArguments
+from rrext.errors import InvalidArguments, ResultTooLarge
+from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -20,8 +24,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CHUNK", "ResultStream", "ask"]
 
-CHUNK: Final = 128
+CHUNK: Final = 64
 """Rows that the server's answer is cut into: large enough that their number costs nothing, small enough for wide rows."""
+
+LARGEST_CHUNK: Final = 256 * 1024 * 1024
+"""Bytes of such a piece, which libpq holds in memory: rows of 4 MB."""
+
+LARGEST_ROW: Final = 2 * DEFAULTS.max_result
+"""Bytes of a row as the server writes it; one that is larger cannot be sent on, and is not even read into Python's values,
+which would stop everything else in the process for seconds. Twice, as bytes are written as twice as many digits."""
+
+SMALL_CHUNK: Final = 1024 * 1024
+"""Bytes that arrive before a piece is looked at for large rows."""
 
 DRAINED: Final = 16
 """Chunks that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
@@ -40,19 +54,24 @@ def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) 
     pgconn = connection.pgconn
     pgconn.send_query(text)
     failed: Any = None
-    while (result := _next_result(pgconn, timeout)) is not None:
+    while (result := _next_result(pgconn, timeout)[0]) is not None:
         if result.error_message and failed is None:
             failed = result
     if failed is not None:
         raise error_from_result(failed, encoding="utf-8")
 
 
-def _next_result(pgconn: PGconn, timeout: float | None = None) -> PGresult | None:
-    """Wait until the server has answered further; None when the statement is over. Other threads run meanwhile."""
+def _next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult | None, int]:
+    """Wait until the server has answered further; None when the statement is over. Other threads run meanwhile.
+
+    Also how many bytes were seen to arrive; more of them may have come unseen while a large row was read. Raises
+    `ResultTooLarge` beyond `LARGEST_CHUNK`.
+    """
     from psycopg import OperationalError
 
     until = None if timeout is None else monotonic() + timeout
     poll: select.poll | None = None
+    arrived = 0
     while (unsent := pgconn.flush()) or pgconn.is_busy():
         if poll is None:
             poll = select.poll()
@@ -62,8 +81,26 @@ def _next_result(pgconn: PGconn, timeout: float | None = None) -> PGresult | Non
             pgconn.finish()
             raise OperationalError(f"the server did not answer within {timeout:g} s")
         if ready and ready[0][1] & ~select.POLLOUT:
+            arrived += _waiting(pgconn.socket)
+            if arrived > LARGEST_CHUNK:
+                pgconn.finish()
+                raise _too_large(f"The next {CHUNK} rows have", arrived, LARGEST_CHUNK, "LARGEST_CHUNK")
             pgconn.consume_input()
-    return pgconn.get_result()
+    return pgconn.get_result(), arrived
+
+
+def _waiting(socket: int) -> int:
+    """Bytes that have arrived and are not read yet."""
+    found = fcntl.ioctl(socket, termios.FIONREAD, bytes(4))
+    return struct.unpack("i", found)[0]
+
+
+def _too_large(what: str, size: int, maximum: int, limit: str) -> ResultTooLarge:
+    return ResultTooLarge(
+        f"{what} {size:,} bytes: {limit} is {maximum:,}",
+        hint="Ask for fewer large columns, for parts of them with substring(), or for fewer rows.",
+        data={"limit": limit, "maximum": maximum, "size": size},
+    )
 
 
 class ResultStream:
@@ -127,7 +164,7 @@ class ResultStream:
             read()
 
     def _drop(self) -> None:
-        result = _next_result(self._pgconn)
+        result, _ = _next_result(self._pgconn)
         self._is_over = result is None
 
     def _read(self, *, is_first: bool = False) -> None:
@@ -137,10 +174,12 @@ class ResultStream:
         if self._is_over:
             self._rows, self._taken = (), 0
             return
-        result = _next_result(self._pgconn)
+        result, arrived = _next_result(self._pgconn)
         if result is None:
             self._end()
             return
+        if arrived > SMALL_CHUNK:
+            self._check_rows(result)
         status = result.status
         if result.command_tuples is not None:  # the last chunk tells it; the empty result after it does not
             self.rowcount = result.command_tuples
@@ -153,6 +192,14 @@ class ResultStream:
             self._end(keep_rows=True)
         elif status not in (ExecStatus.TUPLES_CHUNK, ExecStatus.SINGLE_TUPLE):
             self._fail(result)
+
+    def _check_rows(self, result: PGresult) -> None:
+        for row in range(result.ntuples):
+            size = sum(len(result.get_value(row, column) or b"") for column in range(result.nfields))
+            if size > LARGEST_ROW:
+                self._is_over = True
+                self._pgconn.finish()  # it would keep as much memory for the next statements
+                raise _too_large("A row has", size, LARGEST_ROW, "LARGEST_ROW")
 
     def _end(self, *, keep_rows: bool = False) -> None:
         while not self._is_over:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.nodes.sql.cells import rows_within
+
 if TYPE_CHECKING:
     from pymysql import Connection
 
@@ -46,12 +48,15 @@ class RowStream:
         """The next rows, at most `size`; none at the end."""
         if self._is_over:
             return ()
-        rows: Sequence[Sequence[Any]] = self._cursor.fetchmany(size)
+        rows = self._next(size)
         self._given += len(rows)
-        if len(rows) < size:
+        if not rows:
             self._is_over = True
             self._refuse_more()
         return rows
+
+    def _next(self, size: int) -> Sequence[Sequence[Any]]:
+        return rows_within(iter(self._cursor.fetchone, None), size)
 
     def _refuse_more(self) -> None:
         """A procedure may give several results, of which an answer can hold one: better none than not all."""
@@ -67,7 +72,7 @@ class RowStream:
         from pymysql.err import MySQLError
 
         try:
-            if not self._is_over and len(self._cursor.fetchmany(DRAINED)) == DRAINED:
+            if not self._is_over and self._next(DRAINED) and self._cursor.fetchone() is not None:
                 self._cancel()
             self._cursor.close()
         except MySQLError:

@@ -15,6 +15,7 @@ import msgspec
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.sql.cells import rows_within
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.placeholders import split_at_placeholders
 from rrext.nodes.sql.schema import Schema, inspected
@@ -24,6 +25,8 @@ __all__ = ["SqliteBackend", "SqliteNode"]
 MEMORY: Final = ":memory:"
 LONGEST_VALUE: Final = 64 * 1024 * 1024
 """Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
+LARGEST_HEAP: Final = 512 * 1024 * 1024
+"""Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
 CACHED_STATEMENTS: Final = 256
 """Prepared statements that a connection keeps; programs repeat a few dozen."""
 
@@ -91,6 +94,13 @@ class SqliteConnection(sqlite3.Connection):
     """Whether something was made on it that no other connection sees."""
 
 
+class SqliteCursor(sqlite3.Cursor):
+    """A cursor that holds little of large rows."""
+
+    def fetchmany(self, size: int | None = 1) -> list[Any]:
+        return rows_within(self, size or 1)
+
+
 class SqliteBackend(Backend):
     """Readers open the file with `mode=ro`, and an authorizer lets them do nothing but read."""
 
@@ -152,6 +162,7 @@ class SqliteBackend(Backend):
     def _prepare(self, connection: SqliteConnection, *, read_only: bool) -> None:
         connection.file = self._file()
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        connection.execute(f"PRAGMA hard_heap_limit={LARGEST_HEAP}")
         connection.execute("PRAGMA trusted_schema=OFF")
         if read_only:
             connection.execute("PRAGMA query_only=ON")
@@ -208,7 +219,7 @@ class SqliteBackend(Backend):
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
         connection.is_fresh = False
-        return connection.execute(sql, values)
+        return connection.cursor(SqliteCursor).execute(sql, values)
 
     def cancel(self, connection: SqliteConnection) -> None:
         connection.interrupt()
@@ -221,6 +232,8 @@ class SqliteBackend(Backend):
             return Failure("lost", "the file was replaced or removed")
         if isinstance(error, UnicodeEncodeError):
             return Failure("syntax", "a text has a character that is none (a lone surrogate)")
+        if isinstance(error, MemoryError):
+            return Failure("statement", f"out of memory: SQLite may use {LARGEST_HEAP // 2**20} MB", "Ask for less at once.")
         if not isinstance(error, sqlite3.Error | sqlite3.Warning):
             return None
         message = str(error)

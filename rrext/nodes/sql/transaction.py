@@ -72,23 +72,29 @@ class Result:
         """How many rows the statement changed; of one that only reads, how many it gave so far. 0 if that is not known."""
         return max(0, self._cursor.rowcount)
 
-    def batch(self, at_most: int = LAST_BATCH) -> Sequence[Sequence[Any]]:
-        """The next rows as the driver gives them; none at the end."""
+    def batch(self, at_most: int = LAST_BATCH) -> tuple[Sequence[Sequence[Any]], int]:
+        """The next rows as the driver gives them, and about how many bytes they have; no rows at the end."""
         if not self.has_rows:
-            return ()
+            return (), 0
         rows = self._cursor.fetchmany(min(self._size, at_most))
-        if self._size < LAST_BATCH and size_of(rows) < SMALL_BATCH:
+        size = size_of(rows)
+        if self._size < LAST_BATCH and size < SMALL_BATCH:
             self._size *= 2
-        return rows
+        return rows, size
 
     def collect(self, at_most: int, *, nested_as_text: bool) -> Rows:
         """Up to `at_most` rows, with their cells in JSON. Raises `ResultTooLarge` beyond `max_result`."""
         rows: Rows = []
         size = 0
-        while (room := at_most - len(rows)) > 0 and (batch := self.batch(room)):
-            size += size_of(batch)
+        while (room := at_most - len(rows)) > 0:
+            batch, bytes_read = self.batch(room)
+            if not batch:
+                break
+            size += bytes_read
             if size > DEFAULTS.max_result:
-                raise ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
+                error = ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
+                error.hint = "Ask for fewer rows or columns, or read the rows with query_stream."
+                raise error
             rows += json_rows(batch, nested_as_text=nested_as_text)
         return rows
 
