@@ -7,20 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from edge_process import process_store
 from vector_contract import NewStore
 
-from rrext.nodes.vectors.edge.folder import StoreFolder
-from rrext.nodes.vectors.edge.store import EdgeStore
+from rrext.nodes.vectors.store import VectorStore
 
 
 @pytest.fixture
 def new_store(tmp_path: Path) -> Iterator[NewStore]:
     numbers = itertools.count()
-    given: list[EdgeStore] = []
+    given: list[VectorStore] = []
 
-    def make() -> EdgeStore:
-        folder = str(tmp_path / f"store{next(numbers)}")
-        given.append(EdgeStore(lambda: StoreFolder(folder, folder), min_free=0))
+    def make() -> VectorStore:
+        given.append(process_store(tmp_path / f"store{next(numbers)}"))
         return given[-1]
 
     yield make

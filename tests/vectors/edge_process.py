@@ -1,4 +1,4 @@
-"""A process that uses an embedded store, as another one or as one that is killed."""
+"""Embedded stores, and a server that uses one and is killed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,32 @@ from typing import IO
 from vector_contract import chunk, put
 
 from rrext.nodes.vectors.edge.folder import StoreFolder
+from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.edge.store import EdgeStore
+from rrext.nodes.vectors.store import VectorStore
 
-__all__ = ["edge_store", "writer"]
+__all__ = ["edge_store", "process_store", "writer"]
+
+
+def process_store(folder: Path | str, *, patience: float = 20) -> ProcessStore:
+    """A store as the node has it: in a process of its own."""
+    return ProcessStore(lambda: (str(folder), str(folder)), min_free=0, patience=patience)
 
 
 def edge_store(folder: Path | str, *, min_free: int = 0) -> EdgeStore:
+    """A store as that process has it, in this one."""
     return EdgeStore(lambda: StoreFolder(str(folder), str(folder)), min_free=min_free)
 
 
 @contextmanager
-def writer(folder: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    """A process that stores chunk after chunk of objects `0`, `1`, …, and says the number of each that is answered."""
+def writer(folder: Path, kind: str = "process_store") -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """A process that stores chunk after chunk of objects `0`, `1`, …, and says the number of each that is answered.
+
+    With the kind `edge_store`, the engine works in that very process.
+    """
     tests = Path(__file__).parent
-    command = [sys.executable, "-c", "import edge_process, sys; edge_process.write_on(sys.argv[1])", str(folder)]
+    code = f"import edge_process, sys; edge_process.write_on(edge_process.{kind}(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(command, cwd=tests, env={"PYTHONPATH": f"{tests}:{tests.parent}"}, stdout=-1, text=True) as process:
         assert process.stdout is not None
         try:
@@ -34,9 +46,8 @@ def writer(folder: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
             process.kill()
 
 
-def write_on(folder: str) -> None:
+def write_on(store: VectorStore) -> None:
     """What the process does."""
-    store = edge_store(folder)
     number = 0
     while True:
         put(store, *(chunk(str(number), n, f"word{number} common", parent=f"/{number % 7}") for n in range(3)))

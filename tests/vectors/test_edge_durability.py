@@ -79,10 +79,11 @@ def filled(folder: Path) -> Path:
     return folder / "data"
 
 
-def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["edge_store", "process_store"])
+def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(kind: str, tmp_path: Path) -> None:
     answered = -1
     for _ in range(3):
-        with writer(tmp_path / "store") as (process, lines):
+        with writer(tmp_path / "store", kind) as (process, lines):
             for _ in range(40):
                 answered = max(answered, int(lines.readline()))
             process.kill()
@@ -158,7 +159,7 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(damage: Callable[[Path], o
 
 def test_files_that_a_killed_process_left_are_missed_too(tmp_path: Path) -> None:
     filled(tmp_path / "store")
-    with writer(tmp_path / "store") as (process, lines):
+    with writer(tmp_path / "store", "edge_store") as (process, lines):
         lines.readline()
         process.kill()
     one_file(tmp_path, "mutable_id_tracker.mappings").unlink()

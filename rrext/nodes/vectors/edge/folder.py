@@ -1,6 +1,6 @@
 """The folder of an embedded store: who may open it, whether it is whole, and how it begins.
 
-    FOLDER/lock             held by the process that has the store open
+    FOLDER/lock             held by the process that has the store open; says for which process it does
     FOLDER/data/store.json  `Manifest`
     FOLDER/data/shard/      the engine's own files
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -19,14 +20,19 @@ from zlib import crc32
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.vectors.edge.lock import FolderLock
+from rrext.nodes.vectors.edge.lock import FolderLock, is_gone
 from rrext.nodes.vectors.store import Space
 
-__all__ = ["ENGINE", "FORMAT", "Manifest", "StoreFolder"]
+__all__ = ["BATCH", "ENGINE", "FORMAT", "Manifest", "StoreFolder"]
 
 FORMAT: Final = 1
 """The version of this layout and of the engine's fields. A store of another version is not opened."""
 ENGINE: Final = "qdrant-edge"
+BATCH: Final = 64
+"""Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
+LEAVING: Final = 5.0
+"""Seconds to wait for a folder whose owner was killed: who had it open for that owner needs up to these to end."""
+_AGAIN: Final = 0.02
 
 LOCK, DATA, NEW, MANIFEST, SHARD = "lock", "data", "new", "store.json", "shard"
 HEAD: Final = 64 * 1024
@@ -56,13 +62,17 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class StoreFolder:
-    """One folder. `shown` is how messages name it: as the node's settings do. Methods raise `ToolError`."""
+    """One folder. `shown` is how messages name it: as the node's settings do. Methods raise `ToolError`.
 
-    __slots__ = ("_lock", "path", "shown")
+    `owner` is the process for which this one uses the folder, and which others are told of; without it, itself.
+    """
 
-    def __init__(self, path: str, shown: str) -> None:
+    __slots__ = ("_lock", "_owner", "path", "shown")
+
+    def __init__(self, path: str, shown: str, *, owner: int | None = None) -> None:
         self.path = Path(path)
         self.shown = shown
+        self._owner = os.getpid() if owner is None else owner
         self._lock: FolderLock | None = None
 
     @property
@@ -92,13 +102,22 @@ class StoreFolder:
         """Be the only one who uses the folder, until `release`."""
         try:
             os.makedirs(self.path, exist_ok=True)
-            lock, holder = FolderLock.take(self.path / LOCK)
+            lock, holder = self._take_lock()
         except OSError as error:
             raise self._unusable(error) from error
         if lock is None:
-            here = " (this process)" if holder == str(os.getpid()) else ""
+            here = " (this process)" if holder == str(self._owner) else ""
             raise self.in_use(f"process {holder or '?'}{here}")
         self._lock = lock
+
+    def _take_lock(self) -> tuple[FolderLock | None, str]:
+        """The lock, or None and who has it. If that one was killed, the process that worked for it is about to end."""
+        deadline = time.monotonic() + LEAVING
+        while True:
+            lock, holder = FolderLock.take(self.path / LOCK, self._owner)
+            if lock is not None or not is_gone(holder) or time.monotonic() > deadline:
+                return lock, holder
+            time.sleep(_AGAIN)
 
     def release(self) -> None:
         """Let others use the folder."""
@@ -174,7 +193,7 @@ class StoreFolder:
     def require_room(self, least: int) -> None:
         """Raise `ToolError` (`store_full`) if less than `least` bytes are free.
 
-        The engine writes through mapped memory: with a full disk the process would not get an error, but be killed.
+        The engine writes through mapped memory: with a full disk its process would not get an error, but be killed.
         """
         free = shutil.disk_usage(self.path).free
         if free < least:

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["FolderLock"]
+__all__ = ["FolderLock", "is_gone"]
 
 
 class FolderLock:
@@ -18,12 +18,12 @@ class FolderLock:
         self._file = file
 
     @classmethod
-    def take(cls, path: Path) -> tuple[FolderLock | None, str]:
-        """The lock, or None and the process id of who has it. Raises `OSError` if the file cannot be made."""
+    def take(cls, path: Path, owner: int) -> tuple[FolderLock | None, str]:
+        """The lock, or None and the `owner` that was given when it was taken. Raises `OSError` if there can be no file."""
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         if _locked(file):
             os.ftruncate(file, 0)
-            os.write(file, str(os.getpid()).encode())
+            os.write(file, str(owner).encode())
             return cls(file), ""
         try:
             holder = os.read(file, 32).decode("ascii", "replace").strip()
@@ -40,6 +40,19 @@ class FolderLock:
 
     def __repr__(self) -> str:
         return f"<FolderLock {self._file}>"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the owner of a lock is no process any more; false if that cannot be known."""
+    if sys.platform == "win32" or not owner.isdecimal():  # Windows takes the question for a signal
+        return False
+    try:
+        os.kill(int(owner), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
 
 
 if sys.platform == "win32":

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rrext.engine.setup import SetupContext
 from rrext.nodes.extras import missing_packages
-from rrext.nodes.vectors.edge.folder import StoreFolder
+from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.node import VectorStoreNode
-
-if TYPE_CHECKING:
-    from rrext.nodes.vectors.edge.store import EdgeStore
 
 __all__ = ["QdrantEdgeNode"]
 
@@ -22,13 +19,16 @@ MIB = 1024 * 1024
 class QdrantEdgeNode(VectorStoreNode):
     """Keeps chunks of documents in a folder and finds them by meaning, by words, or by both.
 
-    The folder is made when the first chunk is stored. One process uses it at a time: another gets `store_in_use` until
+    The folder is made when the first chunk is stored. One server uses it at a time: another gets `store_in_use` until
     the pipeline of the first ends. What was answered is there after the process is killed. A folder that is damaged, or
     that holds something else, is refused and left as it is.
 
     Every search compares its vector with all that are stored (in 4 bits per number, the best ones then in full): that
     is fast for some hundred thousand chunks and in proportion slower for more, for which a server is the better place.
-    The first call reads the words of all chunks, about a second for 100,000, in which this process does nothing else.
+    The first call reads the words of all chunks, about a second for 100,000.
+
+    The engine works in a process of its own, which the first call starts and which ends with the pipeline: nothing else
+    waits for it, and if it breaks, its calls fail with `store_crashed`, and the next one starts it again.
     """
 
     provider = "store_qdrant_edge"
@@ -39,7 +39,7 @@ class QdrantEdgeNode(VectorStoreNode):
             str, "The folder of the store. A relative one begins at --root, or else at the folder of the pipeline's file."
         ] = "vectors"
         min_free_bytes: Annotated[
-            int, "With less room on the disk nothing is stored: a full disk would end the process, not the call."
+            int, "With less room on the disk nothing is stored: a full disk would end the store's process, not one call."
         ] = 256 * MIB
 
     @classmethod
@@ -49,18 +49,10 @@ class QdrantEdgeNode(VectorStoreNode):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EdgeStore]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ProcessStore]:
         """The store, not opened yet. Closing writes everything to its place and lets another process have the folder."""
 
-        def folder() -> StoreFolder:
-            return StoreFolder(ctx.path(config.path), config.path)
-
-        def prepare() -> EdgeStore:
-            from rrext.nodes.vectors.edge.store import EdgeStore
-
-            return EdgeStore(folder, min_free=config.min_free_bytes)
-
-        store = await ctx.in_thread(prepare)
+        store = ProcessStore(lambda: (ctx.path(config.path), config.path), min_free=config.min_free_bytes)
         try:
             yield store
         finally:

@@ -1,4 +1,4 @@
-"""`EdgeStore`: the embedded vector store. Importing this imports the engine."""
+"""`EdgeStore`: the embedded vector store, in the process that has it open. Importing this imports the engine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import qdrant_edge as qe
 
-from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
+from rrext.nodes.vectors.edge.folder import BATCH, ENGINE, StoreFolder
 from rrext.nodes.vectors.edge.opened import OpenShard, engine_errors
 from rrext.nodes.vectors.edge.places import Places
 from rrext.nodes.vectors.edge.requests import (
@@ -27,8 +27,6 @@ from rrext.tools.context import ToolContext
 
 __all__ = ["EdgeStore"]
 
-BATCH: Final = 64
-"""Points that are written or deleted in one call of the engine: about 5 ms, in which nothing else runs."""
 PAGE: Final = 1000
 """Points whose names are read in one call of the engine: about 4 ms."""
 NUMBER_SIZE: Final = 8

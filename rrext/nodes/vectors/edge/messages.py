@@ -1,0 +1,225 @@
+"""What the server and the process of an embedded store say to each other.
+
+    length  4 bytes: of the message
+    call    8 bytes: the number of the call, which its request, its answer and its cancelling have in common
+    message msgpack
+
+Chunks and answers are JSON inside, as metadata may be any JSON, whole numbers of any length too. Vectors are numbers of
+four bytes, one after the other.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Sequence
+from typing import Any, BinaryIO, ClassVar, Final
+
+import msgspec
+
+from rrext.errors import RrextError, error_from_wire
+from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space, VectorStore
+from rrext.tools.context import CancelReason, ToolContext
+
+__all__ = [
+    "Answer",
+    "Call",
+    "Cancel",
+    "Delete",
+    "Done",
+    "Failed",
+    "FindSpace",
+    "Get",
+    "List",
+    "Message",
+    "Prune",
+    "Query",
+    "Request",
+    "Stats",
+    "Upsert",
+    "frame",
+    "numbers_of",
+    "receive",
+]
+
+HEAD: Final = struct.Struct("<IQ")
+"""A message has 4 GB at most. The longest, a page of 1000 chunks of 200,000 characters, is far below."""
+
+
+class Call(msgspec.Struct, frozen=True, tag=True):
+    """A call of a store; base of all requests.
+
+    `in_turn`: it waits for the writes before it anyway, as it writes or counts. `changes`: what became of it must be known
+    also when nobody waits for it any more.
+    """
+
+    in_turn: ClassVar[bool] = False
+    changes: ClassVar[bool] = False
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        """Do it. Raises what the store raises."""
+        raise NotImplementedError
+
+
+class FindSpace(Call, frozen=True, tag=True):
+    """`VectorStore.space`."""
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        return store.space(ctx)
+
+
+class Upsert(Call, frozen=True, tag=True):
+    """`VectorStore.upsert`. `chunks` is a JSON list; `vectors` has `space.size` numbers for each."""
+
+    chunks: bytes
+    vectors: bytes
+    space: Space
+
+    in_turn = True
+    changes = True
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        chunks = msgspec.json.decode(self.chunks, type=list[Chunk])
+        numbers = numbers_of(self.vectors)
+        size = self.space.size
+        vectors = [numbers[start : start + size] for start in range(0, len(numbers), size)]
+        store.upsert(chunks, vectors, self.space, ctx)
+
+
+class Prune(Call, frozen=True, tag=True):
+    """`VectorStore.prune`."""
+
+    object_id: str
+    keep: frozenset[int]
+
+    in_turn = True
+    changes = True
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        return store.prune(self.object_id, self.keep, ctx)
+
+
+class Delete(Call, frozen=True, tag=True):
+    """`VectorStore.delete`."""
+
+    scope: Scope
+
+    in_turn = True
+    changes = True
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        return store.delete(self.scope, ctx)
+
+
+class Query(Call, frozen=True, tag=True):
+    """`VectorStore.search`, with the fields of `Search`."""
+
+    mode: Mode
+    top_k: int
+    text: str
+    vector: bytes | None
+    scope: Scope
+
+    @classmethod
+    def of(cls, search: Search) -> Query:
+        """The message for a search."""
+        vector = None if search.vector is None else array("f", search.vector).tobytes()
+        return cls(search.mode, search.top_k, search.text, vector, search.scope)
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        vector = None if self.vector is None else numbers_of(self.vector)
+        return store.search(Search(self.mode, self.top_k, self.text, vector, self.scope), ctx)
+
+
+class List(Call, frozen=True, tag=True):
+    """`VectorStore.list`."""
+
+    prefix: str | None
+    offset: int
+    limit: int
+
+    in_turn = True
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        return store.list(self.prefix, self.offset, self.limit, ctx)
+
+
+class Get(Call, frozen=True, tag=True):
+    """`VectorStore.get`."""
+
+    object_id: str
+    offset: int
+    limit: int
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        return store.get(self.object_id, self.offset, self.limit, ctx)
+
+
+class Stats(Call, frozen=True, tag=True):
+    """`VectorStore.stats`."""
+
+    in_turn = True
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        return store.stats(ctx)
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    """Nobody waits for the call any more. This has no answer of its own."""
+
+    reason: CancelReason
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """What a call returned, as JSON."""
+
+    result: bytes
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """What a call raised. `data` is JSON."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    data: bytes = b"{}"
+
+    @classmethod
+    def of(cls, error: RrextError) -> Failed:
+        """The message for an error."""
+        return cls(error.code, error.message, error.hint, msgspec.json.encode(error.data))
+
+    def error(self) -> RrextError:
+        """The error again."""
+        return error_from_wire(self.code, self.message, self.hint, msgspec.json.decode(self.data))
+
+
+Request = FindSpace | Upsert | Prune | Delete | Query | List | Get | Stats
+"""What the server asks for."""
+Message = Request | Cancel
+"""What the server sends."""
+Answer = Done | Failed
+"""What it gets."""
+
+
+def frame(call: int, message: Message | Answer) -> bytes:
+    """A message as it travels; `call` is the number of its call."""
+    data = msgspec.msgpack.encode(message)
+    return HEAD.pack(len(data), call) + data
+
+
+def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
+    """The next message and its call, not decoded yet; None if the other end is gone."""
+    head = stream.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    size, call = HEAD.unpack(head)
+    data = stream.read(size)
+    return (call, data) if len(data) == size else None
+
+
+def numbers_of(data: bytes) -> Sequence[float]:
+    """The numbers of vectors that travelled."""
+    numbers = array("f")
+    numbers.frombytes(data)
+    return numbers

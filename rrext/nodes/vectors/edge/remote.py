@@ -1,0 +1,108 @@
+"""`ProcessStore`: the embedded vector store in a process of its own."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from array import array
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
+
+import msgspec
+
+from rrext.errors import Unavailable
+from rrext.nodes.vectors.edge.folder import BATCH
+from rrext.nodes.vectors.edge.messages import Delete, FindSpace, Get, List, Prune, Query, Request, Stats, Upsert
+from rrext.nodes.vectors.edge.process import CLOSED, EngineProcess
+from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats
+from rrext.tools.context import ToolContext
+
+__all__ = ["ProcessStore"]
+
+PATIENCE: Final = 10.0
+"""Seconds for the process to close the store in order. What was answered is in the engine's log already."""
+
+
+class ProcessStore:
+    """A store in a folder, which the first call opens, in a process that ends with `close` or with this process.
+
+    The engine holds up its interpreter while it works, for seconds when it opens a large store, and some of its failures
+    end the process that they happen in. Here that is nobody else's: calls that wait for it then fail with
+    `store_crashed`, and the next one starts another process.
+
+    `place` says where the folder is, and how messages name it; it is asked whenever a process is started and may raise.
+    """
+
+    __slots__ = ("_is_closed", "_lock", "_min_free", "_patience", "_place", "_process", "batch_size")
+
+    def __init__(self, place: Callable[[], tuple[str, str]], *, min_free: int, patience: float = PATIENCE) -> None:
+        self.batch_size = BATCH
+        self._place = place
+        self._min_free = min_free
+        self._patience = patience
+        self._lock = threading.Lock()
+        self._process: EngineProcess | None = None
+        self._is_closed = False
+
+    @property
+    def process_id(self) -> int | None:
+        """The process that has the store open now; None if there is none."""
+        process = self._process
+        return None if process is None or process.is_over else process.id
+
+    def space(self, ctx: ToolContext) -> Space | None:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(FindSpace(), ctx), type=Space | None)
+
+    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
+        """See `VectorStore`."""
+        numbers = b"".join(array("f", vector) for vector in vectors)
+        self._ask(Upsert(msgspec.json.encode(chunks), numbers, space), ctx)
+
+    def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(Prune(object_id, frozenset(keep)), ctx), type=int)
+
+    def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(Delete(scope), ctx), type=Deleted)
+
+    def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(Query.of(search), ctx), type=builtins.list[Hit])
+
+    def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(List(prefix, offset, limit), ctx), type=Listing)
+
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(Get(object_id, offset, limit), ctx), type=Page)
+
+    def stats(self, ctx: ToolContext) -> StoreStats:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(Stats(), ctx), type=StoreStats)
+
+    def close(self) -> None:
+        """See `VectorStore`. Waits for what was begun; a process that does not come to its end is killed."""
+        with self._lock:
+            self._is_closed = True
+            process, self._process = self._process, None
+        if process is not None:
+            process.close(self._patience)
+
+    def _ask(self, request: Request, ctx: ToolContext) -> bytes:
+        ctx.check()
+        return self._started().ask(request, ctx)
+
+    def _started(self) -> EngineProcess:
+        with self._lock:
+            if self._is_closed:
+                raise Unavailable(CLOSED)
+            if self._process is None or self._process.is_over:
+                path, shown = self._place()
+                self._process = EngineProcess(path, shown, self._min_free)
+            return self._process
+
+    def __repr__(self) -> str:
+        return f"<ProcessStore {self._process or 'not started'}>"

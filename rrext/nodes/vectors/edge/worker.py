@@ -1,0 +1,127 @@
+"""The process of an embedded store: `python -m rrext.nodes.vectors.edge.worker PATH SHOWN MIN_FREE OWNER`.
+
+Requests come through the standard input and answers leave through the standard output, as `messages` says. OWNER is the
+process id of the server. When that closes its end, or is killed, this process finishes what it does, closes the store and
+ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from queue import SimpleQueue
+from typing import BinaryIO, Final
+
+import msgspec
+
+from rrext.errors import InternalError, RrextError, ToolError
+from rrext.nodes.vectors.edge.folder import StoreFolder
+from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Message, Request, frame, receive
+from rrext.nodes.vectors.store import VectorStore
+from rrext.tools.context import CancelToken, ToolContext
+
+__all__ = ["Worker", "main"]
+
+READERS: Final = 2
+"""Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
+LEFT_TO_SERVER: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals that reach a whole group of processes. The server decides what they mean, and this process ends after it."""
+
+Job = tuple[int, Request, CancelToken]
+"""A call's number, what it asks for, and whether that is still wanted."""
+
+
+class Worker:
+    """Does what it is asked: reads on some threads, and whatever waits for writes on another, one by one."""
+
+    __slots__ = ("_answers", "_in_turn", "_reads", "_sending", "_store", "_tokens")
+
+    def __init__(self, store: VectorStore, answers: BinaryIO) -> None:
+        self._store = store
+        self._answers = answers
+        self._sending = threading.Lock()
+        self._tokens: dict[int, CancelToken] = {}
+        self._in_turn: SimpleQueue[Job | None] = SimpleQueue()
+        self._reads: SimpleQueue[Job | None] = SimpleQueue()
+
+    def serve(self, requests: BinaryIO) -> None:
+        """Answer until the other end closes; then close the store. Raises what closing raises."""
+        queues = [self._in_turn, *[self._reads] * READERS]
+        threads = [threading.Thread(target=self._work, args=(queue,), daemon=True) for queue in queues]
+        for thread in threads:
+            thread.start()
+        decoder = msgspec.msgpack.Decoder(Message)
+        while (received := receive(requests)) is not None:
+            call, data = received
+            self._take(call, decoder.decode(data))
+        try:
+            self._store.close()  # what still waits is told so
+        finally:
+            for queue in queues:
+                queue.put(None)
+            for thread in threads:
+                thread.join()
+
+    def _take(self, call: int, message: Message) -> None:
+        if isinstance(message, Cancel):
+            token = self._tokens.get(call)
+            if token is not None:
+                token.cancel(message.reason)
+            return
+        token = self._tokens[call] = CancelToken()
+        queue = self._in_turn if message.in_turn else self._reads
+        queue.put((call, message, token))
+
+    def _work(self, queue: SimpleQueue[Job | None]) -> None:
+        while (job := queue.get()) is not None:
+            call, request, token = job
+            data = frame(call, self._answer(request, ToolContext(token=token)))
+            del self._tokens[call]
+            with self._sending, contextlib.suppress(BrokenPipeError):  # the server is gone: `serve` hears of it too
+                self._answers.write(data)
+                self._answers.flush()
+
+    def _answer(self, request: Request, ctx: ToolContext) -> Answer:
+        try:
+            return Done(msgspec.json.encode(request.call(self._store, ctx)))
+        except RrextError as error:
+            return Failed.of(error)
+        except BaseException as error:
+            traceback.print_exc()
+            return Failed.of(InternalError(f"The vector store failed: {type(error).__name__}"))
+
+    def __repr__(self) -> str:
+        return f"<Worker {len(self._tokens)} calls>"
+
+
+def main() -> None:
+    """Serve one folder until the server is gone."""
+    for name in LEFT_TO_SERVER:
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    path, shown, min_free, owner = sys.argv[1:]
+    requests, answers = _private_streams()
+    from rrext.nodes.vectors.edge.store import EdgeStore
+
+    store = EdgeStore(lambda: StoreFolder(path, shown, owner=int(owner)), min_free=int(min_free))
+    try:
+        Worker(store, answers).serve(requests)
+    except ToolError as error:
+        sys.exit(f'The vector store in "{shown}" was not closed in order: {error.message}')
+
+
+def _private_streams() -> tuple[BinaryIO, BinaryIO]:
+    """The standard streams, where nothing else finds them: what the engine prints goes to the standard error."""
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    return requests, answers
+
+
+if __name__ == "__main__":
+    main()
