@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -91,6 +91,7 @@ def test_no_piece_is_larger_than_its_size_and_none_is_blank(
 
 
 @given(TEXTS, ANY_STRATEGY, SIZES, st.integers(1, 8))
+@example("The The e\u0301\notter ", "characters", 16, 2)
 def test_what_overlaps_is_the_end_of_the_piece_before(text: str, strategy: str, size: int, overlap: int) -> None:
     pieces = split(text, strategy, Characters(size), overlap)
     for before, piece in pairwise(pieces):

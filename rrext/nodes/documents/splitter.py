@@ -136,11 +136,16 @@ class Splitter:
         begin = len(body) - self._measure.tail(body, self._overlap)
         if begin and not body[begin - 1].isspace():
             blank = next((n for n in range(begin, len(body) - 1) if body[n].isspace()), None)
-            begin = blank + 1 if blank is not None else safe_cut(body, begin)
+            begin = blank + 1 if blank is not None else _next_cut(body, begin)
         return body[begin:]
 
     def __repr__(self) -> str:
         return f"<Splitter {self._measure!r} at={self._start}>"
+
+
+def _next_cut(text: str, begin: int) -> int:
+    """The first place from `begin` on that is between two characters as a person sees them."""
+    return next((cut for cut in range(begin, len(text)) if safe_cut(text, cut) == cut), len(text))
 
 
 def table_parts(table: str, measure: Measure) -> Iterator[str]:
