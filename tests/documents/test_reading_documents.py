@@ -9,6 +9,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,7 +181,24 @@ def test_mails_in_mails_are_read_to_a_depth_and_no_further() -> None:
     ]
 
 
+def test_a_mail_of_bytes_in_no_known_charset_is_read_and_can_be_sent_on() -> None:
+    document = parsed(b"Subject: caf\xe9\nTo: \xe9 <\xe9@example.org>\n\nStill here.", "mail.eml")
+    assert b"Still here." in msgspec.json.encode(document)
+    assert document.metadata["to"] == ["?@example.org"]
+
+
+def test_the_name_of_an_attachment_is_one_line() -> None:
+    part = b"--b\nContent-Disposition: attachment; filename*=utf-8''a%0A%0A%23%20No%20heading.txt\n\nhello\n--b--"
+    document = parsed(b"Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n" + part, "mail.eml")
+    assert document.metadata["attachments"] == ["a # No heading.txt"]
+
+
 # --- pages ---
+
+
+def test_a_title_without_end_is_shortened_as_all_facts_are() -> None:
+    assert len(parsed(b"<title>" + b"x" * 5000 + b"</title>text", "a.html").metadata["title"]) == 1000
+
 
 NESTED = ("p", "div", "td", "li", "table", "b", "a", "ul", "blockquote", "dd", "option", "font", "h2", "span", "center")
 
@@ -229,6 +247,8 @@ def test_what_nobody_sees_of_a_page_opens_and_closes_nothing() -> None:
         ("grün".encode("cp1252"), "", "grün"),
         ("\u0433\u0440\u044e\u043d".encode("koi8-r"), "text/plain; charset=koi8-r", "\u0433\u0440\u044e\u043d"),
         ("grün".encode(), "text/plain; charset=nonsense", "grün"),
+        ("\u6885".encode("iso2022_jp"), "text/plain; charset=iso-2022-jp", "\u6885"),
+        (b"gr\xfcn \\ud800", "text/plain; charset=unicode_escape", "grün \\ud800"),
         (b"a\r\nb\rc", "", "a\nb\nc"),
     ],
 )
@@ -246,6 +266,19 @@ def test_a_page_is_read_in_the_encoding_that_it_declares() -> None:
 def test_fields_are_told_apart_by_what_the_first_line_has_most_of(delimiter: str) -> None:
     data = f'name{delimiter}price\n"a | b"{delimiter}"two\nlines"\n'.encode()
     assert tables_of(parsed(data, "a.csv")) == ["| name | price |\n| --- | --- |\n| a \\| b | two lines |\n"]
+
+
+def test_what_stands_in_quotes_tells_no_fields_apart() -> None:
+    table = tables_of(parsed(b'"Name, full, really";age\n"a, b";3\n', "a.csv"))
+    assert table == ["| Name, full, really | age |\n| --- | --- |\n| a, b | 3 |\n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type"), [("a.ts", "video/mp2t"), ("a.svg", "image/svg+xml"), ("a.php", "application/x-php")]
+)
+def test_source_code_is_text_whatever_type_its_extension_is_taken_for(name: str, mime_type: str) -> None:
+    assert text_of(parsed(b"<a> const b = 1", name, mime_type)) == "<a> const b = 1"
+    assert failure(bytes(range(256)), "a.ts", "video/mp2t").code == "document_unsupported"
 
 
 # --- what cannot be read ---
@@ -301,6 +334,7 @@ def test_an_office_file_with_a_password_is_encrypted() -> None:
         (bytes(range(256)), "a.bin", "", "document_unsupported"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "a.png", "image/png", "document_unsupported"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "a.doc", "application/msword", "document_unsupported"),
+        (b"a" * 70_000 + b"\x00", "a.txt", "", "document_corrupt"),
         (b'a,"b\nnever closed', "a.csv", "", "document_corrupt"),
         ("grün".encode("cp1252"), "a.txt", "text/plain; charset=ascii", "document_corrupt"),
     ],

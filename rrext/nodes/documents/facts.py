@@ -62,7 +62,7 @@ def front_matter_title(markdown: str) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     if isinstance(value, str):
-        return _shortened(value.strip().replace("\0", ""))
+        return _shortened(value.strip())
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     if isinstance(value, list | tuple):
@@ -72,4 +72,6 @@ def _value(value: Any) -> Any:
 
 
 def _shortened(text: str) -> str:
+    """No longer than allowed, and without what JSON or a database cannot hold: bytes of a mail in no known charset, nulls."""
+    text = text[: _LONGEST + 1].encode("utf-8", "replace").decode("utf-8").replace("\0", "")
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -30,6 +30,7 @@ from rrext.nodes.documents.formats import (
 )
 from rrext.nodes.documents.plain import looks_like_text
 from rrext.nodes.documents.records import corrupt, encrypted, too_large, unsupported
+from rrext.nodes.documents.strategies import is_code
 
 __all__ = ["kind_of"]
 
@@ -86,7 +87,7 @@ def kind_of(data: bytes, name: str, declared: str, *, max_unpacked: int) -> str:
     if not looks_like_text(data):
         _refuse_binary(wanted)
     textual = [kind for kind in wanted if kind not in _MARKED and _is_textual(kind)]
-    if wanted and not textual:
+    if wanted and not textual and not is_code(name):  # that of TypeScript is a film's too
         raise corrupt(f"It should be {wanted[0]}, but is text", hint="Look into it: it may be the error page of a download.")
     fine = [kind for kind in textual if kind in _TEXTUAL and kind != TEXT]
     return fine[0] if fine else _guess(data, textual)
@@ -155,7 +156,7 @@ def _packed_kind(archive: zipfile.ZipFile) -> str:
 
 def _is_textual(kind: str) -> bool:
     main, _, sub = kind.partition("/")
-    if main in ("text", "message") or kind in _TEXTUAL:
+    if main in ("text", "message") or kind in _TEXTUAL or sub.endswith("+xml"):
         return True
     return main == "application" and (sub.endswith(("json", "xml", "yaml", "+text")) or sub in _TEXT_APPLICATIONS)
 

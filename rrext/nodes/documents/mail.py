@@ -41,7 +41,7 @@ def read_mail(data: bytes, read_attached: Attached) -> tuple[list[Piece], dict[s
     metadata |= {"from": _header(message, "From"), "to": _addresses(message, "To"), "cc": _addresses(message, "Cc")}
     names, warnings = [], []
     for number, part in enumerate(_attachments(message, body), 1):
-        name = part.get_filename() or f"part {number}"
+        name = " ".join((part.get_filename() or f"part {number}").split())
         names.append(name)
         if number > MAX_ATTACHMENTS:
             warnings.append(f'The attachment "{name}" was not read: there are more than {MAX_ATTACHMENTS}')

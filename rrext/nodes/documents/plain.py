@@ -23,6 +23,10 @@ _BINARY: Final = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _CHARSET: Final = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _CHARSET_BEGIN: Final = 2048
 """Where an HTML page has to declare its encoding; the standard says the first 1024 bytes."""
+_IN_ASCII: Final = ("iso2022", "hz")
+"""Charsets that use bytes of ASCII alone, so that each of their texts is UTF-8 too, but another one."""
+_NO_CHARSET: Final = ("unicode-escape", "unicode_escape")
+"""Python's own, which give characters that no text can hold."""
 
 
 def looks_like_text(data: bytes) -> bool:
@@ -33,15 +37,25 @@ def looks_like_text(data: bytes) -> bool:
 
 
 def decode(data: bytes, declared: str = "", *, is_html: bool = False) -> str:
-    """The text: by its byte order mark, by the declared charset, as UTF-8, or else as Windows-1252, in this order.
+    """The text: by its byte order mark, as UTF-8, by the declared charset, or else as Windows-1252, in this order.
 
-    `declared` is a MIME type with parameters. Raises `ToolError` for bytes that are no text in the encoding that they
-    claim, and for those that no encoding here explains.
+    What is UTF-8 is so by no accident, whatever is declared; but for charsets that write all in ASCII, as Japanese mail
+    does. `declared` is a MIME type with parameters. Raises `ToolError` for bytes that are no text in the encoding that
+    they claim, for those that no encoding here explains, and for null characters, which no database takes.
     """
+    text = _decoded(data, declared, is_html=is_html)
+    if "\0" in text:
+        raise corrupt("It is no text: it has null characters")
+    return text
+
+
+def _decoded(data: bytes, declared: str, *, is_html: bool) -> str:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _strictly(data, encoding)
     named = _named(declared.encode("utf-8", "replace")) or (_named(data[:_CHARSET_BEGIN]) if is_html else None)
+    if named is not None and named.startswith(_IN_ASCII):
+        return _strictly(data, named)
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -61,7 +75,7 @@ def _named(text: bytes) -> str | None:
         codec = codecs.lookup(found[1].decode("ascii"))
     except LookupError:
         return None
-    return codec.name if codec._is_text_encoding else None
+    return codec.name if codec._is_text_encoding and not codec.name.endswith(_NO_CHARSET) else None
 
 
 def _strictly(data: bytes, encoding: str) -> str:

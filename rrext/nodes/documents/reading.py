@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ __all__ = ["read"]
 _CELL: Final = 16 * 1024 * 1024
 """Characters of one field of a CSV file; the standard library's own limit is 128 KiB."""
 _DELIMITERS: Final = ",;\t|"
+_QUOTED: Final = re.compile('"[^"]*"')
 _NOTHING: Final = " \t\n\f|:-#*>"
 """What is left of a document of empty paragraphs and cells."""
 _SCANS_ARE_NOT_READ: Final = "Pages that are pictures are not read: there is no OCR here."
@@ -61,7 +63,7 @@ def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict
         case formats.HTML:
             text, title = without_head(decode(data, request.mime_type, is_html=True))
             markdown, metadata = _extracted(flattened(text).encode("utf-8"), kind)
-            return cut_tables(markdown), {**({"title": title} if title else {}), **metadata}
+            return cut_tables(markdown), {**facts_of({"title": title}), **metadata}
         case formats.PPTX:
             markdown, metadata = _extracted(data, kind)
             return cut_tables(markdown + speaker_notes(data)), metadata
@@ -105,8 +107,8 @@ def _rows(text: str, kind: str) -> list[Piece]:
 
 
 def _delimiter(text: str) -> str:
-    """What stands between the fields: the one of four that the first line has most of."""
-    first = text[: text.find("\n")] if "\n" in text else text
+    """What stands between the fields: the one of four that the first line has most of, outside of quotes."""
+    first = _QUOTED.sub("", text.partition("\n")[0])
     return max(_DELIMITERS, key=first.count)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from rrext.nodes.documents import formats
 
-__all__ = ["strategy_for"]
+__all__ = ["is_code", "strategy_for"]
 
 _CODE: Final = frozenset(
     """
@@ -38,9 +38,18 @@ _MARKDOWN: Final = frozenset(
 def strategy_for(name: str, mime_type: str) -> str:
     """The strategy for a document of this name and type."""
     essence = mime_type.partition(";")[0].strip().lower()
-    extension = os.path.splitext(name)[1].lower().removeprefix(".")
+    extension = _extension(name)
     if essence in _MARKDOWN or (extension in ("md", "markdown") and not essence.startswith("application/pdf")):
         return "markdown"
-    if extension in _CODE or essence in _CODE_TYPES or essence.startswith("text/x-source"):
+    if is_code(name) or essence in _CODE_TYPES or essence.startswith("text/x-source"):
         return "code"
     return "characters"
+
+
+def is_code(name: str) -> bool:
+    """Whether a file of this name is source code."""
+    return _extension(name) in _CODE
+
+
+def _extension(name: str) -> str:
+    return os.path.splitext(name)[1].lower().removeprefix(".")
