@@ -116,6 +116,14 @@ BENIGN_ENDS: dict[str, Callable[[], tuple[bytes, str]]] = {
     "half a million columns": lambda: (b"a," * 500_000, CSV),
     "brackets": lambda: (b"[" * 100_000, MARKDOWN),
     "a table of rules": lambda: (b"|-|\n" * 200_000, MARKDOWN),
+    "characters that no text can hold": lambda: (
+        b"Subject: \xff\nTo: \xff <\xff@b>\nCc: =?unicode_escape?q?=5Cud800?=\n\n\xff",
+        EML,
+    ),
+    "parts in parts": lambda: (
+        b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (n, n) for n in range(3000)),
+        EML,
+    ),
     "a mail of parts": lambda: (b"Content-Type: multipart/mixed; boundary=a\n\n" + b"--a\n\n" * 5_000, EML),
 }
 """Hostile files that come to an end soon, as text or as a failure: name → bytes and claimed type."""

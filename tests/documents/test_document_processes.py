@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError, Unavailable
+from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError, ToolTimeout, Unavailable
 from rrext.nodes.documents.parse import ParseNode
 from rrext.nodes.documents.reader import DocumentReader
 from rrext.nodes.documents.records import Parsed, Request
@@ -60,10 +61,10 @@ def text_of(document: Parsed) -> str:
 class Background:
     """A reading on a thread of its own, and how it ended."""
 
-    def __init__(self, found: DocumentReader, data: bytes, *, timeout: float = PATIENCE) -> None:
-        self.ctx = ToolContext()
+    def __init__(self, found: DocumentReader, data: bytes, ctx: ToolContext | None = None, *, name: str = "a.pdf") -> None:
+        self.ctx = ctx or ToolContext()
         self._outcome: Any = None
-        self._thread = threading.Thread(target=self._read, args=(found, data, Request(name="a.pdf", timeout=timeout)))
+        self._thread = threading.Thread(target=self._read, args=(found, data, Request(name=name, timeout=PATIENCE)))
         self._thread.start()
 
     def _read(self, found: DocumentReader, data: bytes, request: Request) -> None:
@@ -85,6 +86,12 @@ def wait_until_one_reads(found: DocumentReader) -> None:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             if int(fields[11]) > 40:  # hundredths of a second: starting takes 10 to 30 of them
                 return
+
+
+def wait_until_it_waits(reading: Background) -> None:
+    """Return when it has asked for a process."""
+    while reading.ctx.token._listeners is None:
+        threading.Event().wait(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -175,14 +182,44 @@ def test_a_process_is_kept_for_the_next_document() -> None:
     assert children() == set()
 
 
-def test_a_process_that_was_killed_from_outside_fails_one_document_at_most() -> None:
+def test_a_process_that_was_killed_while_it_waited_fails_no_document() -> None:
     with reader() as found:
         found.read(b"one", Request(name="a.txt"), ToolContext())
-        os.kill(children().pop(), 9)
-        with pytest.raises(ToolError, match="SIGKILL") as caught:
-            found.read(b"two", Request(name="a.txt"), ToolContext())
-        assert caught.value.code == "document_crashed"
-        assert text_of(found.read(b"three", Request(name="a.txt"), ToolContext())) == "three"
+        killed = children().pop()
+        os.kill(killed, signal.SIGKILL)
+        os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
+        assert text_of(found.read(b"two", Request(name="a.txt"), ToolContext())) == "two"
+
+
+def test_a_process_that_was_killed_while_it_read_fails_its_document_and_says_how(endless: bytes) -> None:
+    with reader(memory=2048 * MIB) as found:
+        reading = Background(found, endless)
+        wait_until_one_reads(found)
+        os.kill(children().pop(), signal.SIGUSR1)
+        outcome = reading.outcome()
+        assert (outcome.code, "(SIGUSR1)" in outcome.message) == ("document_crashed", True)
+        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+
+
+def test_one_that_gives_up_its_turn_leaves_it_to_the_next_that_waits(endless: bytes) -> None:
+    now = [0.0]
+    with reader(memory=2048 * MIB) as found:
+        first = Background(found, endless)
+        wait_until_one_reads(found)
+        late = Background(found, b"late", ToolContext(deadline=1.0, clock=lambda: now[0]))
+        wait_until_it_waits(late)
+        patient = Background(found, b"patient", name="a.txt")
+        wait_until_it_waits(patient)
+        now[0] = 2.0
+        first.ctx.token.cancel()
+        assert isinstance(late.outcome(), ToolTimeout)
+        assert text_of(patient.outcome()) == "patient"
+
+
+def test_a_process_that_cannot_be_started_is_said_as_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with reader() as found, pytest.raises(Unavailable, match="No such file"):
+        found.read(b"one", Request(name="a.txt"), ToolContext())
 
 
 def test_too_little_memory_to_start_is_said_as_what_it_is() -> None:
@@ -195,6 +232,24 @@ def test_a_process_has_shut_itself_in_before_a_document_comes_where_the_kernel_c
         found.read(b"one", Request(name="a.txt"), ToolContext())
         status = Path(f"/proc/{children().pop()}/status").read_text()
         assert ("NoNewPrivs:\t1" in status) == (abi() >= NEEDED_ABI)
+
+
+@pytest.mark.skipif(abi() < NEEDED_ABI, reason="this kernel keeps nothing from a process")
+def test_a_process_sees_no_files_of_the_folder_that_the_server_was_started_in(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("SECRET")
+    program = """
+import sys, os
+from rrext.nodes.documents import worker
+worker._load()
+assert "parse.py" in os.listdir(os.path.dirname(worker.__file__))
+open(sys.argv[1])
+"""
+    (tmp_path / "own").mkdir()
+    path = os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])
+    environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path / "own")}
+    command = [sys.executable, "-P", "-c", program, str(tmp_path / "secret.txt")]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert "PermissionError" in done.stderr
 
 
 def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

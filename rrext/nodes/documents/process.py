@@ -68,8 +68,8 @@ class ReaderProcess:
 
     @property
     def is_well(self) -> bool:
-        """Whether it can be given another document."""
-        return not self._is_killed
+        """Whether it can be given another document: neither was it killed, nor did somebody else end it."""
+        return not self._is_killed and self._child.poll() is None
 
     def begin(self) -> int:
         """A document's turn begins; its number is for `stop`."""
@@ -105,6 +105,13 @@ class ReaderProcess:
         with self._lock:
             self._kill()
 
+    def end(self) -> int:
+        """The exit code of a process that broke. It has a moment to end by itself, so that the code tells why."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(_ENDING)
+        self.kill()
+        return self.wait()
+
     def wait(self) -> int:
         """Wait for the end of a process that was killed or broke; its exit code, negative for a signal."""
         code = self._child.wait()
@@ -128,12 +135,8 @@ class ReaderProcess:
             return
         if self._is_killed:
             raise EOFError("it was stopped")
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(_ENDING)
-        self.kill()
-        code = self.wait()
         raise Unavailable(
-            f"The process that reads documents did not start (exit code {code})",
+            f"The process that reads documents did not start (exit code {self.end()})",
             hint='Look whether "import kreuzberg" works, and whether "memory" of the node is enough.',
         )
 

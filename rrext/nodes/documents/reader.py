@@ -13,7 +13,7 @@ from collections import deque
 
 import msgspec
 
-from rrext.errors import ShuttingDown, ToolError
+from rrext.errors import ShuttingDown, ToolError, Unavailable
 from rrext.nodes.documents.process import ReaderProcess
 from rrext.nodes.documents.records import Parsed, Request
 from rrext.tools.context import ToolContext
@@ -62,10 +62,10 @@ class DocumentReader:
                 hint='Raise "timeout" of the node, or send it in parts.',
             ) from None
         except (EOFError, OSError, msgspec.DecodeError):
-            process.kill()
+            code = process.end()
             ctx.check()
             self._check_open()
-            raise _crash(process.wait(), self._memory) from None
+            raise _crash(code, self._memory) from None
         finally:
             ctx.token.forget(give_up)
             process.end_turn()
@@ -95,11 +95,26 @@ class DocumentReader:
                     self._changed.wait()
                 ctx.check()
                 self._check_open()
-                process = self._idle.pop() if self._idle else ReaderProcess(self._memory)
+                process = self._idle_one() or self._new_one()
                 self._running.add(process)
                 return process
         finally:
             ctx.token.forget(self._wake)
+
+    def _idle_one(self) -> ReaderProcess | None:
+        while self._idle:
+            process = self._idle.pop()
+            if process.is_well:
+                return process
+            process.kill()
+            process.wait()
+        return None
+
+    def _new_one(self) -> ReaderProcess:
+        try:
+            return ReaderProcess(self._memory)
+        except OSError as error:
+            raise Unavailable(f"No process can be started that reads documents: {error.strerror}") from None
 
     def _wake(self) -> None:
         with self._changed:
@@ -111,7 +126,7 @@ class DocumentReader:
             is_kept = process.is_well and not self._is_closed
             if is_kept:
                 self._idle.append(process)
-            self._changed.notify()
+            self._changed.notify_all()  # the one that a `notify` wakes may not want it any more
         if not is_kept:
             process.kill()
             process.wait()

@@ -14,7 +14,9 @@ import resource
 import signal
 import socket
 import sys
+import sysconfig
 import tempfile
+from pathlib import Path
 
 import msgspec
 
@@ -28,6 +30,7 @@ __all__ = ["main"]
 
 _GRACE = 10.0
 """Seconds beyond a document's time; the server ends this process long before."""
+_STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
 _OPEN_FILES = 64
 """Descriptors: the socket, the standard streams, and what imports need."""
 
@@ -45,21 +48,25 @@ def main() -> None:
         link.sendall(block(READY))
         while True:
             request = msgspec.json.decode(receive(link), type=Request)
-            link.sendall(block(msgspec.json.encode(_answer(receive(link), request))))
+            link.sendall(block(_answer(receive(link), request)))
 
 
-def _answer(data: bytes, request: Request) -> Answer:
+def _answer(data: bytes, request: Request) -> bytes:
+    """The answer as JSON."""
     signal.setitimer(signal.ITIMER_REAL, request.timeout + _GRACE)  # nobody handles SIGALRM: it ends the process
     try:
-        return Answer(parsed=read(data, request))
+        return msgspec.json.encode(Answer(parsed=read(data, request)))
     except ToolError as error:
-        return Answer(code=error.code, message=error.message, hint=error.hint)
+        failure = Answer(code=error.code, message=error.message, hint=error.hint)
     except MemoryError:
-        return Answer(code="document_too_large", message="Reading it takes more memory than is allowed (memory)")
+        failure = Answer(code="document_too_large", message="Reading it takes more memory than is allowed (memory)")
+    except RecursionError:
+        failure = Answer(code="document_too_large", message="What is in it stands too deep in each other")
     except BaseException as error:  # a panic of the parser is no Exception
-        return Answer(code="document_corrupt", message=f"It cannot be read: {type(error).__name__}")
+        failure = Answer(code="document_corrupt", message=f"It cannot be read: {type(error).__name__}")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+    return msgspec.json.encode(failure)
 
 
 def _bound(what: int, most: int) -> None:
@@ -87,7 +94,9 @@ def _load() -> None:
     os.waitpid(writer, 0)
     from rrext.nodes.sandbox.landlock import confine
 
-    confine(read=[*filter(None, sys.path), os.path.dirname(kreuzberg.__file__), tempfile.gettempdir()])
+    # Not all of sys.path: it may hold the folder that the server was started in, with all its files.
+    ours, theirs = Path(__file__).parents[2], os.path.dirname(kreuzberg.__file__)
+    confine(read=[*_STANDARD, str(ours), theirs, tempfile.gettempdir()])
     warm_up()
 
 
