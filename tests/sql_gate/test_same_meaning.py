@@ -144,3 +144,8 @@ def test_operators_that_look_like_functions_are_operators() -> None:
 
 def test_two_signs_that_the_database_would_take_for_one_are_kept_apart() -> None:
     assert Gate("postgres").read_only("SELECT - ~0").sql == "SELECT -(~0)"
+
+
+def test_literals_of_times_keep_their_fraction() -> None:
+    sql = "SELECT TIME '10:00:00.5', TIMESTAMP '2024-01-01 10:00:00.25', DATE '2024-01-01'"
+    assert read_only(sql, "mysql").sql == sql

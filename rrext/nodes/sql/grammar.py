@@ -261,7 +261,7 @@ class Grammar:
             elif text in self._loose:
                 raise _unclear(token, f"write a function instead of the operator {text}")
             made.append(Token(kind, text, token.line, token.col, token.start, token.end, []))
-        return made
+        return _with_times(made) if self.name == "mysql" else made
 
     def _is_call(self, tokens: list[Token], index: int) -> bool:
         token = tokens[index]
@@ -276,6 +276,27 @@ class Grammar:
         if token.token_type in self._keywords:
             return True
         return token.token_type in self._types and before not in _NO_CALL
+
+
+_TIMES: Final = ("DATE", "TIME", "TIMESTAMPTZ")
+"""Kinds of the words before the literal of a time in MySQL."""
+_TIME: Final = re.compile(r"[-+:. T/\d]*")
+
+
+def _with_times(tokens: list[Token]) -> list[Token]:
+    """The tokens with `TIME '10:00:00.5'` as one: sqlglot would make a CAST of it, which in MySQL has no fraction."""
+    from sqlglot.tokenizer_core import Token, TokenType
+
+    made: list[Token] = []
+    for token in tokens:
+        word = made[-1] if made else None
+        is_literal = token.token_type is TokenType.STRING and _TIME.fullmatch(token.text)
+        if is_literal and word is not None and word.token_type.name in _TIMES:
+            text = f"{word.text} '{token.text}'"
+            made[-1] = Token(TokenType.NUMBER, text, word.line, word.col, word.start, token.end, [])
+        else:
+            made.append(token)
+    return made
 
 
 _TERMINAL: Final = re.compile("\x1b\\[[0-9;]*m")
