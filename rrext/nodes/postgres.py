@@ -31,7 +31,7 @@ NEUTRAL: Final = {"sslcertmode": "allow", "client_encoding": "UTF8", "applicatio
 """What is said in place of environment variables where neither the driver's default nor an empty value will do."""
 
 UNSAID: Final = frozenset({"service", "require_auth", "min_protocol_version", "max_protocol_version"})
-"""What has no neutral value. A service fills no gap, as none is left; the others can only refuse more."""
+"""What has no neutral value: variables and services that say it are known to make connections fail, and do no more."""
 
 IN_URL: Final = frozenset(
     [
@@ -64,6 +64,8 @@ KEEPALIVES: Final = {"keepalives_idle": "30", "keepalives_interval": "10", "keep
 """Seconds of silence, between questions, and questions without answer, before a server is taken for gone."""
 
 REFUSALS: Final = (
+    ("definition of service", "The environment of rrext has PGSERVICE, which no setting can undo: start it without."),
+    ("authentication method requirement", "The environment of rrext may have PGREQUIREAUTH: start it without."),
     ("password authentication failed", "Check the node's user and password."),
     ("no password supplied", "Give the node a password."),
     ("pg_hba.conf", "The server's pg_hba.conf lets this user in only otherwise, or from elsewhere; see sslmode too."),

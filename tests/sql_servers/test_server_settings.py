@@ -61,6 +61,16 @@ async def test_variables_of_postgresql_change_nothing(
     assert await answer(PostgresNode, postgres_database.settings, sql) == 'rrext"$user", public'
 
 
+@pytest.mark.parametrize("variable", ["PGSERVICE", "PGREQUIREAUTH"])
+async def test_a_variable_that_no_setting_undoes_is_named(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch, variable: str
+):
+    monkeypatch.setenv(variable, "none")
+    refused = await refusal(PostgresNode, postgres_database.settings)
+    assert refused.code == "connection_refused"
+    assert variable in str(refused.hint)
+
+
 async def test_no_password_of_the_surroundings_is_used(
     postgres_database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -10,7 +10,6 @@ from postgres_server import Database
 from served import Served, until
 
 from rrext.errors import ResultTooLarge, RrextError, ToolError
-from rrext.nodes.sql.libpq import LARGEST_CHUNK
 from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres import PostgresNode
 from rrext.testing import open_node
@@ -125,15 +124,16 @@ async def test_a_large_result_is_streamed_in_little_memory(served: Served):
 async def test_large_rows_are_refused_before_they_fill_the_memory(served: Served):
     row = "repeat('x', 10000000)"
     if served.node is MysqlNode:
-        sql, largest = f"SELECT {row} FROM seq_1_to_64", 21_000_000
+        sql, limit = f"SELECT {row} FROM seq_1_to_64", "max_result"
     else:
-        sql, largest = f"SELECT {row} FROM generate_series(1, 64)", 2 * LARGEST_CHUNK
+        sql, limit = f"SELECT {row} FROM generate_series(1, 64)", "LARGEST_CHUNK"
     async with served.open() as client:
-        for tool in ("query", "execute", "query_stream"):
+        for tool in ("query", "execute"):
             with pytest.raises(ResultTooLarge) as refused:
                 await client.tool(tool=tool, input={"sql": sql})
-            assert refused.value.data["size"] < largest
-            assert "query_stream" in str(refused.value.hint) or "rows" in str(refused.value.hint)
+            assert refused.value.data["limit"] == limit
+            assert limit != "max_result" or refused.value.data["size"] < 21_000_000, "one row was read, not a batch of them"
+            assert "fewer" in str(refused.value.hint)
         assert (await client.tool(tool="query", input={"sql": "SELECT 1 AS a"}))["rows"] == [{"a": 1}]
 
 

@@ -64,7 +64,7 @@ def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) 
 def _next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult | None, int]:
     """Wait until the server has answered further; None when the statement is over. Other threads run meanwhile.
 
-    Also how many bytes were seen to arrive; more of them may have come unseen while a large row was read. Raises
+    Also how many bytes were seen to arrive; several times as many may have come unseen while large rows were read. Raises
     `ResultTooLarge` beyond `LARGEST_CHUNK`.
     """
     from psycopg import OperationalError
@@ -84,7 +84,7 @@ def _next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult
             arrived += _waiting(pgconn.socket)
             if arrived > LARGEST_CHUNK:
                 pgconn.finish()
-                raise _too_large(f"The next {CHUNK} rows have", arrived, LARGEST_CHUNK, "LARGEST_CHUNK")
+                raise _chunk_too_large(arrived)
             pgconn.consume_input()
     return pgconn.get_result(), arrived
 
@@ -93,6 +93,10 @@ def _waiting(socket: int) -> int:
     """Bytes that have arrived and are not read yet."""
     found = fcntl.ioctl(socket, termios.FIONREAD, bytes(4))
     return struct.unpack("i", found)[0]
+
+
+def _chunk_too_large(size: int) -> ResultTooLarge:
+    return _too_large(f"{CHUNK} rows or fewer have", size, LARGEST_CHUNK, "LARGEST_CHUNK")
 
 
 def _too_large(what: str, size: int, maximum: int, limit: str) -> ResultTooLarge:
@@ -194,12 +198,16 @@ class ResultStream:
             self._fail(result)
 
     def _check_rows(self, result: PGresult) -> None:
+        total = 0
         for row in range(result.ntuples):
             size = sum(len(result.get_value(row, column) or b"") for column in range(result.nfields))
-            if size > LARGEST_ROW:
+            total += size
+            if size > LARGEST_ROW or total > LARGEST_CHUNK:
                 self._is_over = True
                 self._pgconn.finish()  # it would keep as much memory for the next statements
-                raise _too_large("A row has", size, LARGEST_ROW, "LARGEST_ROW")
+                if size > LARGEST_ROW:
+                    raise _too_large("A row has", size, LARGEST_ROW, "LARGEST_ROW")
+                raise _chunk_too_large(total)
 
     def _end(self, *, keep_rows: bool = False) -> None:
         while not self._is_over:
