@@ -13,7 +13,6 @@ from vector_contract import chunk, put
 
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.remote import ProcessStore
-from rrext.nodes.vectors.edge.store import EdgeStore
 from rrext.nodes.vectors.store import VectorStore
 
 __all__ = ["edge_store", "process_store", "writer"]
@@ -24,8 +23,10 @@ def process_store(folder: Path | str, *, patience: float = 20) -> ProcessStore:
     return ProcessStore(lambda: (str(folder), str(folder)), min_free=0, patience=patience)
 
 
-def edge_store(folder: Path | str, *, min_free: int = 0) -> EdgeStore:
+def edge_store(folder: Path | str, *, min_free: int = 0) -> VectorStore:
     """A store as that process has it, in this one."""
+    from rrext.nodes.vectors.edge.store import EdgeStore
+
     return EdgeStore(lambda: StoreFolder(str(folder), str(folder)), min_free=min_free)
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from edge_process import edge_store, writer
+from edge_process import edge_store, process_store, writer
 from vector_contract import SPACE, call, chunk, everything, found, paths, put
 
 from rrext.errors import ToolError
 from rrext.nodes.vectors.edge.folder import StoreFolder
-from rrext.nodes.vectors.store import Scope
+from rrext.nodes.vectors.store import Scope, VectorStore
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a segment is gone": lambda data: shutil.rmtree(next((data / "shard" / "segments").iterdir())),
@@ -131,11 +131,14 @@ def test_another_process_is_told_who_has_the_folder_and_gets_it_when_that_is_gon
     store.close()
 
 
-def test_two_stores_of_one_process_do_not_share_a_folder(tmp_path: Path) -> None:
-    first, second = edge_store(tmp_path / "store"), edge_store(tmp_path / "store")
+@pytest.mark.parametrize("new", [edge_store, process_store])
+def test_two_stores_of_one_server_do_not_share_a_folder(new: Callable[[Path], VectorStore], tmp_path: Path) -> None:
+    first, second = new(tmp_path / "store"), new(tmp_path / "store")
     put(first, chunk("a"))
-    with pytest.raises(ToolError, match="this process"):
+    with pytest.raises(ToolError, match="this process") as failure:
         everything(second, "a")
+    assert failure.value.code == "store_in_use"
+    assert str(os.getpid()) in failure.value.message
     first.close()
     assert len(everything(second, "a")) == 1
     second.close()

@@ -80,8 +80,9 @@ class ProcessStore:
         return msgspec.json.decode(self._ask(Get(object_id, offset, limit), ctx), type=Page)
 
     def stats(self, ctx: ToolContext) -> StoreStats:
-        """See `VectorStore`."""
-        return msgspec.json.decode(self._ask(Stats(), ctx), type=StoreStats)
+        """See `VectorStore`. Its details name the process, for whoever wants to look after it."""
+        found = msgspec.json.decode(self._ask(Stats(), ctx), type=StoreStats)
+        return msgspec.structs.replace(found, details={**found.details, "process": self.process_id})
 
     def close(self) -> None:
         """See `VectorStore`. Waits for what was begun; a process that does not come to its end is killed."""

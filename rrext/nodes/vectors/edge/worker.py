@@ -24,7 +24,7 @@ from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Mess
 from rrext.nodes.vectors.store import VectorStore
 from rrext.tools.context import CancelToken, ToolContext
 
-__all__ = ["Worker", "main"]
+__all__ = ["Worker", "main", "private_streams"]
 
 READERS: Final = 2
 """Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
@@ -104,7 +104,7 @@ def main() -> None:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     path, shown, min_free, owner = sys.argv[1:]
-    requests, answers = _private_streams()
+    requests, answers = private_streams()
     from rrext.nodes.vectors.edge.store import EdgeStore
 
     store = EdgeStore(lambda: StoreFolder(path, shown, owner=int(owner)), min_free=int(min_free))
@@ -114,12 +114,14 @@ def main() -> None:
         sys.exit(f'The vector store in "{shown}" was not closed in order: {error.message}')
 
 
-def _private_streams() -> tuple[BinaryIO, BinaryIO]:
+def private_streams() -> tuple[BinaryIO, BinaryIO]:
     """The standard streams, where nothing else finds them: what the engine prints goes to the standard error."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(2, 1)
+    with open(os.devnull, "r+b") as nothing:
+        for number in (0, 1):
+            os.dup2(nothing.fileno(), number)
+    with contextlib.suppress(OSError):  # a server may have no standard error
+        os.dup2(2, 1)
     return requests, answers
 
 

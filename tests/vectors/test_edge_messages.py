@@ -1,0 +1,136 @@
+"""What travels between the server and the process of an embedded store arrives as it was sent."""
+
+from __future__ import annotations
+
+import io
+from array import array
+from typing import Any
+
+import msgspec
+import pytest
+from edge_process import edge_store
+from hypothesis import given
+from hypothesis import strategies as st
+from vector_contract import SPACE, call, chunk, everything
+
+from rrext.errors import Cancelled, InternalError, RrextError, ToolError, ToolTimeout, Unavailable
+from rrext.nodes.vectors.edge.messages import (
+    Answer,
+    Cancel,
+    Delete,
+    Done,
+    Failed,
+    FindSpace,
+    Get,
+    List,
+    Message,
+    Prune,
+    Query,
+    Stats,
+    Upsert,
+    frame,
+    receive,
+)
+from rrext.nodes.vectors.store import Chunk, Scope, Search, Space
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+COUNT = st.integers(0, 2**53)
+FLOAT = st.floats(width=32, allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECT = st.dictionaries(TEXT, JSON, max_size=3)
+SPACES = st.builds(Space, TEXT, st.integers(1, 4096))
+SCOPES = st.builds(
+    Scope, st.none() | st.lists(TEXT, max_size=3).map(tuple), st.none() | TEXT, st.none() | TEXT, st.none() | TEXT
+)
+MODES = st.sampled_from(["dense", "keyword", "hybrid"])
+CHUNKS = st.builds(Chunk, TEXT, COUNT, TEXT, TEXT, TEXT, OBJECT)
+MESSAGES = st.one_of(
+    st.builds(FindSpace),
+    st.builds(Upsert, st.binary(), st.binary(), SPACES),
+    st.builds(Prune, TEXT, st.frozensets(COUNT)),
+    st.builds(Delete, SCOPES),
+    st.builds(Query, MODES, COUNT, TEXT, st.none() | st.binary(), SCOPES),
+    st.builds(List, st.none() | TEXT, COUNT, COUNT),
+    st.builds(Get, TEXT, COUNT, COUNT),
+    st.builds(Stats),
+    st.builds(Cancel, st.sampled_from(["cancelled", "timeout", "disconnected", "shutting_down"])),
+)
+ANSWERS = st.builds(Done, st.binary()) | st.builds(Failed, TEXT, TEXT, st.none() | TEXT, st.binary())
+ERRORS = st.one_of(
+    st.builds(ToolError, TEXT, code=st.sampled_from(["store_full", "store_in_use"]), hint=st.none() | TEXT, data=OBJECT),
+    *(
+        st.builds(kind, TEXT, hint=st.none() | TEXT, data=OBJECT)
+        for kind in (Cancelled, ToolTimeout, Unavailable, InternalError)
+    ),
+)
+
+
+class Recorder:
+    """Keeps what it is called with; the calls are those of a store."""
+
+    def __init__(self) -> None:
+        self.given: tuple[Any, ...] = ()
+
+    def upsert(self, *given: Any) -> None:
+        self.given = given
+
+    def search(self, *given: Any) -> None:
+        self.given = given
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), MESSAGES | ANSWERS), max_size=5), st.data())
+def test_messages_arrive_in_their_order_and_half_of_one_does_not(sent: list[tuple[int, Any]], data: st.DataObject) -> None:
+    frames = [frame(number, message) for number, message in sent]
+    whole = b"".join(frames)
+    cut = data.draw(st.integers(0, len(whole)))
+    stream = io.BytesIO(whole[:cut])
+    arrived = []
+    while (received := receive(stream)) is not None:
+        arrived.append((received[0], msgspec.msgpack.decode(received[1], type=Message | Answer)))
+    complete = sum(len(b"".join(frames[: n + 1])) <= cut for n in range(len(frames)))
+    assert arrived == sent[:complete]
+
+
+@given(st.lists(st.tuples(CHUNKS, st.lists(FLOAT, min_size=3, max_size=3)), max_size=4))
+def test_chunks_and_their_vectors_arrive_as_they_were(pairs: list[tuple[Chunk, list[float]]]) -> None:
+    recorder: Any = Recorder()
+    chunks = [one for one, _ in pairs]
+    numbers = b"".join(array("f", vector) for _, vector in pairs)
+    ctx = call()
+    Upsert(msgspec.json.encode(chunks), numbers, Space("model", 3)).call(recorder, ctx)
+    assert recorder.given[0] == chunks
+    assert [list(vector) for vector in recorder.given[1]] == [vector for _, vector in pairs]
+    assert recorder.given[2:] == (Space("model", 3), ctx)
+
+
+@given(MODES, COUNT, TEXT, st.none() | st.lists(FLOAT), SCOPES)
+def test_a_search_arrives_as_it_was(mode: Any, top_k: int, text: str, vector: list[float] | None, scope: Scope) -> None:
+    recorder: Any = Recorder()
+    Query.of(Search(mode, top_k, text, vector, scope)).call(recorder, call())
+    search = recorder.given[0]
+    assert (search.mode, search.top_k, search.text, search.scope) == (mode, top_k, text, scope)
+    assert (None if search.vector is None else list(search.vector)) == vector
+
+
+@given(ERRORS)
+def test_an_error_is_raised_as_it_was(error: RrextError) -> None:
+    again = Failed.of(error).error()
+    assert (type(again), again.code, again.message, again.hint, again.data) == (
+        type(error),
+        error.code,
+        error.message,
+        error.hint,
+        error.data,
+    )
+
+
+def test_vectors_that_do_not_belong_to_the_chunks_store_nothing(tmp_path: Any) -> None:
+    store = edge_store(tmp_path)
+    with pytest.raises(ValueError, match="zip"):
+        Upsert(msgspec.json.encode([chunk("a"), chunk("b")]), bytes(4 * SPACE.size), SPACE).call(store, call())
+    assert everything(store, "a", "b") == []
+    store.close()
