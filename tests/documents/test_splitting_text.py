@@ -190,6 +190,11 @@ def test_code_is_cut_between_definitions() -> None:
     ]
 
 
+def test_what_overlaps_in_code_is_whole_lines_if_there_are_any() -> None:
+    code = "".join(f"line {n} of code\n" for n in range(9))
+    assert texts("code", code, 40, 20)[1] == "line 1 of code\nline 2 of code\n"
+
+
 # --- sizes ---
 
 

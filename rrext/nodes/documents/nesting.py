@@ -50,19 +50,22 @@ def flattened(page: str) -> str:
 class _Flattener:
     """Goes through the tags of one page once. No more than `_DEEPEST` elements are ever open, so this takes linear time."""
 
-    __slots__ = ("_at", "_dropped", "_open", "_out", "_page")
+    __slots__ = ("_at", "_dropped", "_is_apart", "_open", "_out", "_page")
 
     def __init__(self, page: str) -> None:
         self._page = page
         self._at = 0
         self._out: list[str] = []
+        self._is_apart = False  # whether there was no text since the last line break
         self._open: list[str] = []
         self._dropped: dict[str, int] = {}  # of the innermost open element: those whose tags went, by name
 
     def run(self) -> str:
         page = self._page
         while (mark := _MARK.search(page, self._at)) is not None:
-            self._out.append(page[self._at : mark.start()])
+            text = page[self._at : mark.start()]
+            self._out.append(text)
+            self._is_apart = self._is_apart and not text.strip()
             self._at = mark.end()
             name = (mark[2] or "").lower()
             if mark[1]:
@@ -91,12 +94,12 @@ class _Flattener:
             self._open.append(name)
         else:
             self._dropped[name] = self._dropped.get(name, 0) + 1
-            self._out.append(_in_place_of(name))
+            self._part(name)
 
     def _close(self, name: str, tag: str) -> None:
         if self._dropped.get(name):
             self._dropped[name] -= 1
-            self._out.append(_in_place_of(name))
+            self._part(name)
         elif name in self._open:
             self._end(len(self._open) - 1 - self._open[::-1].index(name))
         else:
@@ -108,7 +111,8 @@ class _Flattener:
         del self._open[depth:]
         self._dropped.clear()
 
-
-def _in_place_of(name: str) -> str:
-    """What keeps the text before and behind a tag apart that goes."""
-    return "" if name in _INLINE else "<br>"
+    def _part(self, name: str) -> None:
+        """Keep the text before and behind a tag that goes apart, unless it only made the text look different."""
+        if name not in _INLINE and not self._is_apart:
+            self._out.append("<br>")
+            self._is_apart = True

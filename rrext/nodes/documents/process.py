@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from rrext.errors import Unavailable
+from rrext.nodes.children import environment, module_command
 from rrext.nodes.documents.records import READY, Answer, Request
 from rrext.nodes.sandbox.blocks import block
 
 __all__ = ["ReaderProcess"]
 
-_HOME: Final = str(Path(__file__).parents[3])
-_KEPT: Final = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH")
-"""Names of the environment that the process gets: what loading libraries needs, and none of the server's secrets."""
 _START: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
 _ENDING: Final = 5.0
@@ -42,7 +37,7 @@ class ReaderProcess:
         # kreuzberg unpacks a library into TMPDIR. In the common one, anybody could have put another in its place.
         self._folder = tempfile.mkdtemp(prefix="rrext-reader-")
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-P", "-m", "rrext.nodes.documents.worker", str(theirs.fileno()), str(memory)]
+        command = module_command("rrext.nodes.documents.worker", str(theirs.fileno()), str(memory))
         null = subprocess.DEVNULL
         try:
             self._child = subprocess.Popen(
@@ -51,7 +46,8 @@ class ReaderProcess:
                 stdout=null,
                 stderr=null,
                 cwd="/",
-                env=_environment(self._folder),
+                # Each arena takes address space, which is limited.
+                env={**environment(), "TMPDIR": self._folder, "MALLOC_ARENA_MAX": "2"},
                 pass_fds=(theirs.fileno(),),
             )
         except BaseException:
@@ -173,12 +169,3 @@ def _left(deadline: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
-
-
-def _environment(folder: str) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    # It finds the modules that this process has: rrext may come from a checkout, kreuzberg from anywhere.
-    kept["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([_HOME, *filter(None, sys.path)]))
-    kept["TMPDIR"] = folder
-    kept["MALLOC_ARENA_MAX"] = "2"  # each arena takes address space, which is limited
-    return kept

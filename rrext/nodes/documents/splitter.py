@@ -130,11 +130,14 @@ class Splitter:
             limit = cut - max(cut // 16, 1)  # the tokens of a part are not always part of the tokens
 
     def _tail(self, body: str) -> str:
-        """The end of a piece that stands before the next one too: whole words, if there is a blank."""
+        """The end of a piece that stands before the next one too: whole lines of code, whole words, if there are any."""
         if not self._overlap:
             return ""
         begin = len(body) - self._measure.tail(body, self._overlap)
-        if begin and not body[begin - 1].isspace():
+        line = body.find("\n", max(begin - 1, 0), -1) + 1 if self._cut is by_code else 0
+        if line:
+            begin = line
+        elif begin and not body[begin - 1].isspace():
             blank = next((n for n in range(begin, len(body) - 1) if body[n].isspace()), None)
             begin = blank + 1 if blank is not None else _next_cut(body, begin)
         return body[begin:]
