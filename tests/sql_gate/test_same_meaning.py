@@ -119,6 +119,20 @@ def test_what_sqlglot_reads_in_another_way_than_the_database_is_refused(dialect:
         Gate(dialect).read_only(sql)
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb", "postgres", "mysql"])
+@pytest.mark.parametrize(
+    "sql",
+    ["SELECT a FROM t WHERE b IN ($1,$2) OR c IN ($1,$2)", "SELECT $1,$2", "SELECT ($1)+($2)/$1", "SELECT $1*$12-$1,'$1,$2'"],
+)
+def test_placeholders_need_no_blanks_around_them(dialect: str, sql: str) -> None:
+    sent = Gate(dialect).read_only(sql).sql
+    assert sent.replace(" ", "") == sql.replace(" ", "")
+
+
+def test_placeholders_between_brackets_of_arrays_stay_apart() -> None:
+    assert Gate("postgres").read_only("SELECT a[$1][$2] FROM t").sql == "SELECT a[$1][$2] FROM t"
+
+
 def test_a_key_of_json_with_a_dot_stays_one_key() -> None:
     for dialect in ("sqlite", "duckdb", "postgres"):
         assert Gate(dialect).read_only("SELECT a -> 'b.c'").sql == "SELECT a -> 'b.c'"
@@ -148,4 +162,4 @@ def test_two_signs_that_the_database_would_take_for_one_are_kept_apart() -> None
 
 def test_literals_of_times_keep_their_fraction() -> None:
     sql = "SELECT TIME '10:00:00.5', TIMESTAMP '2024-01-01 10:00:00.25', DATE '2024-01-01'"
-    assert read_only(sql, "mysql").sql == sql
+    assert Gate("mysql").read_only(sql).sql == sql

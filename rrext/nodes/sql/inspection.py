@@ -12,6 +12,7 @@ from rrext.nodes.sql.catalog import catalog_statement, explain_prefix
 from rrext.nodes.sql.comparisons import check_comparisons
 from rrext.nodes.sql.functions import ATTRIBUTES_REFUSED
 from rrext.nodes.sql.grammar import Grammar, plain
+from rrext.nodes.sql.placeholders import spaced_placeholders
 from rrext.nodes.sql.statement import Statement
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Inspection:
 
     def statement(self, grammar: Grammar, sql: str) -> Statement:
         """The statement to send. Raises as `Gate.read_only` says."""
+        sql = spaced_placeholders(sql, self.dialect)
         tokens = _one_statement(grammar.tokens(sql))
         shown = catalog_statement(self.dialect, tokens)
         if shown is not None:
@@ -114,8 +116,9 @@ class Inspection:
 
     def _reads_back(self, grammar: Grammar, text: str) -> None:
         """Whether the text means the tree that it was made from: read again, it has to give itself."""
-        tokens = grammar.tokens(text)
-        again = grammar.text(grammar.read(text, tokens), text, tokens)
+        spaced = spaced_placeholders(text, self.dialect)
+        tokens = grammar.tokens(spaced)
+        again = grammar.text(grammar.read(spaced, tokens), spaced, tokens)
         if again != text:
             raise InvalidArguments.at(
                 "/input/sql",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
 from rrext.errors import InvalidArguments
 
-__all__ = ["split_at_placeholders"]
+__all__ = ["spaced_placeholders", "split_at_placeholders"]
 
 _COMMON = r"\$(?P<number>[0-9]+)(?![\w$])|(?P<comment>/\*)|(?:[^\W\d]|\$(?=\w))[\w$]*|'(?:[^']|'')*(?:'|\Z)"
 """A placeholder; where a comment begins; a word, which goes on over `$`, so that `price$1` holds no placeholder; a literal."""
@@ -44,21 +45,36 @@ def split_at_placeholders(sql: str, dialect: str, count: int) -> tuple[list[str]
     """
     texts: list[str] = []
     numbers: list[int] = []
-    if "$" in sql:
-        nests, done, at, find = dialect in _NESTING, 0, 0, _pattern(dialect).search
-        while match := find(sql, at):
-            at = match.end()
-            if match["number"] is not None:
-                texts.append(sql[done : match.start()])
-                numbers.append(int(match["number"][:9]))
-                done = at
-            elif match["comment"] is not None:
-                at = _comment_end(sql, at, nests=nests)
-        texts.append(sql[done:])
-    else:
-        texts.append(sql)
+    done = 0
+    for match in _placeholders(sql, dialect):
+        texts.append(sql[done : match.start()])
+        numbers.append(int(match["number"][:9]))
+        done = match.end()
+    texts.append(sql[done:])
     _check(numbers, count)
     return texts, numbers
+
+
+def spaced_placeholders(sql: str, dialect: str) -> str:
+    """The statement with a blank after every placeholder: sqlglot takes `$1,$` for the beginning of a dollar-quoted string."""
+    made: list[str] = []
+    done = 0
+    for match in _placeholders(sql, dialect):
+        made += (sql[done : match.end()], " ")
+        done = match.end()
+    return "".join((*made, sql[done:]))
+
+
+def _placeholders(sql: str, dialect: str) -> Iterator[re.Match[str]]:
+    if "$" not in sql:
+        return
+    nests, at, find = dialect in _NESTING, 0, _pattern(dialect).search
+    while match := find(sql, at):
+        at = match.end()
+        if match["number"] is not None:
+            yield match
+        elif match["comment"] is not None:
+            at = _comment_end(sql, at, nests=nests)
 
 
 def _comment_end(sql: str, at: int, *, nests: bool) -> int:
