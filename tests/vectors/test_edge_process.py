@@ -175,15 +175,6 @@ def test_fifty_searches_are_answered_while_chunks_are_stored(store: ProcessStore
     assert store.stats(call()).chunks == 15 * store.batch_size + 1
 
 
-def test_searches_do_not_wait_behind_writes_that_wait(store: ProcessStore) -> None:
-    with stopped(process_of(store)):
-        writes = [Call(lambda ctx, n=n: put_one(store, f"o{n}", ctx)).begun() for n in range(20)]
-        searches = [Call(lambda ctx: store.search(WORDS, ctx)).begun() for _ in range(5)]
-    assert all(isinstance(one.outcome(), list) for one in searches)
-    assert [one.outcome() for one in writes] == [None] * 20
-    assert len(store.search(WORDS, call())) == 21
-
-
 def put_one(store: ProcessStore, name: str, ctx: ToolContext) -> None:
     store.upsert([chunk(name)], [hashed("some words", SIZE)], SPACE, ctx)
 

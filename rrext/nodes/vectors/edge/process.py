@@ -99,8 +99,8 @@ class EngineProcess:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is gone."""
-        return self._ending is not None
+        """Whether it is gone; it may have ended a moment ago, and nobody was told yet."""
+        return self._ending is not None or self._child.poll() is not None
 
     def ask(self, request: Request, ctx: ToolContext) -> bytes:
         """What the process answers, JSON.
