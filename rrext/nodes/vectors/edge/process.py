@@ -191,7 +191,7 @@ class EngineProcess:
             "store_crashed",
             f'The process of the vector store in "{self._shown}" ended ({self._ending}) before it answered this call',
             "Call again: another one is started then, and whatever was answered is still stored. "
-            "What it said itself is in the log of the server.",
+            "SIGBUS means a full disk, SIGKILL often that memory was short; its own words are in the server's log.",
         )
 
     def __repr__(self) -> str:
