@@ -176,7 +176,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 
     `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock.
     The engine sets `stop` while there is something to stop, `seconds` and `deadline` when it has to end, `was_quick` when
-    `Engine.start_short` would have taken the call on a thread that may block.
+    `Engine.start_short` would have taken the call on a thread that may block, and `was_quick_alone` when it would have if
+    the call was alone.
     """
 
     operation: Operation
@@ -191,6 +192,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     seconds: float = 0.0
     deadline: float | None = None
     was_quick: bool = False
+    was_quick_alone: bool = False
     _unsettled: list[bool] = msgspec.field(default_factory=lambda: [True])
 
     @property
@@ -249,11 +251,11 @@ class Engine:
     def end_batch(self) -> None:
         """All calls of the batch were started; what can run at once, runs."""
 
-    def start_short(self, call: Call, *, may_block: bool) -> bool:
+    def start_short(self, call: Call, *, may_block: bool, alone: bool = False) -> bool:
         """Take the call if nothing about it has to be waited for; False: not taken, nothing happened.
 
-        With `may_block` the calling thread is one that may block, and the call is answered when this returns. Without,
-        it is the loop's thread inside a batch.
+        With `may_block` the calling thread is one that may block, and the call is answered when this returns; `alone`
+        says that no other call waits for this thread. Without, it is the loop's thread inside a batch.
         """
         return False
 

@@ -116,7 +116,7 @@ class LocalEngine(Engine):
     def end_batch(self) -> None:
         self._host.runner.end()
 
-    def start_short(self, call: Call, *, may_block: bool) -> bool:
+    def start_short(self, call: Call, *, may_block: bool, alone: bool = False) -> bool:
         operation = call.operation
         if type(operation) is Write:
             return may_block and self._objects.write_inline(call, operation)
@@ -126,7 +126,7 @@ class LocalEngine(Engine):
             task = self._tasks.get(operation.token)
         except RrextError:
             return False
-        return self._tools.start_short(call, task, operation, may_block=may_block)
+        return self._tools.start_short(call, task, operation, may_block=may_block, alone=alone)
 
     def overstayed(self, call: Call) -> None:
         operation = call.operation

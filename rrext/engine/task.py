@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from rrext.engine.calls.tool_run import ToolRun
     from rrext.tools.spec import ToolSpec
 
-__all__ = ["Route", "Task"]
+__all__ = ["AMONG_OTHERS", "Route", "Task"]
 
 KEEP_ERRORS = 50  # as the reference server's status does
+AMONG_OTHERS, ALONE = 0.25, 0.75
+"""Of `limits.quick`: a tool that far below it will not often be overtaken by the watch. One that is called alone may be
+nearer to it, as nobody waits meanwhile; among others, calls that wait for something are better off in threads, all at once."""
 KEEP_SPARE = 16  # pooled chains beyond this are cheaper to make again than to keep
 
 
@@ -30,32 +33,49 @@ class Route:
     """Who answers for one tool name on one node, and what was learnt of it.
 
     `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
-    which read the request may run it too. `plain` says that nothing but the input decides whether it can be called,
-    and that one job or one task runs it. `label` is its name for people.
+    which read the request may run it too; `quick_alone` that it was short enough for that while no other request waits,
+    as when it asks a database nearby. `plain` says that nothing but the input decides whether it can be called,
+    and that one job or one task runs it: there is no availability rule, or one of the settings alone, which let it pass.
+    `label` is its name for people.
     """
 
-    __slots__ = ("component", "label", "plain", "quick", "spec")
+    __slots__ = ("component", "label", "plain", "quick", "quick_alone", "spec")
 
     def __init__(self, component: Component, spec: ToolSpec) -> None:
         self.component = component
         self.spec = spec
         self.label = f"{component.id}.{spec.name}"
-        self.quick = False
+        self.quick = self.quick_alone = False
         on_short_way = spec.kind == "async" or (spec.kind == "sync" and spec.thread == "pool")
-        self.plain = on_short_way and spec.static and not spec.has_predicate
+        self.plain = on_short_way and spec.static and _is_open(component, spec)
 
     @property
     def may_be_quick(self) -> bool:
-        """Whether it is a sync tool that needs nothing but its input: no context, no deadline of its own."""
-        return self.plain and self.spec.kind == "sync" and not self.spec.wants_context and self.spec.timeout is None
+        """Whether it is a sync tool without a deadline of its own."""
+        return self.plain and self.spec.kind == "sync" and self.spec.timeout is None
 
     @property
     def stays_in_task(self) -> bool:
         """Whether it is one task on the loop, which no thread can come out of."""
         return self.plain and self.spec.kind == "async" and not self.spec.wants_context and self.spec.timeout is None
 
+    def learn(self, took: float, limit: float) -> None:
+        """Its last run took so many seconds, of the `limit` after which reading is taken from a thread."""
+        self.quick_alone = self.may_be_quick and took < ALONE * limit
+        self.quick = self.quick_alone and took < AMONG_OTHERS * limit
+
+    def forget(self) -> None:
+        """It cannot be told how long it takes."""
+        self.quick = self.quick_alone = False
+
     def __repr__(self) -> str:
         return f"<Route {self.label}{' quick' if self.quick else ''}>"
+
+
+def _is_open(component: Component, spec: ToolSpec) -> bool:
+    """Whether a tool is available whoever asks: settings stay as they are while a pipeline is loaded."""
+    rule: Any = spec.options.available
+    return rule is None or (getattr(rule, "by_settings", False) and bool(rule(component, None)))
 
 
 class Task:

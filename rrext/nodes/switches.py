@@ -20,6 +20,9 @@ class Switch:
 
     __slots__ = ("missing", "refusal", "switch")
 
+    by_settings = True
+    """Nothing but the settings decides, so that the engine need not ask for each call."""
+
     def __init__(self, switch: str, *, refusal: str | None = None) -> None:
         self.switch = switch
         self.refusal = refusal

@@ -206,7 +206,7 @@ class Reader:
             if not turn.watched:
                 turn.watched = True
                 self._loop.call_soon_threadsafe(self._watch, turn)
-            taken = handle(todo[0])
+            taken = handle(todo[0], len(todo) == 1)
             with self._lock:
                 if self._turn is turn:
                     turn.in_call = False

@@ -30,8 +30,8 @@ class LoggedEngine(Engine):
             call.answer = _LoggedAnswer(call.answer)
         self._engine.start(call)
 
-    def start_short(self, call: Call, *, may_block: bool) -> bool:
-        return type(call.operation) is Tool and self._engine.start_short(call, may_block=may_block)
+    def start_short(self, call: Call, *, may_block: bool, alone: bool = False) -> bool:
+        return type(call.operation) is Tool and self._engine.start_short(call, may_block=may_block, alone=alone)
 
     def begin_batch(self) -> None:
         self._engine.begin_batch()

@@ -43,6 +43,7 @@ class Session:
         "_flush_is_due",
         "_inflight",
         "_inline",
+        "_is_alone",
         "_last_request",
         "_late",
         "_loop",
@@ -94,6 +95,7 @@ class Session:
         self._flush_is_due = False
         self._inline: Call | None = None
         self.last_was_quick = False
+        self._is_alone = False
 
     # -- in
 
@@ -101,6 +103,7 @@ class Session:
         """Handle a batch on the loop's thread; what it answers at once leaves in one write."""
         self._batch_thread = get_ident()
         self.last_was_quick = True
+        self._is_alone = len(events) == 1
         engine = self._engine
         engine.begin_batch()
         try:
@@ -134,10 +137,14 @@ class Session:
         if not quick:
             self.last_was_quick = False
 
-    def handle_inline(self, event: Any) -> bool:
-        """On a thread that may block: run a quick tool call or write to its end; False if the loop must handle the event."""
+    def handle_inline(self, event: Any, alone: bool = False) -> bool:
+        """On a thread that may block: run a quick tool call or write to its end; False if the loop must handle the event.
+
+        `alone` says that no other event waits for it.
+        """
         self._inline = None
         self._batch_thread = get_ident()
+        self._is_alone = alone
         return self._take_short(event, may_block=True)
 
     @property
@@ -174,7 +181,7 @@ class Session:
         if event.nbytes > WEIGHT:
             inflight.weigh(call, event.nbytes)
         try:
-            taken = self._engine.start_short(call, may_block=may_block)
+            taken = self._engine.start_short(call, may_block=may_block, alone=self._is_alone)
         except Exception:
             self._bug_in(call)
             return True
@@ -235,7 +242,7 @@ class Session:
             self._engine.start(call)
         except Exception:
             self._bug_in(call)
-        return call.was_quick
+        return call.was_quick or (self._is_alone and call.was_quick_alone)
 
     def _bug_in(self, call: Call) -> None:
         log.exception("request=%s a bug of rrext", call.request_id)

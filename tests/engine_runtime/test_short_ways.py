@@ -19,6 +19,23 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 
+class Settled:
+    """An availability rule that the settings decide."""
+
+    by_settings = True
+    opens = True
+
+    def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
+        assert node.config == {}
+        return self.opens
+
+
+class Shut(Settled):
+    """One that is shut."""
+
+    opens = False
+
+
 def tools(park: Park, lot: AsyncPark, log: list[Any]) -> type[Node]:
     class Tools(Node):
         provider = "some_tools"
@@ -33,7 +50,20 @@ def tools(park: Park, lot: AsyncPark, log: list[Any]) -> type[Node]:
             return text
 
         @tool_function
-        def with_context(self, ctx: ToolContext) -> None: ...
+        def with_context(self, text: str = "", *, ctx: ToolContext) -> str | None:
+            if text == "stay":
+                ctx.on_cancel(lambda: log.append(ctx.token.reason))
+                park.stay()
+                ctx.check()
+            if text == "call":
+                return ctx.call_blocking("some_tools", "coro", {"text": "called"})
+            return ctx.connection_id if text == "who" else None
+
+        @tool_function(available=Settled())
+        def with_open_switch(self) -> None: ...
+
+        @tool_function(available=Shut())
+        def with_shut_switch(self) -> None: ...
 
         @tool_function(timeout=5)
         def with_timeout(self) -> None: ...
@@ -101,11 +131,14 @@ async def test_a_quick_tool_is_answered_before_the_reading_thread_goes_on() -> N
         await w.at_rest()
 
 
-@pytest.mark.parametrize("tool", ["with_context", "with_timeout", "with_predicate", "same"])
-async def test_tools_that_need_more_than_their_input_are_never_taken(tool: str) -> None:
+@pytest.mark.parametrize("tool", ["with_timeout", "with_predicate", "with_shut_switch", "same"])
+async def test_tools_that_others_have_a_say_in_are_never_taken(tool: str) -> None:
     async with world(tools(Park(), AsyncPark(), [])) as w:
         for _ in range(5):
-            await w.tool(tool).answer()
+            if tool == "with_shut_switch":
+                assert (await w.tool(tool).error()).code == "unavailable"
+            else:
+                await w.tool(tool).answer()
         assert await on_reading_thread(w, call(w, tool)) == [False]
         assert not w.task.only_route("some_tools", tool).quick
 
@@ -159,6 +192,55 @@ async def test_a_quick_tool_that_stays_can_be_cancelled_and_its_objects_are_not_
         park.let_go()
         await w.at_rest()
         assert w.task._spare == spare  # the objects of the cancelled call are nobody's
+
+
+async def test_a_tool_whose_switch_is_on_for_good_is_taken() -> None:
+    async with world(tools(Park(), AsyncPark(), [])) as w:
+        await learn(w, "with_open_switch")
+        assert await on_reading_thread(w, call(w, "with_open_switch")) == [True]
+        await w.at_rest()
+
+
+async def test_a_tool_that_knows_of_its_call_is_taken_and_knows_as_much_as_elsewhere() -> None:
+    log: list[Any] = []
+    async with world(tools(Park(), AsyncPark(), log)) as w:
+        await learn(w, "with_context")
+        asked = [call(w, "with_context", text="who"), call(w, "with_context", wrong=1), call(w, "with_context", text="call")]
+        assert await on_reading_thread(w, *asked) == [True] * 3
+        assert await asked[0].result() == asked[0].call.caller.connection_id
+        assert isinstance(await asked[1].error(), InvalidArguments)
+        assert await asked[2].result() == "called"
+        await w.at_rest()
+        assert (w.task.places.used, w.task.sync_places.used) == (0, 0)
+
+
+async def test_a_cancel_reaches_the_context_of_a_tool_that_was_taken() -> None:
+    park, log = Park(), []
+    async with world(tools(park, AsyncPark(), log), threads=2) as w:
+        await learn(w, "with_context")
+        asked = call(w, "with_context", text="stay")
+        w.engine.host.workers.run(lambda: w.engine.start_short(asked.call, may_block=True))
+        await until(lambda: park.inside)
+        assert asked.cancel()
+        assert log == ["cancelled"]
+        assert (w.task.places.used, w.task.sync_places.used) == (1, 1)
+        park.let_go()
+        await w.at_rest()
+        assert not w.task.only_route("some_tools", "with_context").quick_alone
+
+
+async def test_what_takes_a_little_longer_is_taken_alone_only() -> None:
+    async with world(tools(Park(), AsyncPark(), [])) as w:
+        route = await learn(w)
+        limit = w.engine.limits.quick
+        route.learn(0.5 * limit, limit)
+        asked = call(w, "quick", text="a")
+        assert not w.engine.start_short(asked.call, may_block=True)
+        assert w.engine.start_short(asked.call, may_block=True, alone=True)
+        assert await asked.result() == "a"
+        route.learn(0.9 * limit, limit)
+        assert not route.quick_alone
+        await w.at_rest()
 
 
 async def test_a_slow_run_unlearns_that_a_tool_is_quick() -> None:

@@ -44,7 +44,7 @@ class ScriptedSession:
     def handle_all(self, events: list[Any]) -> None:
         self.by_loop += [event.id for event in events]
 
-    def handle_inline(self, event: Any) -> bool:
+    def handle_inline(self, event: Any, alone: bool = False) -> bool:
         taken = self.inline(event.id)
         if taken:
             self.by_thread.append(event.id)

@@ -17,9 +17,7 @@ from rrext.errors import RrextError
 from rrext.tools.context import CancelToken
 from rrext.workers import apart
 
-__all__ = ["LEARN_BELOW", "AsyncJob", "SyncJob", "answer", "run_inline", "tool_failure"]
-
-LEARN_BELOW = 0.25  # of `limits.quick`: a tool this far below it will not often be overtaken by the watch
+__all__ = ["AsyncJob", "SyncJob", "answer", "run_inline", "tool_failure"]
 
 
 class _Job:
@@ -96,7 +94,7 @@ class SyncJob(_Job):
             self._token.cancel(reason)
         if isinstance(self._lease, Lease):
             self._lease.spoil()
-        self._route.quick = False
+        self._route.forget()
 
     def __call__(self) -> None:
         if not claim(self._unclaimed):
@@ -109,8 +107,7 @@ class SyncJob(_Job):
             self._give_back()
             call.fail(tool_failure(self._host, call, route, error))
             return
-        took = perf_counter() - began
-        route.quick = route.may_be_quick and took < LEARN_BELOW * self._host.limits.quick
+        route.learn(perf_counter() - began, self._host.limits.quick)
         self._give_back()
         answer(call, encoded)
 
@@ -174,9 +171,12 @@ def run_inline(host: Host, call: Call, task: Task, route: Route, given: Any) -> 
     """Run a quick sync tool on this thread, which holds a place of both kinds for it.
 
     The same steps as `SyncJob`, for which nothing had to be waited for and nothing needs to be remembered. A call that
-    is answered meanwhile leaves its objects to nobody.
+    is answered meanwhile leaves its objects to nobody. A tool that knows of its call is a `SyncJob`, run here.
     """
     spec = route.spec
+    if spec.wants_context:
+        _run_job_inline(host, call, task, route, given)
+        return
     spoiled: list[str] = []
     objects = task.take_spare()
     encoded: Encoded | None = None
@@ -196,6 +196,19 @@ def run_inline(host: Host, call: Call, task: Task, route: Route, given: Any) -> 
     elif failure is not None:
         call.fail(failure)
         del failure  # its traceback leads back to here: such circles would wait for the garbage collector
+
+
+def _run_job_inline(host: Host, call: Call, task: Task, route: Route, given: Any) -> None:
+    lease, place = Lease(task, Place(task.places, True)), Place(task.sync_places, True)
+    try:
+        kwargs = route.spec.structure(None, {} if given is None else given, host.limits)
+    except RrextError as error:
+        place.release()
+        lease.drop()
+        call.fail(error)
+        return
+    task.active.add(call)
+    apart(SyncJob(host, call, lease, route, kwargs, None, place))
 
 
 def answer(call: Call, encoded: Encoded) -> None:

@@ -55,7 +55,7 @@ class ToolCalls:
             if route.spec.kind == "async":
                 AsyncJob(self._host, call, lease, route, kwargs, deadline).launch()
             else:
-                call.was_quick = route.quick
+                call.was_quick, call.was_quick_alone = route.quick, route.quick_alone
                 SyncJob(self._host, call, lease, route, kwargs, deadline, task.sync_places.take()).launch()
             return
         token, unclaimed = CancelToken(), [True]
@@ -72,7 +72,7 @@ class ToolCalls:
 
         call.stop = stop
 
-    def start_short(self, call: Call, task: Task, operation: Tool, *, may_block: bool) -> bool:
+    def start_short(self, call: Call, task: Task, operation: Tool, *, may_block: bool, alone: bool) -> bool:
         """Take the call if nothing about it has to be waited for; False if something has, and then nothing was done.
 
         On a thread that may block, a quick sync tool runs to its end; on the loop, an async tool begins with the batch.
@@ -83,7 +83,8 @@ class ToolCalls:
         if route is None or self._watched():
             return False
         if may_block:
-            if not route.quick or not task.places.take_with(task.sync_places):
+            is_quick = route.quick_alone if alone else route.quick
+            if not is_quick or not task.places.take_with(task.sync_places):
                 return False
             run_inline(self._host, call, task, route, operation.input)
         else:
@@ -109,7 +110,7 @@ class ToolCalls:
     def overstayed(self, task: Task, operation: Tool) -> None:
         """A tool that was taken for quick is not."""
         for route in task.route(operation.node_id, operation.tool):
-            route.quick = False
+            route.forget()
 
     def _watched(self) -> bool:
         return is_watched(self._host.callbacks)

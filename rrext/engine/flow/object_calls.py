@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.engine.calls.failures import failure_of, internal_error
 from rrext.engine.calls.host import Host, claim
-from rrext.engine.calls.jobs import LEARN_BELOW
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.places import Place
 from rrext.engine.flow.bridge import Nobody, PipeBridge
@@ -23,7 +22,7 @@ from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.flow.pipes import Pipe, Pipes
 from rrext.engine.interface import Call, Close, Open, Operation, Write
 from rrext.engine.node import Entry
-from rrext.engine.task import Task
+from rrext.engine.task import AMONG_OTHERS, Task
 from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout
 from rrext.tools.context import CancelReason, CancelToken
 from rrext.workers import apart
@@ -227,7 +226,7 @@ class ObjectCalls:
         self._pipes.find(pipe.id, call.caller.connection_id).check_writable()
         bridge = PipeBridge(self._host, call, pipe, token)
         objects = pipe.objects
-        quick = self._host.limits.quick * LEARN_BELOW
+        quick = self._host.limits.quick * AMONG_OTHERS
 
         def write() -> None:
             began = perf_counter()
