@@ -34,9 +34,6 @@ LARGEST_ROW: Final = 2 * DEFAULTS.max_result
 """Bytes of a row as the server writes it; one that is larger cannot be sent on, and is not even read into Python's values,
 which would stop everything else in the process for seconds. Twice, as bytes are written as twice as many digits."""
 
-SMALL_CHUNK: Final = 1024 * 1024
-"""Bytes that arrive before a piece is looked at for large rows."""
-
 DRAINED: Final = 16
 """Chunks that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
 
@@ -64,14 +61,14 @@ def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) 
 def _next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult | None, int]:
     """Wait until the server has answered further; None when the statement is over. Other threads run meanwhile.
 
-    Also how many bytes were seen to arrive; several times as many may have come unseen while large rows were read. Raises
-    `ResultTooLarge` beyond `LARGEST_CHUNK`.
+    Also how often something was read: 0 or 1 times, unless there was more than fits into libpq's buffer. Raises
+    `ResultTooLarge` for more bytes than `LARGEST_CHUNK`, if it sees them: while libpq reads a large row, more may come unseen.
     """
     from psycopg import OperationalError
 
     until = None if timeout is None else monotonic() + timeout
     poll: select.poll | None = None
-    arrived = 0
+    arrived = reads = 0
     while (unsent := pgconn.flush()) or pgconn.is_busy():
         if poll is None:
             poll = select.poll()
@@ -86,7 +83,8 @@ def _next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult
                 pgconn.finish()
                 raise _chunk_too_large(arrived)
             pgconn.consume_input()
-    return pgconn.get_result(), arrived
+            reads += 1
+    return pgconn.get_result(), reads
 
 
 def _waiting(socket: int) -> int:
@@ -178,11 +176,11 @@ class ResultStream:
         if self._is_over:
             self._rows, self._taken = (), 0
             return
-        result, arrived = _next_result(self._pgconn)
+        result, reads = _next_result(self._pgconn)
         if result is None:
             self._end()
             return
-        if arrived > SMALL_CHUNK:
+        if reads > 1:
             self._check_rows(result)
         status = result.status
         if result.command_tuples is not None:  # the last chunk tells it; the empty result after it does not
@@ -198,6 +196,7 @@ class ResultStream:
             self._fail(result)
 
     def _check_rows(self, result: PGresult) -> None:
+        """Raise `ResultTooLarge` before values are made of too large a row, or of too many."""
         total = 0
         for row in range(result.ntuples):
             size = sum(len(result.get_value(row, column) or b"") for column in range(result.nfields))
