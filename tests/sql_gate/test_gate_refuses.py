@@ -67,6 +67,12 @@ def test_comments_are_never_sent() -> None:
     assert read_only("SELECT /*+ SET_VAR(max_execution_time=0) */ 1", "mysql").sql == "SELECT 1"
 
 
+@pytest.mark.parametrize(("sql", "sign"), [("SELECT\n 'abc", "'"), ('SELECT\n "abc', '"'), ("SELECT 1\n 'a''", "'")])
+def test_what_is_not_closed_is_named(sql: str, sign: str) -> None:
+    with pytest.raises(InvalidArguments, match=f"line 2: {sign} is not closed"):
+        read_only(sql, "postgres")
+
+
 def test_a_syntax_error_names_line_and_column() -> None:
     with pytest.raises(InvalidArguments) as caught:
         read_only("SELECT a\nFROM t WHERE (", "postgres")

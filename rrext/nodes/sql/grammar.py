@@ -181,7 +181,7 @@ class Grammar:
             if found and found[0].token_type.name in ("COMMAND", "SHOW"):
                 found[1:] = self._dialect.tokenize(" " * (found[0].end + 1) + sql[found[0].end + 1 :])  # it was one text
         except TokenError as error:
-            raise InvalidArguments.at("/input/sql", _token_problem(str(error))) from None
+            raise InvalidArguments.at("/input/sql", _token_problem(error)) from None
         if len(found) > MAX_TOKENS:
             raise _too_large("MAX_TOKENS", MAX_TOKENS, f"{len(found):,} words and signs")
         depth = 0
@@ -301,11 +301,13 @@ def _with_times(tokens: list[Token]) -> list[Token]:
 
 _TERMINAL: Final = re.compile("\x1b\\[[0-9;]*m")
 _TOKEN: Final = re.compile(r"<Token token_type.*?>")
+_UNCLOSED: Final = re.compile(r"Missing (\S+) from (\d+):")
 
 
-def _token_problem(text: str) -> str:
-    """sqlglot's sentence quotes half of the statement; the reason is enough."""
-    return f"these are no SQL words: {text.splitlines()[0][:200]}"
+def _token_problem(error: Exception) -> str:
+    """sqlglot's sentence only quotes a part of the statement; its context says why."""
+    unclosed = _UNCLOSED.match(str(error.__context__))
+    return f"line {unclosed[2]}: {unclosed[1]} is not closed" if unclosed else "it is not made of SQL's words and signs"
 
 
 def _source(sql: str, token: Token) -> str:
