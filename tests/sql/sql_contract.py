@@ -288,6 +288,14 @@ class SqlContract:
         for tool in ("query", "execute"):
             assert isinstance(await db.refusal(tool, sql=sql), InvalidArguments)
 
+    async def test_placeholders_without_values_are_told_and_harm_no_session(self, db: Desk) -> None:
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="INSERT INTO items VALUES (1, 'a')", session_id=session)
+        for tool, input in (("query", {}), ("execute", {}), ("execute", {"session_id": session})):
+            error = await db.refusal(tool, sql="SELECT name FROM items WHERE id = $1", **input)
+            assert error.code in ("invalid_arguments", "sql_failed")
+        assert await db("rollback", session_id=session) == {"ok": True}
+
     async def test_several_statements_are_refused(self, db: Desk) -> None:
         for tool in ("query", "execute"):
             error = await db.refusal(tool, sql="SELECT 1; SELECT 2")
@@ -377,7 +385,14 @@ class SqlContract:
 
     async def test_transaction_statements_are_not_run(self, db: Desk) -> None:
         session = (await db("begin"))["session_id"]
-        for sql in ("COMMIT", "/* x */ ROLLBACK", "BEGIN", "start transaction"):
+        hidden = (
+            "\ufeffCOMMIT",
+            "/* /* */ */ COMMIT",
+            "# x\nCOMMIT",
+            "EXPLAIN ANALYZE COMMIT",
+            "explain/**/analyze--\n commit",
+        )
+        for sql in ("COMMIT", "/* x */ ROLLBACK", "BEGIN", "start transaction", *hidden):
             for input in ({"sql": sql}, {"sql": sql, "session_id": session}):
                 assert isinstance(await db.refusal("execute", **input), InvalidArguments)
         await db("rollback", session_id=session)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rrext.errors import Cancelled, RrextError, ToolError
+from rrext.nodes.sql.calls import Call
 from rrext.nodes.sql.database import Database, PoolLimits
 from rrext.nodes.sql.sessions import Session
 from rrext.nodes.sql.sqlite import MEMORY, SqliteBackend
@@ -117,6 +118,17 @@ def test_who_waits_for_a_session_may_be_cancelled(database: Database) -> None:
         ctx.token.cancel()
         waiting.join(20)
     assert len(failed) == 1
+
+
+def test_a_statement_that_ends_the_transaction_ends_its_session(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rrext.nodes.sql.calls.check_statement", lambda sql: None)  # as if one were hidden from it
+    ctx = asker()
+    session = database.sessions.begin(ctx)
+    with pytest.raises(ToolError) as ended:
+        Call(database, ctx, "object").execute("COMMIT", (), 10, session_id=session.id)
+    assert ended.value.code == "transaction_ended"
+    assert len(database.sessions) == 0
+    assert database.connections_in_use == 0
 
 
 def test_closing_the_database_ends_sessions_in_use_too() -> None:

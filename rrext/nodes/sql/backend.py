@@ -59,6 +59,8 @@ class Backend(ABC):
     """The name of the SQL dialect: what the tool `dialect` answers, and what the read-only gate parses."""
     separate_readers: ClassVar[bool] = False
     """Whether a connection is opened either for reading or for writing, so that each kind has a pool of its own."""
+    statements_may_commit: ClassVar[bool] = False
+    """Whether statements such as CREATE TABLE end the transaction that they run in, and a session goes on with another one."""
     reusable_after_cancel: ClassVar[bool] = False
     """Whether a connection is good for the next call after its statement was cancelled; else it is thrown away."""
 

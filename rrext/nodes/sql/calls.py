@@ -131,6 +131,13 @@ class Call:
                 error.data["session"] = "over"
             raise
         if not transaction.is_open:
+            if not self._database.backend.statements_may_commit:
+                session.end()
+                raise ToolError(
+                    "The statement ended the transaction of its session by itself: what it kept is kept, the rest is undone",
+                    code="transaction_ended",
+                    hint="End a session with commit or rollback.",
+                )
             transaction.begin_again()
         return answer
 

@@ -98,6 +98,7 @@ class MysqlBackend(Backend):
 
     dialect: ClassVar[str] = "mysql"
     separate_readers: ClassVar[bool] = True
+    statements_may_commit: ClassVar[bool] = True
 
     __slots__ = ("_options", "_timeout")
 

@@ -151,6 +151,8 @@ class PostgresBackend(Backend):
             reason = driver_sentence(error).removeprefix("consuming input failed: ")
             return Failure("lost", reason, _LOST)
         kind, message = _kind_of(code), driver_sentence(error)
+        if message.startswith("bind message supplies"):
+            return Failure("syntax", "the statement has placeholders, but there are no params")
         if kind == "cancelled" and "statement timeout" in message:
             kind = "timeout"
         elif kind == "cancelled" and "lock timeout" in message:

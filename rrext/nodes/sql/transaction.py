@@ -26,10 +26,13 @@ LAST_BATCH: Final = 1024
 SMALL_BATCH: Final = 64 * 1024
 """Bytes that a batch may have for the next one to be larger."""
 
+_GAP: Final = r"(?:[\s;\ufeff]|--[^\n]*+|\#[^\n]*+|/\*.*?\*/|\*/)"
+"""What may stand between words in one of the dialects; `*/` is left of a comment within another."""
 _FIRST_WORD: Final = re.compile(
-    r"(?:\s|;|--[^\n]*+|/\*.*?\*/)*+([A-Za-z]++)(?:\s+(?:WORK|TRANSACTION)\b)?(?:\s+(TO)\b)?", re.DOTALL | re.IGNORECASE
+    rf"{_GAP}*+(?:EXPLAIN{_GAP}++ANALYZE{_GAP}++)?([A-Za-z]++)(?:{_GAP}++(?:WORK|TRANSACTION)\b)?(?:{_GAP}++(TO)\b)?",
+    re.DOTALL | re.IGNORECASE,
 )
-_NOTHING: Final = re.compile(r"(?:\s|;|--[^\n]*+|/\*.*?\*/)*+\Z", re.DOTALL)
+_NOTHING: Final = re.compile(rf"{_GAP}*+\Z", re.DOTALL)
 _CONTROLS: Final = frozenset({"BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"})
 
 log: Final = logging.getLogger("rrext.sql")
