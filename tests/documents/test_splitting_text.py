@@ -109,6 +109,14 @@ def test_no_piece_begins_inside_what_a_person_sees_as_one_character(text: str, s
         assert (before, first) != ("\r", "\n")
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("text", ["\n", "\n\n ", " ", ".", '"', ". ", "e\u0301", "\u200d", "# a\n", "```\n", "🇩🇪"])
+def test_a_large_text_of_one_thing_takes_no_more_time_than_any_other(strategy: str, text: str) -> None:
+    whole = text * (200_000 // len(text))
+    pieces = split(whole + "end", strategy, Characters(100_000), 1000)
+    assert pieces[-1].text.endswith("end")
+
+
 def test_flags_are_kept_whole() -> None:
     flags = "🇩🇪🇫🇷🇮🇹🇳🇱" * 10
     assert all(len(piece) % 2 == 0 for piece in texts("characters", flags, 17))

@@ -22,7 +22,7 @@ _LONGEST_CLUSTER: Final = 64
 """Characters that may make up one that a person sees; a flag has 2, a family 11. Longer ones are cut."""
 _JOINER: Final = "\u200d"
 _SENTENCE_END: Final = re.compile(r"""[.!?…]{1,8}["'”’»)\]]{0,4}\s+|[。！？]{1,8}[」』”’）]{0,4}\s*|\n[ \t]{0,80}\n\s*""")
-_BLOCK: Final = re.compile(r"\n[ \t]{0,80}\n+(?=[^\s})\]])")
+_BLOCK: Final = re.compile(r"\n[ \t]{0,80}\n(?=[^\s})\]])")
 _BLANK_LINE: Final = re.compile(r"\n[ \t]{0,80}\n+")
 _BLANK: Final = re.compile(r"\s(?=\S)")
 
