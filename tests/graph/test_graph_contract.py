@@ -91,11 +91,12 @@ async def test_a_large_result_is_streamed_in_chunks(graph: GraphWorld) -> None:
     assert value == {"columns": ["x"], "row_count": 2500}
 
 
-async def test_execute_takes_sql_and_query_but_not_both(graph: GraphWorld) -> None:
+@pytest.mark.parametrize("tool", ["execute", "query", "query_stream"])
+async def test_a_statement_is_sql_or_query_but_not_both(graph: GraphWorld, tool: str) -> None:
     async with graph.open() as tools:
-        assert (await tools("execute", sql=PEOPLE))["rows"] == (await tools("execute", query=PEOPLE))["rows"]
+        assert await tools(tool, sql=PEOPLE) == await tools(tool, query=PEOPLE)
         for wrong in ({"sql": PEOPLE, "query": PEOPLE}, {}, {"query": "  "}):
-            error = await tools.fails("execute", **wrong)
+            error = await tools.fails(tool, **wrong)
             assert isinstance(error, InvalidArguments)
             assert "exactly one of" in error.message
 

@@ -40,6 +40,7 @@ STEPS = {"readOnlyHint": False, "destructiveHint": False}
 ALLOW_EXECUTE = Switch("allow_execute", refusal="execute tool is disabled for this node (set allow_execute=true)")
 
 Cypher = Annotated[str, msgspec.Meta(min_length=1, description="One Cypher statement.")]
+Alias = Annotated[str | None, msgspec.Meta(description="The same as `query`.")]
 Params = Annotated[
     dict[str, Any] | None, msgspec.Meta(description="The values of $name in the statement, by their names without the $.")
 ]
@@ -107,7 +108,8 @@ class GraphNode(Node):
     @tool_function(group="database", annotations=READS)
     def query(
         self,
-        query: Cypher,
+        query: Cypher | None = None,
+        sql: Alias = None,
         params: Params = None,
         limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)] = QUERY_ROWS,
         explain: bool = False,
@@ -124,13 +126,14 @@ class GraphNode(Node):
             limit: Rows of the answer at most.
             explain: Answer how the database would run the statement, without running it.
         """
-        call = Call(self.shared, ctx, self._allowed(), row_mode)
-        return call.explain(query, params or {}) if explain else call.query(query, params or {}, limit)
+        call, text = Call(self.shared, ctx, self._allowed(), row_mode), _text(query, sql)
+        return call.explain(text, params or {}) if explain else call.query(text, params or {}, limit)
 
     @tool_function(group="database", annotations=READS)
     def query_stream(
         self,
-        query: Cypher,
+        query: Cypher | None = None,
+        sql: Alias = None,
         params: Params = None,
         row_mode: Mode = "object",
         chunk_rows: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500,
@@ -143,7 +146,7 @@ class GraphNode(Node):
             chunk_rows: Rows of a chunk at most; a chunk of large rows has fewer.
         """
         call = Call(self.shared, ctx, self._allowed(), row_mode)
-        return (yield from call.stream(query, params or {}, chunk_rows))
+        return (yield from call.stream(_text(query, sql), params or {}, chunk_rows))
 
     @tool_function(group="database", annotations=READS)
     def dialect(self) -> dict[str, str]:
@@ -220,7 +223,7 @@ class GraphNode(Node):
     def execute(
         self,
         query: Cypher | None = None,
-        sql: Annotated[str | None, msgspec.Meta(description="The same as `query`.")] = None,
+        sql: Alias = None,
         session_id: str | None = None,
         params: Params = None,
         row_mode: Mode = "object",
