@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rrext.engine.interface import Caller, Operation
-from rrext.errors import InvalidArguments, fold
+from rrext.engine.interface import Caller, Operation, Tool, Write
+from rrext.errors import InvalidArguments, RrextError, fold
 from rrext.limits import Limits
+from rrext.wire.messages import Request
 
-__all__ = ["caller_of", "decode", "refuse_tail"]
+__all__ = ["caller_of", "decode", "plain_operation", "refuse_tail"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -38,6 +39,20 @@ def decode(arguments: dict[str, Any], shape: type[T], limits: Limits, *, also: f
     if isinstance(decoded, Operation) and decoded.timeout is not None:
         _check_timeout(decoded.timeout, limits)
     return decoded
+
+
+def plain_operation(request: Request, limits: Limits) -> Tool | Write | None:
+    """The tool call or raw write that a request of `rrext_process` is, if it asks for nothing beside its result."""
+    arguments = request.arguments
+    subcommand = arguments.get("subcommand")
+    shape = Tool if subcommand == "tool" else Write if subcommand == "write" else None
+    if shape is None or "context" in arguments or (request.tail is None) is not (shape is Tool):
+        return None
+    try:
+        operation = decode(arguments, shape, limits)
+    except RrextError:
+        return None
+    return None if isinstance(operation, Tool) and (operation.progress or operation.stream) else operation
 
 
 _ENVELOPE = frozenset(("subcommand", "context", "_meta"))

@@ -14,7 +14,7 @@ from rrext.engine.calls.failures import internal_error
 from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
-from rrext.server.arguments import caller_of, decode, refuse_tail
+from rrext.server.arguments import caller_of, decode, plain_operation, refuse_tail
 from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
 from rrext.server.inflight import WEIGHT, DuplicateId, Held, InFlight
@@ -160,21 +160,14 @@ class Session:
         inflight = self._inflight
         if self.is_draining or self.is_closed or inflight.held or self.outbox.is_full:
             return False
-        arguments, request_id, calls = event.arguments, event.id, inflight.calls
-        subcommand = arguments.get("subcommand")
-        shape = Tool if subcommand == "tool" else Write if subcommand == "write" else None
-        if shape is None or "context" in arguments or (event.tail is None) is not (shape is Tool):
-            return False
+        request_id, calls = event.id, inflight.calls
         if request_id in calls or request_id in inflight.others or len(calls) >= self.limits.max_inflight:
             return False
-        try:
-            operation = decode(arguments, shape, self.limits)
-        except RrextError:
-            return False
-        if shape is Tool and (operation.progress or operation.stream):  # pyright: ignore[reportAttributeAccessIssue]
+        operation = plain_operation(event, self.limits)
+        if operation is None:
             return False
         call = Call(operation, self, self.caller, request_id, event.command, event.tail)
-        table = calls if shape is Tool else inflight.others
+        table = calls if type(operation) is Tool else inflight.others
         table[request_id] = call
         if may_block:
             self._inline = call
