@@ -46,8 +46,8 @@ class ParseNode(Node):
     and its true MIME type become metadata of the object, where what the client said of it stays. A document that
     cannot be read fails its object with the reason. Scanned pages are not read, and tables of PDFs stay text.
 
-    Reading happens in processes of its own, without network or files, which are killed at `timeout` and when nobody
-    waits any more; so a document can neither stall nor break the server.
+    Reading happens in processes of its own with bounded memory, shut off from files and TCP where the kernel can do
+    that, and killed at `timeout` and when nobody waits any more; so a document can neither stall nor break the server.
     """
 
     provider = "parse"
