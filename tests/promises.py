@@ -70,4 +70,23 @@ PROMISES: dict[str, str] = {
     "editor:rename:keeps-graph": "A rename keeps the graph, and the rename back restores the text",
     "editor:secrets:never-shown": "No value of a variable and no secret is on a page, in an outline or in a picture",
     "picture:edges:followed": "Every edge of a picture can be followed by eye from its end to its other end",
+    # data
+    "data:driver:off-the-loop": (
+        "Drivers, models and parsers are imported when a node is first used, and never on the event loop"
+    ),
+    "data:read-only:twice": (
+        "What only reads is refused unless it is known to, and a SQL database refuses its writes without that, too"
+    ),
+    "data:session:owner-only": (
+        "A transaction belongs to the connection that began it, and is rolled back when that is lost or it is idle"
+    ),
+    "data:rows:never-cut": "More rows than asked for are announced, more than allowed are an error that keeps nothing",
+    "data:cancel:in-the-database": "Cancel and deadline end the statement in the database, and hit no other call",
+    "data:secrets:never-shown": "Passwords and keys are in no answer, no log and no process of a node",
+    "vector:answered:is-kept": "What a vector store answered outlives its killed process",
+    "vector:damage:left-alone": "A damaged or strange folder is refused, and nothing in it is changed",
+    "document:reading:disturbs-nothing": (
+        "A document that is hostile, endless or broken fails alone, while others are answered"
+    ),
+    "document:split:any-cut": "Chunks do not depend on how the text arrived",
 }

@@ -246,6 +246,7 @@ def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatc
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.promise("data:secrets:never-shown")
 def test_the_process_knows_none_of_the_servers_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "sesame")
     with reader() as found:
@@ -275,6 +276,7 @@ reader.close()
 # --- the node ---
 
 
+@pytest.mark.promise("document:reading:disturbs-nothing")
 async def test_others_are_answered_while_a_document_is_read(endless: bytes) -> None:
     settings = {"memory": 2048, "timeout": PATIENCE}
     async with open_node(ParseNode, settings) as client:
@@ -311,6 +313,7 @@ def enduring() -> Iterator[DocumentReader]:
 
 
 @pytest.mark.parametrize("name", BENIGN_ENDS)
+@pytest.mark.promise("document:reading:disturbs-nothing")
 def test_a_hostile_file_ends_as_text_or_as_a_failure_and_the_next_one_is_read(name: str, enduring: DocumentReader) -> None:
     data, mime_type = BENIGN_ENDS[name]()
     assert how_it_ends(enduring, data, mime_type).startswith(("text", "document_"))

@@ -60,6 +60,7 @@ SIZES = st.integers(16, 80)
 
 
 @given(TEXTS, ANY_STRATEGY, ANY_MEASURE, SIZES, st.integers(0, 8), st.lists(st.integers(0, 2000), max_size=20))
+@pytest.mark.promise("document:split:any-cut")
 def test_pieces_do_not_depend_on_how_the_text_arrives(
     text: str, strategy: str, measure: str, size: int, overlap: int, cuts: list[int]
 ) -> None:

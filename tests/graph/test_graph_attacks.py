@@ -47,6 +47,7 @@ async def outcome(tools: Tools, attack: str) -> tuple[str, str]:
         return error.code, f"{error.message} {error.hint} {error.data}"
 
 
+@pytest.mark.promise("data:read-only:twice")
 async def test_no_attack_leaves_a_trace_or_learns_of_a_file(graph: GraphWorld, tmp_path: Path) -> None:
     async with graph.open() as tools:
         before = await traces(tools, tmp_path)

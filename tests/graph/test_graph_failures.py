@@ -74,6 +74,7 @@ def ladybug(path: Path, **settings: object) -> GraphWorld:
     return GraphWorld("ladybug", LadybugNode, {"path": str(path), "allow_execute": True, **settings})
 
 
+@pytest.mark.promise("data:secrets:never-shown")
 async def test_a_wrong_password_is_said_and_never_shown(bolt_server: BoltServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with bolt(bolt_server, password="open-sesame").open() as tools:

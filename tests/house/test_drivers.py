@@ -59,6 +59,7 @@ def run(code: str, *arguments: str, cwd: Path) -> object:
     return json.loads(done.stdout)
 
 
+@pytest.mark.promise("data:driver:off-the-loop")
 def test_looking_at_every_node_imports_no_driver() -> None:
     modules = run(IMPORT_ALL, cwd=ROOT)
     assert isinstance(modules, list)
@@ -82,6 +83,7 @@ FIRST_USES: dict[str, tuple[dict[str, object], set[str]]] = {
 
 
 @pytest.mark.parametrize("provider", FIRST_USES)
+@pytest.mark.promise("data:driver:off-the-loop")
 def test_a_driver_is_imported_at_first_use_and_off_the_loop(provider: str, tmp_path: Path) -> None:
     config, drivers = FIRST_USES[provider]
     answer = run(LIST_TOOLS, provider, json.dumps(config), cwd=tmp_path)

@@ -22,7 +22,7 @@ def marks(source: str) -> Iterator[str]:
 
 def marked() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for path in sorted(TESTS.rglob("test_*.py")):
+    for path in sorted([*TESTS.rglob("test_*.py"), *TESTS.rglob("*_contract.py")]):  # contracts are tests of several files
         for promise in marks(path.read_text(encoding="utf-8")):
             found.setdefault(promise, []).append(str(path.relative_to(TESTS)))
     return found

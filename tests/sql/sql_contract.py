@@ -200,6 +200,7 @@ class SqlContract:
 
     # limits and streams
 
+    @pytest.mark.promise("data:rows:never-cut")
     async def test_more_rows_than_the_limit_are_announced(self, db: Desk, kind: Kind) -> None:
         answer = await db("query", sql=kind.numbers.format(count=500), limit=10)
         assert [row["n"] for row in answer["rows"]] == [*range(1, 11)]
@@ -232,6 +233,7 @@ class SqlContract:
                 await call
             assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
 
+    @pytest.mark.promise("data:rows:never-cut")
     async def test_too_many_rows_of_execute_are_an_error_and_nothing_is_kept(self, kind: Kind) -> None:
         async with opened(kind.node, {**kind.config, "allow_execute": True, "max_execute_rows": 3}) as db:
             await db("execute", sql=f"CREATE TABLE items (id {kind.integer} PRIMARY KEY, name {kind.text})")
@@ -341,6 +343,7 @@ class SqlContract:
                 assert error.message == f"unknown or expired transaction session: {name}"
             assert (await db.refusal("execute", sql="SELECT 1", session_id=name)).code == "session_not_found"
 
+    @pytest.mark.promise("data:session:owner-only")
     async def test_a_session_belongs_to_the_connection_that_began_it(self, db: Desk) -> None:
         session = (await db("begin"))["session_id"]
         async with db.another() as other:
@@ -349,6 +352,7 @@ class SqlContract:
                     await other.tool(tool=tool, node_id="db", input={**input, "session_id": session})
         await db("rollback", session_id=session)
 
+    @pytest.mark.promise("data:session:owner-only")
     async def test_a_lost_connection_rolls_its_sessions_back(self, db: Desk) -> None:
         async with db.another() as other:
             session = (await other.tool(tool="begin", node_id="db", input={}))["session_id"]
@@ -361,6 +365,7 @@ class SqlContract:
         assert await can_write()  # the lock of the first row is gone
         assert (await db("query", sql="SELECT name FROM items"))["rows"] == [{"name": "b"}]
 
+    @pytest.mark.promise("data:session:owner-only")
     async def test_an_idle_session_is_rolled_back(self, kind: Kind) -> None:
         async with opened(kind.node, {**kind.config, "allow_execute": True, "session_idle": 0.05}) as db:
             session = (await db("begin"))["session_id"]
@@ -411,12 +416,14 @@ class SqlContract:
             assert (await db.refusal("query", sql=kind.endless)).code == "statement_timeout"
             assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
 
+    @pytest.mark.promise("data:cancel:in-the-database")
     async def test_the_deadline_of_a_call_ends_its_statement(self, kind: Kind) -> None:
         async with opened(kind.node, {**kind.config, "pool_size": 1}) as db:
             with pytest.raises(ToolTimeout):
                 await db.client.tool(tool="query", node_id="db", input={"sql": kind.endless}, timeout=0.2)
             assert (await db("query", sql="SELECT 1 AS a"))["rows"] == [{"a": 1}]
 
+    @pytest.mark.promise("data:cancel:in-the-database")
     async def test_a_cancelled_call_frees_its_connection(self, kind: Kind) -> None:
         async with opened(kind.node, {**kind.config, "pool_size": 1}) as db:
             await db("query", sql="SELECT 1")
@@ -450,6 +457,7 @@ class SqlContract:
 
         await until(all_closed)
 
+    @pytest.mark.promise("data:cancel:in-the-database")
     async def test_a_cancel_hits_no_other_call(self, kind: Kind) -> None:
         async with opened(kind.node, {**kind.config, "pool_size": 3, "pool_timeout": 40}) as db:
             await db("query", sql="SELECT 1 AS a")

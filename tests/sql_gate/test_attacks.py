@@ -183,6 +183,7 @@ async def embedded(request: pytest.FixtureRequest, folder: Path) -> AsyncIterato
         yield board
 
 
+@pytest.mark.promise("data:read-only:twice")
 async def test_no_attack_gets_through_the_tool(embedded: Board) -> None:
     assert await embedded.broken(attacks((await embedded.desk("dialect"))["dialect"])) == {}
 

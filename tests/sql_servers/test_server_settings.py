@@ -171,6 +171,7 @@ async def test_no_server_gets_the_password_in_clear_text_without_tls():
     assert b"the-passw0rd" not in b"".join(heard)
 
 
+@pytest.mark.promise("data:secrets:never-shown")
 async def test_passwords_are_in_no_log_and_no_text_of_an_object(served: Served, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.DEBUG)
     async with served.open() as client:

@@ -80,6 +80,7 @@ def filled(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["edge_store", "process_store"])
+@pytest.mark.promise("vector:answered:is-kept")
 def test_nothing_that_was_answered_is_lost_when_the_process_is_killed(kind: str, tmp_path: Path) -> None:
     answered = -1
     for _ in range(3):
@@ -145,6 +146,7 @@ def test_two_stores_of_one_server_do_not_share_a_folder(new: Callable[[Path], Ve
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.promise("vector:damage:left-alone")
 def test_a_damaged_store_is_refused_and_left_as_it_is(damage: Callable[[Path], object], tmp_path: Path) -> None:
     data = filled(tmp_path / "store")
     damage(data)
@@ -172,6 +174,7 @@ def test_files_that_a_killed_process_left_are_missed_too(tmp_path: Path) -> None
     store.close()
 
 
+@pytest.mark.promise("vector:damage:left-alone")
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     store = edge_store(tmp_path)
