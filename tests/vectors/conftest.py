@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from edge_process import process_store
-from vector_contract import NewStore
+from vector_contract import NewStore, chunk, put
 
+from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.store import VectorStore
 
 
@@ -25,3 +26,12 @@ def new_store(tmp_path: Path) -> Iterator[NewStore]:
     yield make
     for store in given:
         store.close()
+
+
+@pytest.fixture
+def running_store(tmp_path: Path) -> Iterator[ProcessStore]:
+    """A store with one chunk, its process running."""
+    store = process_store(tmp_path / "store")
+    put(store, chunk("a"))
+    yield store
+    store.close()

@@ -158,9 +158,10 @@ class EngineProcess:
         try:
             with self._answers:
                 while (received := receive(self._answers)) is not None:
+                    answer = decoder.decode(received[1])
                     call = self._calls.pop(received[0], None)
-                    if call is not None:
-                        call.settle(decoder.decode(received[1]))
+                    if call is not None:  # else nobody waits for it any more
+                        call.settle(answer)
         except Exception:
             log.exception("the process of the vector store in %s said something strange and is killed", self._shown)
             self._child.kill()
