@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+ALIASES = (
+    "MATCH (p:Person) WITH p AS AS SET `AS`.born = 1 RETURN 1",
+    "MATCH (p:Person) WITH p AS AS REMOVE `AS`.born RETURN 1",
+    "MATCH (`AS`:Person) WITH AS SET `AS`.born = 1 RETURN 1",
+    "MATCH (p:Person {name: 'Mary'}) WITH p AS AS DELETE `AS`",
+    "MATCH (p:Person {name: 'Mary'}) WITH p AS AS DELETE [AS][0]",
+    "MATCH (`AS`:Person {name: 'Mary'}) WITH AS DELETE [AS][0]",
+    "MATCH (p:Person) WITH p AS AS CREATE `x` = (:City {name: 'Paris'})",
+)
+"""A keyword as the name of a variable, so that the clause behind it looks like the name that AS gives."""
+
 CHANGES = (
     "CREATE (:City {name: 'Paris'})",
     "MATCH (p:Person) SET p.born = 1",
@@ -36,6 +47,7 @@ CHANGES = (
     "RETURN 1 AS x;\nMATCH (p:Person) DETACH DELETE p;",
     "PROFILE CREATE (:City {name: 'Paris'})",
     "PROFILE MATCH (p:Person) SET p.born = 1",
+    *ALIASES,
 )
 """What changes the people's graph when it runs, in at least one of the databases."""
 
@@ -104,6 +116,8 @@ OF_SERVERS = (
     "MATCH (p:Person) WHERE p.born = $1é SET p.born = 1",
     "MATCH (p:Person) RETURN p.born AS CREATE (:City {name: 'Paris'})",
     "MATCH (p:Person) RETURN p AS SET p.born = 1",
+    "MATCH (p:Person) RETURN p AS SET `p`.born = 1",
+    "USE `other` MATCH (n) RETURN n",
     "MATCH (p:Person) WHERE p.SET p.born = 1",
     "MATCH (p: SET p.born = 1)",
     "MATCH (p:Person) /* /* */ SET p.born = 1 /* */ RETURN p */",
@@ -177,6 +191,9 @@ READS = (
     "RETURN date('2020-01-01'), duration.between(date(), date()), point({x: 1, y: 2})",
     "MATCH (n:Order)-[:SET]->(m:`CREATE`) RETURN n.set, m.delete AS delete",
     "MATCH (n) WITH *, 1 AS x RETURN n, x",
+    "MATCH (n) RETURN n.as AS as, n AS `AS`, $p AS set",
+    "MATCH (a)-[`r s`:`R`|`S`*1..3]->(`b`:`B`) RETURN `b`.`x` AS `y`, [`a`, `b`] AS l",
+    "MATCH ANY 3 PATHS (a)-->(b) RETURN a",
     "MATCH (n) WHERE n:A|B OR n:(A&!B) RETURN n",
     "MATCH (n) WHERE n.x =~ 'a.*' AND n.y IS NOT NULL RETURN n.list[0..2], n.list[-1]",
     "MATCH ((a)-[r]->(b)){1,3} RETURN a",

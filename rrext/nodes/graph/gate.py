@@ -65,7 +65,7 @@ def single(cypher: str, path: str = "/input/query") -> list[Token]:
 class _Gate:
     """One look at one statement, from its first token to its last."""
 
-    __slots__ = ("at", "dialect", "functions", "open", "pieces", "procedures")
+    __slots__ = ("at", "dialect", "functions", "is_alias", "open", "pieces", "procedures")
 
     def __init__(self, pieces: list[Token], dialect: str, functions: tuple[str, ...], procedures: tuple[str, ...]) -> None:
         self.pieces = pieces
@@ -74,17 +74,22 @@ class _Gate:
         self.procedures = (PROCEDURES[dialect], tuple(name.lower() for name in procedures))
         self.open: list[str] = []
         self.at = 0
+        self.is_alias = False  # whether AS stands before, and is no name itself
 
     def check(self) -> None:
         """Raise if anything is not known to read."""
         is_complete = True  # whether what stands before is complete, so that only a known word may follow
         while self.at < len(self.pieces):
             token = self.pieces[self.at]
+            is_named = self._is_name(token)
+            self.is_alias = not is_named and is_complete and token.keyword == "AS"
             if token.kind == "symbol":
                 is_complete = self._symbol(token, is_complete)
             elif token.kind in ("string", "number", "parameter"):
                 is_complete = True
-            elif self._is_name(token):
+            elif is_named:
+                if is_complete:  # else what stands before could be a clause that was taken for a name
+                    raise self._refusal(token, f'no name can stand after what comes before "{token.value}"')
                 self._called(token)
                 is_complete = True
             else:
@@ -116,19 +121,15 @@ class _Gate:
 
     def _is_name(self, token: Token) -> bool:
         """Whether a name must stand here, whatever it looks like: after a dot, a colon or AS, and before a map's value."""
-        if token.kind == "name":
+        if token.kind != "word":
+            return token.kind == "name"
+        if self.is_alias:
             return True
         before = self._token(-1)
-        if before is None:
+        if before is None or before.kind != "symbol" or before.value not in ".:":
             return False
-        if before.kind == "symbol" and before.value in ".:":
-            further = self._token(-2)
-            return further is None or further.kind != "symbol" or further.value not in ".:"
-        return before.keyword == "AS" and self._is_keyword_as()
-
-    def _is_keyword_as(self) -> bool:
         further = self._token(-2)
-        return further is not None and not (further.kind == "symbol" and further.value in ".:")
+        return further is None or further.kind != "symbol" or further.value not in ".:"
 
     def _word(self, token: Token, is_complete: bool) -> bool:
         """Check a word that is no name for sure; answers whether what stands before the next token is complete then."""
