@@ -213,3 +213,14 @@ async def test_several_statements_in_one_text_are_refused_and_none_runs(served: 
             await client.tool(tool="execute", input={"sql": "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)"})
         assert refused.value.code == "invalid_arguments"
     assert served.count("t") == 0
+
+
+async def test_a_connection_that_cannot_be_cleaned_is_replaced_and_nobody_notices(postgres_database: Database):
+    config = {**postgres_database.settings, "allow_execute": True, "pool_size": 1, "statement_timeout": 0}
+    async with open_node(PostgresNode, config) as client:
+        for _ in range(3):
+            first = (await client.tool(tool="query", input={"sql": "SELECT 1 AS a"}))["rows"]
+            postgres_database.run(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'idle' AND pid <> pg_backend_pid()"
+            )
+            assert (await client.tool(tool="execute", input={"sql": "SELECT 1 AS a"}))["rows"] == first

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGconn, PGresult
 
-__all__ = ["CHUNK", "ResultStream", "ask"]
+__all__ = ["CHUNK", "ResultStream", "ask", "settle", "tell"]
 
 CHUNK: Final = 64
 """Rows that the server's answer is cut into: large enough that their number costs nothing, small enough for wide rows."""
@@ -46,10 +46,21 @@ def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) 
 
     Raises what the driver raises, and `psycopg.OperationalError` if there is no answer within `timeout` seconds.
     """
+    connection.pgconn.send_query(text)
+    settle(connection, timeout)
+
+
+def tell(connection: Connection[Any], text: bytes) -> None:
+    """Send such statements and wait for nothing: `settle` does that, before anything else is sent."""
+    connection.pgconn.send_query(text)
+    connection.pgconn.flush()
+
+
+def settle(connection: Connection[Any], timeout: float | None = None) -> None:
+    """Wait until the server has done what it was told. Raises as `ask` does."""
     from psycopg.errors import error_from_result
 
     pgconn = connection.pgconn
-    pgconn.send_query(text)
     failed: Any = None
     while (result := _next_result(pgconn, timeout)[0]) is not None:
         if result.error_message and failed is None:

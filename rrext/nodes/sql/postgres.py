@@ -19,7 +19,7 @@ from rrext.nodes.postgres import (
     driver_sentence,
 )
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
-from rrext.nodes.sql.libpq import CANCEL_TIMEOUT, ResultStream, ask
+from rrext.nodes.sql.libpq import CANCEL_TIMEOUT, ResultStream, ask, settle, tell
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.placeholders import split_at_placeholders
 from rrext.nodes.sql.postgres_schema import read_schema
@@ -100,6 +100,7 @@ class PostgresBackend(Backend):
         return connection
 
     def begin(self, connection: Any, *, read_only: bool) -> None:
+        self._await_cleaning(connection)
         ask(connection, self._begin_reading if read_only else self._begin_writing, ANSWER_TIMEOUT)
 
     def commit(self, connection: Any) -> None:
@@ -124,9 +125,22 @@ class PostgresBackend(Backend):
         return status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 
     def is_clean(self, connection: Any) -> bool:
-        """Forgets settings, roles, temporary tables, locks and channels of the session: one short round trip."""
-        ask(connection, b"DISCARD ALL", ANSWER_TIMEOUT)
+        """Lets the server forget settings, roles, temporary tables, locks and channels of the session. It does so at once;
+        the next call looks whether it did, so that this one need not wait for it."""
+        tell(connection, b"DISCARD ALL")
         return True
+
+    def _await_cleaning(self, connection: Any) -> None:
+        from psycopg import Error, OperationalError
+        from psycopg.pq import TransactionStatus
+
+        if connection.pgconn.transaction_status != TransactionStatus.ACTIVE:
+            return
+        try:
+            settle(connection, ANSWER_TIMEOUT)
+        except Error as error:  # as when the session was left with a limit that ends this too
+            connection.pgconn.finish()
+            raise OperationalError("the connection could not be cleaned") from error
 
     def run(self, connection: Any, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
         if params:
