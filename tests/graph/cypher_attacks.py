@@ -175,6 +175,24 @@ OF_LADYBUG = (
     "RETURN setseed(0.1) AS x",
 )
 
+BEYOND_THE_GRAPH = (
+    "FORCE INSTALL nothing",
+    "EXPLAIN FORCE INSTALL nothing",
+    "PROFILE FORCE INSTALL nothing",
+    "CREATE NODE TABLE T(id INT64 PRIMARY KEY) WITH (storage = '{folder}/other')",
+    "CREATE NODE TABLE T(id INT64 PRIMARY KEY) WITH (`Storage` = '{folder}/other', `format` = 'icebug-disk')",
+    "CREATE NODE TABLE IF NOT EXISTS T(id INT64 PRIMARY KEY) WITH (/**/ format = 'icebug-disk')",
+    "CREATE REL TABLE R(FROM Person TO Person) WITH (storage = '{folder}/other')",
+)
+"""What fetches code or reads other files though it begins as harmless statements do."""
+
+OPTIONS_BY_NAME_ALONE = (
+    "CREATE NODE TABLE Disk(storage STRING PRIMARY KEY, format STRING DEFAULT 'x')",
+    "CREATE (:Disk {storage: 'a', format: 'b'})",
+    "MATCH (d:Disk) WHERE d.storage = 'a' SET d.format = 'c'",
+)
+"""What only looks alike, and is run."""
+
 READS = (
     "MATCH (n) RETURN n",
     "MATCH (n:Person {name: $name})-[r:KNOWS*1..3]->(m) WHERE NOT m.name STARTS WITH 'A' RETURN DISTINCT n.name AS name",

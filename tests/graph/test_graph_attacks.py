@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bolt_server import BoltServer
-from cypher_attacks import ALIASES, CHANGES, DEFUSED, OF_LADYBUG, OF_SERVERS
+from cypher_attacks import ALIASES, BEYOND_THE_GRAPH, CHANGES, DEFUSED, OF_LADYBUG, OF_SERVERS, OPTIONS_BY_NAME_ALONE
 from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
@@ -95,6 +95,20 @@ async def test_files_are_out_of_reach_for_who_may_execute_in_this_process(attack
         error = await tools.fails("execute", query="PROFILE " + attack.replace("{folder}", str(tmp_path)))
         assert error.code in ("statement_refused", "invalid_arguments")
     assert not files_of(tmp_path)
+
+
+@pytest.mark.parametrize("attack", BEYOND_THE_GRAPH)
+async def test_what_reaches_beyond_the_graph_is_refused_however_it_begins(attack: str, tmp_path: Path) -> None:
+    async with GraphWorld("ladybug", LadybugNode, {"allow_execute": True}).open() as tools:
+        error = await tools.fails("execute", query=attack.replace("{folder}", str(tmp_path)))
+        assert error.code == "statement_refused"
+
+
+async def test_properties_may_be_called_as_the_options_of_a_table() -> None:
+    async with GraphWorld("ladybug", LadybugNode, {"allow_execute": True}).open() as tools:
+        for statement in OPTIONS_BY_NAME_ALONE:
+            await tools("execute", query=statement)
+        assert await tools.rows("MATCH (d:Disk) RETURN d.storage, d.format") == [["a", "c"]]
 
 
 def nobody_minds() -> None:

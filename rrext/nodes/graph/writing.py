@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 from rrext.errors import InvalidArguments, ToolError
@@ -16,6 +17,8 @@ FILES: Final = frozenset({"LOAD", "COPY", "EXPORT", "IMPORT", "ATTACH", "INSTALL
 CONTROL: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "CHECKPOINT"})
 STARTS_ONLY: Final = frozenset({"EXPORT", "IMPORT", "ATTACH", "INSTALL", "UNINSTALL", "UPDATE", "EXTENSION", "USE"})
 """Words that are dangerous as the first one only; elsewhere they are names."""
+BEFORE: Final = frozenset({"EXPLAIN", "PROFILE", "FORCE"})
+"""Words before which a statement goes on as if it began there."""
 
 
 def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
@@ -38,7 +41,9 @@ def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
             raise _refusal(f"{word} reaches files of the machine that the node runs on")
         if word == "CALL" and not _is_name(pieces, at):
             _check_call(pieces, at, procedures)
-    if first in ("EXPLAIN", "PROFILE") and len(pieces) > 1:
+    if _keeps_elsewhere(pieces):
+        raise _refusal("a table with a storage of its own is kept in files of the machine that the node runs on")
+    if first in BEFORE and len(pieces) > 1:
         check_embedded(rendered(pieces[1:]), procedures)
     return rendered(pieces)
 
@@ -46,6 +51,16 @@ def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
 def _is_name(pieces: list[Token], at: int) -> bool:
     before = pieces[at - 1] if at else None
     return before is not None and before.kind == "symbol" and before.value in ".:"
+
+
+def _keeps_elsewhere(pieces: list[Token]) -> bool:
+    """Whether a table gets options such as `WITH (storage = …)`: a place outside of the database, which the engine reads."""
+    if pieces[0].keyword not in ("CREATE", "ALTER") or all(token.keyword != "TABLE" for token in pieces[1:5]):
+        return False
+    return any(
+        option.kind in ("word", "name") and option.value.lower() in ("storage", "format") and sign.value == "="
+        for option, sign in pairwise(pieces)
+    )
 
 
 def _check_call(pieces: list[Token], at: int, procedures: tuple[str, ...]) -> None:
