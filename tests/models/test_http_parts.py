@@ -52,6 +52,23 @@ def test_an_event_without_end_is_given_up(stream: bytes) -> None:
     assert caught.value.code == "model_answer_too_large"
 
 
+def test_a_long_event_in_tiny_pieces_is_read_in_linear_time() -> None:
+    """A server may send byte by byte. Each piece used to be put together with all before it: hours, on the event loop."""
+    reader = EventReader()
+    for _ in range(500_000):
+        assert list(reader.feed(b"xxxx")) == []
+    assert list(reader.feed(b"\n\n")) == []
+    assert list(reader.feed(b"data: a\n\n")) == ["a"]
+
+
+@pytest.mark.parametrize("piece", [b"x", b"\xc3", b"data: x\r"])
+def test_a_line_that_never_ends_is_given_up_in_whatever_pieces_it_comes(piece: bytes) -> None:
+    reader = EventReader(limit=50)
+    with pytest.raises(ToolError) as caught:
+        _ = [list(reader.feed(piece)) for _ in range(60)]
+    assert caught.value.code == "model_answer_too_large"
+
+
 # pauses
 
 

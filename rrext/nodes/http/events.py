@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +14,8 @@ __all__ = ["MAX_EVENT", "EventReader"]
 MAX_EVENT: Final = 4 * 1024 * 1024
 """Characters of one event, or of a line without an end; an event of a model has a few hundred."""
 
+ENDS: Final = re.compile(r"[\r\n]")
+
 
 class EventReader:
     """Takes pieces of a stream and gives the data of the events that they complete.
@@ -21,23 +24,34 @@ class EventReader:
     joined by LF. An event that no blank line completes is none.
     """
 
-    __slots__ = ("_data", "_decoder", "_limit", "_rest", "_size")
+    __slots__ = ("_data", "_decoder", "_limit", "_rest", "_rest_size", "_size")
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
-        self._rest = ""
+        self._rest: list[str] = []
+        self._rest_size = 0
         self._data: list[str] = []
         self._size = 0
         self._limit = limit
 
     def feed(self, piece: bytes) -> Iterator[str]:
         """The data of each event that ends within this piece. Raises `ToolError` for one that is far too long."""
-        text = self._rest + self._decoder.decode(piece)
+        text = self._decoder.decode(piece)
+        if not text:
+            return
+        self._rest_size += len(text)
+        # A line in many pieces is put together once, when it ends: its beginning would else be looked at again with each.
+        if not (ENDS.search(text) or (self._rest and self._rest[-1].endswith("\r"))):
+            self._require(self._rest_size)
+            self._rest.append(text)
+            return
+        text = "".join([*self._rest, text])
         # A CR at the end may be half of a line's end.
         held = "\r" if text.endswith("\r") else ""
         lines = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self._rest = lines.pop() + held
-        self._require(len(self._rest))
+        rest = lines.pop() + held
+        self._rest, self._rest_size = [rest] if rest else [], len(rest)
+        self._require(self._rest_size)
         for line in lines:
             if line:
                 self._take(line)
@@ -61,4 +75,4 @@ class EventReader:
             )
 
     def __repr__(self) -> str:
-        return f"<EventReader {len(self._rest)} characters held>"
+        return f"<EventReader {self._rest_size} characters held>"
