@@ -54,6 +54,7 @@ class Body:
 
     body: bytes
     kind: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -176,8 +177,8 @@ class Handler(BaseHTTPRequestHandler):
             case Status(status, message, headers, code):
                 said = {"error": {"message": message, "type": "scripted", "code": code}}
                 self._send(json.dumps(said).encode(), status=status, headers=headers)
-            case Body(body, kind):
-                self._send(body, kind=kind)
+            case Body(body, kind, headers):
+                self._send(body, kind=kind, headers=headers)
             case WrongLength(length, body):
                 self._send(body, length=length)
                 self.close_connection = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 from collections.abc import Iterator
@@ -256,6 +257,24 @@ def test_an_answer_without_end_is_not_read_to_its_end(server: OpenAIServer) -> N
     assert error.data["limit"] == "max_answer"
 
 
+def completion(text: str) -> bytes:
+    return json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+
+
+def test_an_answer_that_is_packed_over_and_over_is_not_unpacked(server: OpenAIServer) -> None:
+    """A few kilobytes, packed twice, can hold gigabytes: nothing of them may be made."""
+    packed = gzip.compress(gzip.compress(completion("Hello")))
+    error = failure(server, Body(packed, headers={"content-encoding": "gzip, gzip"}))
+    assert error.code == "model_bad_answer"
+    error = failure(server, Status(401, "no", {"content-encoding": "gzip, gzip"}))
+    assert error.code == "model_unauthorized"
+
+
+def test_a_server_that_packs_its_answer_unasked_is_understood(server: OpenAIServer) -> None:
+    server.next(Body(gzip.compress(completion("Hello")), headers={"content-encoding": "gzip"}))
+    assert ask(server)["answer"] == "Hello"
+
+
 def test_a_silent_server_is_given_up(server: OpenAIServer) -> None:
     error = failure(server, Hang(), timeout=0.05)
     assert (error.code, error.data["tries"]) == ("model_timeout", 1)
@@ -278,6 +297,8 @@ def test_all_tries_together_have_a_limit(server: OpenAIServer) -> None:
         {"base_url": "localhost:11434"},
         {"base_url": "ftp://host/v1"},
         {"base_url": "http://[::1"},
+        {"base_url": "http://ho\nst/v1"},
+        {"base_url": "http://ho\u2028st/v1"},
         {"base_url": "http://user:hidden-word@host/v1"},
         {"apikey": "a\nb-hidden-word"},
         {"model": " "},

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.engine.setup import SetupContext
+from rrext.errors import ToolError
 from rrext.nodes.http.attempts import Attempts
 from rrext.nodes.http.events import EventReader
-from rrext.nodes.http.failures import ServerName, of_status, too_large
+from rrext.nodes.http.failures import ServerName, bad_answer, of_status, too_large
 from rrext.nodes.http.retries import RETRIED, retry_after
-from rrext.nodes.http.settings import EndpointSettings, checked_address, checked_key
+from rrext.nodes.http.settings import EndpointSettings, checked_address, checked_key, no_address
 from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ MAX_CONNECTIONS: Final = 100
 """Connections of one component: as many calls at once wait for the model, further ones for a free connection."""
 MAX_FAILURE: Final = 64 * 1024
 """Bytes read of an answer that says what went wrong; more is not worth quoting from."""
+PACKINGS: Final = ("", "identity", "gzip", "deflate")
+"""How an answer may be packed. None is asked for; of these one piece holds some 60 MB at most, and others hold anything."""
 SPENT: Final = "insufficient_quota"
 """A 429 that no waiting mends."""
 
@@ -55,6 +58,10 @@ PRELOADED: Final = ("anyio", "anyio._backends._asyncio", "httpcore2._backends.an
 def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClient:
     import httpx2
 
+    try:
+        httpx2.URL(server.address)
+    except httpx2.InvalidURL:
+        raise no_address(server.node_id) from None
     for module in PRELOADED:
         with suppress(ImportError):  # another version may call them otherwise, and then imports them later
             import_module(module)
@@ -125,7 +132,7 @@ class Endpoint:
         try:
             async with asyncio.timeout_at(attempt.until):
                 await self._require_success(response, attempt)
-            pieces = response.aiter_bytes()
+            pieces = self._pieces(response)
             while True:
                 # The limit is one of waiting: it must not be running while the receiver of an event has its turn.
                 async with asyncio.timeout_at(attempt.until):
@@ -143,10 +150,11 @@ class Endpoint:
         if response.is_success:
             return
         body = bytearray()
-        async for piece in response.aiter_bytes():
-            body += piece[: MAX_FAILURE - len(body)]
-            if len(body) >= MAX_FAILURE:
-                break
+        with suppress(ToolError):  # the status says more than that its words cannot be read
+            async for piece in self._pieces(response):
+                body += piece[: MAX_FAILURE - len(body)]
+                if len(body) >= MAX_FAILURE:
+                    break
         asked = retry_after(response.headers)
         attempt.asked = asked
         attempt.is_passing = response.status_code in RETRIED and SPENT.encode() not in body
@@ -154,11 +162,17 @@ class Endpoint:
 
     async def _whole(self, response: httpx2.Response) -> bytes:
         pieces, size = [], 0
-        async for piece in response.aiter_bytes():
+        async for piece in self._pieces(response):
             size += len(piece)
             self._require_size(size)
             pieces.append(piece)
         return b"".join(pieces)
+
+    def _pieces(self, response: httpx2.Response) -> AsyncIterator[bytes]:
+        packing = response.headers.get("content-encoding", "").strip().lower()
+        if packing not in PACKINGS:
+            raise bad_answer(self.server, "in a packing that nobody asked for")
+        return response.aiter_bytes()
 
     def _require_size(self, size: int) -> None:
         if size > self._settings.max_answer:

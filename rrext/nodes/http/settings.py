@@ -10,7 +10,7 @@ import msgspec
 from rrext.errors import Unavailable
 from rrext.nodes.http.retries import Retries
 
-__all__ = ["EndpointSettings", "checked_address", "checked_key"]
+__all__ = ["EndpointSettings", "checked_address", "checked_key", "no_address"]
 
 MIB: Final = 1024 * 1024
 
@@ -39,13 +39,18 @@ def checked_address(address: str, node_id: str) -> str:
         usable = False
         parts = urlsplit("")
     if not usable or parts.query or parts.fragment:
-        raise Unavailable(
-            f'Node "{node_id}" has no address of a model server',
-            hint='Set "base_url" to the address of its API, such as http://localhost:11434/v1',
-        )
+        raise no_address(node_id)
     if parts.username is not None or parts.password is not None:
         raise Unavailable(f'The address of node "{node_id}" holds a password', hint='Put the key into "apikey" instead.')
     return address
+
+
+def no_address(node_id: str) -> Unavailable:
+    """The failure of a node whose address is none."""
+    return Unavailable(
+        f'Node "{node_id}" has no address of a model server',
+        hint='Set "base_url" to the address of its API, such as http://localhost:11434/v1',
+    )
 
 
 def checked_key(apikey: str, node_id: str) -> str:
