@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rrext.nodes.graph.gate import CASES_MAX, NESTING_MAX
+
 ALIASES = (
     "MATCH (p:Person) WITH p AS AS SET `AS`.born = 1 RETURN 1",
     "MATCH (p:Person) WITH p AS AS REMOVE `AS`.born RETURN 1",
@@ -227,3 +229,17 @@ READS = (
     "RETURN $`a b` AS x, $1 AS y",
     "RETURN '\\u00e9\\ud83d\\ude00' AS s",
 )
+
+NESTED = [
+    ("coalesce(", ")", NESTING_MAX),
+    ("[", "]", NESTING_MAX),
+    ("EXISTS { MATCH (a) WHERE ", " }", NESTING_MAX - 1),
+    ("NOT ", "", NESTING_MAX),
+    ("CASE WHEN true THEN ", " END", CASES_MAX),
+]
+"""What may stand within itself, and how deeply."""
+
+
+def nested(before: str, after: str, depth: int) -> str:
+    """A statement with so many of something within each other."""
+    return f"RETURN {before * depth}true{after * depth} AS x"

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from cypher_attacks import CHANGES, OF_LADYBUG, OF_SERVERS, READS
+from cypher_attacks import CHANGES, NESTED, OF_LADYBUG, OF_SERVERS, READS, nested
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.gate import STATEMENT_MAX, read_only
 from rrext.nodes.graph.lexer import rendered, tokens
+from rrext.nodes.graph.writing import check_embedded
 
 ANY_CYPHER = st.text(
     st.sampled_from("abSETCREATEn \n\t'\"`\\/*$(){}[].:,;-+<>=1u0027é\u00a0") | st.characters(codec="utf-8"), max_size=60
@@ -79,6 +82,26 @@ def test_a_statement_is_refused_with_the_place_and_a_way_out() -> None:
 def test_what_is_not_one_statement_is_bad_input(cypher: str) -> None:
     with pytest.raises(InvalidArguments):
         read_only(cypher, "neo4j")
+
+
+@pytest.mark.parametrize(("before", "after", "depth"), NESTED)
+@pytest.mark.parametrize("check", [lambda cypher: read_only(cypher, "ladybug"), check_embedded], ids=["query", "execute"])
+def test_what_is_nested_too_deeply_for_an_engine_is_bad_input(
+    check: Callable[[str], object], before: str, after: str, depth: int
+) -> None:
+    """Some hundred calls within each other end the process that the embedded engine is in."""
+    check(nested(before, after, depth))
+    with pytest.raises(InvalidArguments, match="nested too deeply"):
+        check(nested(before, after, depth + 1))
+    with pytest.raises(InvalidArguments, match="nested too deeply"):
+        check(nested(before, after, 3000))
+
+
+def test_a_plan_of_a_plan_of_a_plan_is_looked_at_once() -> None:
+    with pytest.raises(ToolError, match="INSTALL"):
+        check_embedded("EXPLAIN " * 9000 + "INSTALL x")
+    with pytest.raises(InvalidArguments, match="COMMIT is not run"):
+        check_embedded("EXPLAIN EXPLAIN PROFILE COMMIT")
 
 
 @given(ANY_CYPHER)

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 from bolt_server import BoltServer
-from cypher_attacks import ALIASES, BEYOND_THE_GRAPH, CHANGES, DEFUSED, OF_LADYBUG, OF_SERVERS, OPTIONS_BY_NAME_ALONE
+from cypher_attacks import (
+    ALIASES,
+    BEYOND_THE_GRAPH,
+    CHANGES,
+    DEFUSED,
+    NESTED,
+    OF_LADYBUG,
+    OF_SERVERS,
+    OPTIONS_BY_NAME_ALONE,
+    nested,
+)
 from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
@@ -102,6 +112,12 @@ async def test_what_reaches_beyond_the_graph_is_refused_however_it_begins(attack
     async with GraphWorld("ladybug", LadybugNode, {"allow_execute": True}).open() as tools:
         error = await tools.fails("execute", query=attack.replace("{folder}", str(tmp_path)))
         assert error.code == "statement_refused"
+
+
+@pytest.mark.parametrize(("before", "after", "depth"), NESTED)
+async def test_the_engine_reads_what_is_nested_as_deeply_as_the_gate_lets_through(before: str, after: str, depth: int) -> None:
+    async with GraphWorld("ladybug", LadybugNode, {}).open() as tools:
+        await tools("query", query=nested(before, after, depth))
 
 
 async def test_properties_may_be_called_as_the_options_of_a_table() -> None:

@@ -21,6 +21,10 @@ __all__ = ["STATEMENT_MAX", "Statement", "read_only", "single"]
 
 STATEMENT_MAX: Final = 100_000
 """Characters of a statement: more is data, which belongs into parameters."""
+NESTING_MAX: Final = 50
+"""Brackets within brackets, or NOT after NOT. The embedded engine reads by recursion: some hundred more end the process."""
+CASES_MAX: Final = 12
+"""CASE within CASE: each one doubles about the time that the embedded engine takes to read it, which nothing can stop."""
 REMEMBERED: Final = 256
 """Statements that need no second look."""
 
@@ -59,7 +63,22 @@ def single(cypher: str, path: str = "/input/query") -> list[Token]:
         raise InvalidArguments.at(path, "holds no statement")
     if any(token.kind == "symbol" and token.value == ";" for token in pieces):
         raise InvalidArguments.at(path, "holds several statements: send them one by one")
+    _check_nesting(pieces, path)
     return pieces
+
+
+def _check_nesting(pieces: list[Token], path: str) -> None:
+    """Raise `InvalidArguments` for a statement that is nested more deeply than an engine can read."""
+    brackets = cases = negations = 0
+    for token in pieces:
+        if token.kind == "symbol":
+            brackets += (token.value in OPENING) - (token.value in ")]}")
+        cases = max(0, cases + (token.keyword == "CASE") - (token.keyword == "END"))
+        negations = negations + 1 if token.keyword == "NOT" else 0
+        if max(brackets, negations) > NESTING_MAX or cases > CASES_MAX:
+            raise InvalidArguments.at(
+                path, f"is nested too deeply: {NESTING_MAX} brackets or NOTs and {CASES_MAX} CASEs may be within each other"
+            )
 
 
 class _Gate:

@@ -28,6 +28,14 @@ def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
     read files, or end the process on bad arguments, so only those are called that are known.
     """
     pieces = single(cypher)
+    start = 0
+    while pieces[start].keyword in BEFORE and start + 1 < len(pieces):
+        start += 1
+    _check(pieces[start:], procedures)
+    return rendered(pieces)
+
+
+def _check(pieces: list[Token], procedures: tuple[str, ...]) -> None:
     first = pieces[0].keyword
     if first in CONTROL:
         raise InvalidArguments.at(
@@ -43,9 +51,6 @@ def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
             _check_call(pieces, at, procedures)
     if _keeps_elsewhere(pieces):
         raise _refusal("a table with a storage of its own is kept in files of the machine that the node runs on")
-    if first in BEFORE and len(pieces) > 1:
-        check_embedded(rendered(pieces[1:]), procedures)
-    return rendered(pieces)
 
 
 def _is_name(pieces: list[Token], at: int) -> bool:
