@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AMONG_OTHERS", "Route", "Task"]
 
 KEEP_ERRORS = 50  # as the reference server's status does
-AMONG_OTHERS, ALONE = 0.25, 0.75
+AMONG_OTHERS, ALONE = 0.25, 0.9
 """Of `limits.quick`: a tool that far below it will not often be overtaken by the watch. One that is called alone may be
 nearer to it, as nobody waits meanwhile; among others, calls that wait for something are better off in threads, all at once."""
 KEEP_SPARE = 16  # pooled chains beyond this are cheaper to make again than to keep

@@ -238,7 +238,7 @@ async def test_what_takes_a_little_longer_is_taken_alone_only() -> None:
         assert not w.engine.start_short(asked.call, may_block=True)
         assert w.engine.start_short(asked.call, may_block=True, alone=True)
         assert await asked.result() == "a"
-        route.learn(0.9 * limit, limit)
+        route.learn(0.95 * limit, limit)
         assert not route.quick_alone
         await w.at_rest()
 

@@ -1,7 +1,7 @@
 """Statements on a PostgreSQL connection, a chunk of rows at a time, over the connection's libpq.
 
 psycopg's own cursors either hold a whole result in memory, or declare a cursor in the server, which costs two more round
-trips, plans the query differently, and does not take every statement.
+trips, plans the query differently, and does not take every statement. Importing this imports psycopg.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ import termios
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
+
+from psycopg import DataError, NotSupportedError, OperationalError, capabilities
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
 
 from rrext.errors import InvalidArguments, ResultTooLarge
 from rrext.limits import DEFAULTS
@@ -58,8 +63,6 @@ def tell(connection: Connection[Any], text: bytes) -> None:
 
 def settle(connection: Connection[Any], timeout: float | None = None) -> None:
     """Wait until the server has done what it was told. Raises as `ask` does."""
-    from psycopg.errors import error_from_result
-
     pgconn = connection.pgconn
     failed: Any = None
     while (result := _next_result(pgconn, timeout)[0]) is not None:
@@ -75,8 +78,6 @@ def _next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult
     Also how often something was read: 0 or 1 times, unless there was more than fits into libpq's buffer. Raises
     `ResultTooLarge` for more bytes than `LARGEST_CHUNK`, if it sees them: while libpq reads a large row, more may come unseen.
     """
-    from psycopg import OperationalError
-
     until = None if timeout is None else monotonic() + timeout
     poll: select.poll | None = None
     arrived = reads = 0
@@ -122,9 +123,6 @@ class ResultStream:
     __slots__ = ("_chunk", "_connection", "_is_over", "_pgconn", "_rows", "_taken", "_transformer", "description", "rowcount")
 
     def __init__(self, connection: Connection[Any], sql: str, params: Sequence[Any]) -> None:
-        from psycopg import capabilities
-        from psycopg.adapt import Transformer
-
         self._connection = connection
         self._pgconn = connection.pgconn
         self._transformer = Transformer(connection)
@@ -144,9 +142,6 @@ class ResultStream:
         if not params:
             self._pgconn.send_query_params(text, None)
             return
-        from psycopg import DataError
-        from psycopg.adapt import PyFormat
-
         given = [_bindable(value) for value in params]
         try:
             values = self._transformer.dump_sequence(given, [PyFormat.AUTO] * len(given))
@@ -182,8 +177,6 @@ class ResultStream:
 
     def _read(self, *, is_first: bool = False) -> None:
         """Take the next chunk; at the end of the statement, its number of rows. Raises the server's error."""
-        from psycopg.pq import ExecStatus
-
         if self._is_over:
             self._rows, self._taken = (), 0
             return
@@ -226,10 +219,6 @@ class ResultStream:
             self._rows, self._taken = (), 0
 
     def _fail(self, result: PGresult) -> None:
-        from psycopg import NotSupportedError
-        from psycopg.errors import error_from_result
-        from psycopg.pq import ExecStatus
-
         if result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH):
             self._is_over = True
             self._pgconn.finish()  # the one way out of COPY that loses no time over its data
