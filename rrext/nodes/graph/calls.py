@@ -85,7 +85,7 @@ class Call:
         _valid(params)
         if session_id is not None:
             with self._graph.sessions.using(session_id, self._ctx) as session:
-                work: Any = session.transaction
+                work = session.transaction
                 try:
                     return self._executed(work, sent, params, max_rows)
                 except RrextError as error:

@@ -37,8 +37,7 @@ class Graph:
         self._limits = limits
         self._schema: GraphSchema | None = None
         self._watch = Watch()
-        begin: Any = self._begin_session  # a session of SQL holds a transaction of SQL; here it only has to close
-        self.sessions = Sessions(begin, self._watch, limits.session_idle)
+        self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
     def begin(self, ctx: ToolContext, *, read_only: bool) -> Work:
         """A transaction that has begun; the caller closes it."""

@@ -261,9 +261,8 @@ class GraphNode(Node):
         """
         ALLOW_EXECUTE.require(self, "commit")
         with self.shared.sessions.using(session_id, ctx) as session:
-            work: Any = session.transaction
             try:
-                work.commit(ctx)
+                session.transaction.commit(ctx)
             finally:
                 session.end()
         return {"ok": True}

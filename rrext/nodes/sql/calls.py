@@ -120,7 +120,7 @@ class Call:
             affected = result.affected
         return {"columns": result.columns, "rows": self._shaped(rows, result.columns), "affected_rows": affected}
 
-    def _in_session(self, session: Session, sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
+    def _in_session(self, session: Session[Transaction], sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
         transaction = session.transaction
         try:
             answer = self._executed(transaction, sql, params, max_rows)

@@ -8,10 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError
-from rrext.nodes.sql.transaction import Transaction
 from rrext.nodes.sql.watch import Watch
 
 if TYPE_CHECKING:
@@ -25,18 +24,35 @@ TURN: Final = 0.25
 log: Final = logging.getLogger("rrext.sql")
 
 
-class Begin(Protocol):
+class Ending(Protocol):
+    """A transaction, as far as sessions know it: of any kind of database."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is still something to commit."""
+        ...
+
+    def close(self) -> None:
+        """Undo what is not committed. May be called twice."""
+        ...
+
+
+Work = TypeVar("Work", bound=Ending)
+Made = TypeVar("Made", bound=Ending, covariant=True)
+
+
+class Begin(Protocol[Made]):
     """How a session gets its transaction."""
 
-    def __call__(self, *, read_only: bool) -> Transaction: ...
+    def __call__(self, *, read_only: bool) -> Made: ...
 
 
-class Session:
+class Session(Generic[Work]):
     """One transaction and the connection that it belongs to. `lock` is held by the call that uses it."""
 
     __slots__ = ("id", "is_over", "lock", "owner", "transaction", "used")
 
-    def __init__(self, session_id: str, owner: int | str | None, transaction: Transaction) -> None:
+    def __init__(self, session_id: str, owner: int | str | None, transaction: Work) -> None:
         self.id = session_id
         self.owner = owner
         self.transaction = transaction
@@ -52,23 +68,23 @@ class Session:
         return f"<Session {self.id}{' over' if self.is_over else ''}>"
 
 
-class Sessions:
+class Sessions(Generic[Work]):
     """The open sessions of one database. Thread-safe."""
 
     __slots__ = ("_begin", "_idle", "_is_closed", "_lock", "_open", "_watch")
 
-    def __init__(self, begin: Begin, watch: Watch, idle: float) -> None:
+    def __init__(self, begin: Begin[Work], watch: Watch, idle: float) -> None:
         self._begin = begin
         self._watch = watch
         self._idle = idle
         self._lock = threading.Lock()
-        self._open: dict[str, Session] = {}
+        self._open: dict[str, Session[Work]] = {}
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def begin(self, ctx: ToolContext) -> Session:
+    def begin(self, ctx: ToolContext) -> Session[Work]:
         """A new session of the caller's connection. One whose caller is gone when it is ready is rolled back at once."""
         session = Session(secrets.token_hex(16), ctx.connection_id, self._begin(read_only=False))
         with self._lock:
@@ -86,7 +102,7 @@ class Sessions:
         return session
 
     @contextmanager
-    def using(self, session_id: str, ctx: ToolContext) -> Iterator[Session]:
+    def using(self, session_id: str, ctx: ToolContext) -> Iterator[Session[Work]]:
         """The caller's session, for itself alone; calls of one session take turns.
 
         Raises `ToolError` (`session_not_found`) for one that is unknown, over, or another connection's.
@@ -123,7 +139,7 @@ class Sessions:
         for session in gone:
             self._give_up(session)
 
-    def _reap(self, session: Session) -> float | None:
+    def _reap(self, session: Session[Work]) -> float | None:
         due = session.used + self._idle
         if session.lock.locked() or due > monotonic():
             return max(due, monotonic() + self._idle / 2)
@@ -131,17 +147,17 @@ class Sessions:
         self._give_up(session)
         return None
 
-    def _give_up(self, session: Session) -> None:
+    def _give_up(self, session: Session[Work]) -> None:
         self._forget(session)
         self._settle(session)
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: Session[Work]) -> None:
         session.is_over = True
         with self._lock:
             self._open.pop(session.id, None)
         self._watch.drop(session)
 
-    def _settle(self, session: Session) -> None:
+    def _settle(self, session: Session[Work]) -> None:
         """End a session that is over, unless somebody uses it: he does it then."""
         if session.lock.acquire(blocking=False):
             try:
