@@ -1,17 +1,34 @@
-"""The language model that is bound to a node by control, and how a node asks it."""
+"""The language model that is bound to a node by control, how a node asks it, and what it may be asked."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from rrext.engine.node import Node
-from rrext.errors import Unavailable
+from rrext.errors import InvalidArguments, Unavailable
 from rrext.tools.context import ToolContext
 
-__all__ = ["LLM_SLOT", "ask_model"]
+__all__ = ["DATA_ROWS", "LLM_SLOT", "MAX_QUESTION", "ModelBound", "ask_model", "check_question"]
+
+MAX_QUESTION: Final = 16_000
+"""Characters of a question; longer texts are documents, not questions."""
+DATA_ROWS: Final = 250
+"""Rows of `get_data` unless the caller says how many, as in RocketRide's nodes."""
 
 LLM_SLOT: Final = {"llm": {"description": "The language model that is asked.", "min": 0, "max": 1}}
 """For `Node.invoke` of a node that works without a model too, but for what needs one."""
+
+
+class ModelBound:
+    """An availability rule: a language model is bound to the node."""
+
+    __slots__ = ("missing",)
+
+    def __init__(self) -> None:
+        self.missing = 'It needs a language model: bind one with "control": [{"classType": "llm", "from": "<this node>"}].'
+
+    def __call__(self, node: Any, ctx: ToolContext | None) -> bool:
+        return node is not None and bool(node.bindings.get("llm"))
 
 
 def ask_model(node: Node, ctx: ToolContext, question: str | dict[str, Any], *, expect_json: bool = False) -> Any:
@@ -28,3 +45,11 @@ def ask_model(node: Node, ctx: ToolContext, question: str | dict[str, Any], *, e
         )
     answer = ctx.call_blocking(bound[0], "ask", {"question": question, "expectJson": expect_json})
     return answer["answer"]
+
+
+def check_question(question: str) -> None:
+    """Raise `InvalidArguments` for a question of a tool that is blank or too long."""
+    if not question.strip():
+        raise InvalidArguments.at("/input/question", "asks nothing: expected a text")
+    if len(question) > MAX_QUESTION:
+        raise InvalidArguments.at("/input/question", f"has {len(question):,} characters: MAX_QUESTION is {MAX_QUESTION:,}")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from graph_world import GraphWorld, Tools
 
-from rrext.errors import InvalidArguments, RrextError
+from rrext.errors import InvalidArguments, RrextError, Unavailable
+from rrext.nodes.models import MAX_QUESTION
 from rrext.testing import open_pipeline
 
 OLDEST = "MATCH (p:Person) RETURN p.name AS name ORDER BY p.born LIMIT 1"
@@ -95,10 +96,26 @@ async def test_a_question_that_no_data_answers_gets_words(graph: GraphWorld) -> 
         assert await tools("get_data", question="Will it rain?") == answer
 
 
-async def test_a_blank_question_is_bad_input(graph: GraphWorld) -> None:
-    async with asking(graph) as tools:
-        error = await tools.fails("get_data", question=" ")
-    assert isinstance(error, InvalidArguments)
+async def test_a_question_that_is_blank_or_a_whole_document_is_bad_input(graph: GraphWorld) -> None:
+    async with asking(graph, ("*", OLDEST)) as tools:
+        for question in (" ", "x" * (MAX_QUESTION + 1)):
+            assert isinstance(await tools.fails("get_data", question=question), InvalidArguments)
+
+
+async def test_a_model_tries_as_often_as_the_settings_say(graph: GraphWorld) -> None:
+    graph.config["max_attempts"] = 1
+    async with asking(graph, ("*That was refused: *", OLDEST), ("*", "CREATE (:Person)")) as tools:
+        error = await tools.fails("get_cypher", question="Who?")
+    assert error.code == "no_valid_cypher"
+    assert "in 1 attempt:" in error.message
+
+
+async def test_without_a_model_the_tools_that_need_one_are_hidden(graph: GraphWorld) -> None:
+    async with graph.open() as tools:
+        names = {tool["name"] for tool in await tools.client.tools()}
+        assert "query" in names
+        assert not names & {"get_cypher", "get_data"}
+        assert isinstance(await tools.fails("get_cypher", question="Who?"), Unavailable)
 
 
 async def test_a_question_on_the_lane_is_answered_as_table_text_and_answers(graph: GraphWorld) -> None:

@@ -16,10 +16,11 @@ from rrext.nodes.extras import missing_packages
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, Call
 from rrext.nodes.graph.database import Graph, GraphLimits
-from rrext.nodes.graph.questions import Asker, as_table
+from rrext.nodes.graph.questions import Asker
 from rrext.nodes.graph.shown import shown_schema
-from rrext.nodes.models import LLM_SLOT
+from rrext.nodes.models import DATA_ROWS, LLM_SLOT, ModelBound
 from rrext.nodes.questions import question_text
+from rrext.nodes.sql.markdown import markdown_table
 from rrext.nodes.switches import Switch
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -30,14 +31,13 @@ MAX_ROWS = 25_000
 """Rows of one answer at most, as in RocketRide's nodes; larger results are streamed."""
 QUERY_ROWS = 1000
 """Rows of `query` unless the caller says how many: enough to look at, and little to send."""
-DATA_ROWS = 250
-"""Rows of `get_data` unless the caller says how many, as in RocketRide's nodes."""
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}
 STEPS = {"readOnlyHint": False, "destructiveHint": False}
 
 ALLOW_EXECUTE = Switch("allow_execute", refusal="execute tool is disabled for this node (set allow_execute=true)")
+MODEL_BOUND = ModelBound()
 
 Cypher = Annotated[str, msgspec.Meta(min_length=1, description="One Cypher statement.")]
 Alias = Annotated[str | None, msgspec.Meta(description="The same as `query`.")]
@@ -78,6 +78,7 @@ class GraphNode(Node):
         allowed_procedures: Annotated[
             tuple[str, ...], "Procedures that query may call beside those known to only read, by their full names."
         ] = ()
+        max_attempts: Annotated[int, "How often the language model may try to write Cypher for one question."] = 3
         description: Annotated[str, "What a model should know of the graph when it writes Cypher for a question."] = ""
 
     config: Any
@@ -174,7 +175,7 @@ class GraphNode(Node):
 
     # questions in natural language
 
-    @tool_function(group="database", annotations=READS)
+    @tool_function(group="database", annotations=READS, available=MODEL_BOUND)
     def get_cypher(self, question: Annotated[str, msgspec.Meta(min_length=1)], *, ctx: ToolContext) -> dict[str, Any]:
         """Let the language model write Cypher for a question, without running it. Answers `{valid: true, cypher}`.
 
@@ -186,7 +187,7 @@ class GraphNode(Node):
         """
         return self._asker(ctx).cypher(question).as_json()
 
-    @tool_function(group="database", annotations=READS)
+    @tool_function(group="database", annotations=READS, available=MODEL_BOUND)
     def get_data(
         self,
         question: Annotated[str, msgspec.Meta(min_length=1)],
@@ -196,7 +197,7 @@ class GraphNode(Node):
     ) -> dict[str, Any]:
         """Answer a question with data: a language model writes Cypher, which only reads, and it is run.
 
-        Answers `{valid: true, rows, cypher, row_limit, truncated}`. A question that no data can answer gives
+        Answers `{valid: true, columns, rows, cypher, row_limit, truncated}`. A question that no data can answer gives
         `{valid: false, answer}`.
 
         Args:
@@ -211,7 +212,7 @@ class GraphNode(Node):
             self.emit("text", found["answer"])
             self.emit("answers", {"answer": found["answer"], "expectJson": False})
             return
-        table = as_table(found["columns"], found["rows"])
+        table = markdown_table(found["columns"], found["rows"])
         self.emit("table", table)
         self.emit("text", table)
         is_json = bool(question.get("expectJson"))
@@ -283,7 +284,7 @@ class GraphNode(Node):
         return self.config.allowed_functions, self.config.allowed_procedures
 
     def _asker(self, ctx: ToolContext) -> Asker:
-        return Asker(self, self.shared, ctx, Call(self.shared, ctx, self._allowed()))
+        return Asker(self, self.shared, ctx, Call(self.shared, ctx, self._allowed()), self.config.max_attempts)
 
 
 def _text(query: str | None, sql: str | None) -> str:

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rrext.engine.node import Node
-from rrext.errors import InvalidArguments, ToolError
+from rrext.errors import RrextError, ToolError
 from rrext.nodes.graph.shown import schema_text
-from rrext.nodes.models import ask_model
+from rrext.nodes.models import ask_model, check_question
 
 if TYPE_CHECKING:
     from rrext.nodes.graph.calls import Call
     from rrext.nodes.graph.database import Graph
     from rrext.tools.context import ToolContext
 
-__all__ = ["Asker", "Written", "as_table"]
+__all__ = ["Asker", "Written"]
 
-TRIES: Final = 3
-"""How often the model may write the statement: the first time, and with what was wrong with the one before."""
 FENCE: Final = re.compile(r"```(?:[a-zA-Z]*)\n(.*?)```", re.S)
 NO_DATA: Final = "NO_DATA:"
+FED_BACK: Final = frozenset({"invalid_arguments", "not_read_only", "cypher_failed"})
+"""Failures that another statement may not have; with any other one, asking again would not help."""
 
 INSTRUCTIONS: Final = """You write one Cypher statement for the {dialect} graph database that answers the question.
 It must only read: MATCH, WHERE, WITH, UNWIND, CALL subqueries and RETURN. Use only labels, types and properties of the schema.
@@ -56,24 +56,25 @@ class Written(msgspec.Struct, frozen=True):
 class Asker:
     """Answers the questions of one call."""
 
-    __slots__ = ("_call", "_ctx", "_graph", "_node")
+    __slots__ = ("_attempts", "_call", "_ctx", "_graph", "_node")
 
-    def __init__(self, node: Node, graph: Graph, ctx: ToolContext, call: Call) -> None:
+    def __init__(self, node: Node, graph: Graph, ctx: ToolContext, call: Call, attempts: int) -> None:
         self._node = node
         self._graph = graph
         self._ctx = ctx
         self._call = call
+        self._attempts = max(1, attempts)
 
     def cypher(self, question: str) -> Written:
         """A statement that only reads and that the database can plan.
 
         Raises `ToolError` (`no_valid_cypher`, with the last statement and its problem) if the model finds none.
         """
-        if not question.strip():
-            raise InvalidArguments.at("/input/question", "is blank")
+        check_question(question)
         prompt = self._prompt(question)
         problem, cypher = "", ""
-        for _ in range(TRIES):
+        for _ in range(self._attempts):
+            self._ctx.check()
             more = AGAIN.format(cypher=cypher, problem=problem) if problem else ""
             written = _statement(ask_model(self._node, self._ctx, prompt + more))
             if written.cypher is None:
@@ -82,12 +83,13 @@ class Asker:
             try:
                 self._call.explain(cypher, {})
                 return Written(self._call.checked(cypher, {}).text)
-            except (ToolError, InvalidArguments) as error:
-                if error.code in ("connection_lost", "pool_exhausted", "database_locked"):
+            except RrextError as error:
+                if error.code not in FED_BACK:
                     raise
                 problem = error.message
+        times = "1 attempt" if self._attempts == 1 else f"{self._attempts} attempts"
         raise ToolError(
-            f"The language model wrote no valid Cypher in {TRIES} tries: {problem}",
+            f"The language model wrote no valid Cypher in {times}: {problem}",
             code="no_valid_cypher",
             hint="Ask more plainly, or tell the model more in the node's description.",
             data={"cypher": cypher},
@@ -117,18 +119,6 @@ class Asker:
             description=f"\n{description}\n" if description else "",
             question=question,
         )
-
-
-def as_table(columns: list[str], rows: list[dict[str, Any]]) -> str:
-    """Rows as a Markdown table."""
-    head = f"| {' | '.join(_cell(name) for name in columns)} |"
-    line = f"|{'|'.join(' --- ' for _ in columns)}|"
-    return "\n".join([head, line, *(f"| {' | '.join(_cell(row[name]) for name in columns)} |" for row in rows)])
-
-
-def _cell(value: Any) -> str:
-    text = "" if value is None else value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")
 
 
 def _statement(answer: Any) -> Written:

@@ -13,13 +13,13 @@ from rrext.engine.node import Node
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments
 from rrext.nodes.extras import missing_packages
-from rrext.nodes.models import LLM_SLOT
+from rrext.nodes.models import DATA_ROWS, LLM_SLOT, ModelBound
 from rrext.nodes.questions import question_text
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import Call, RowMode
 from rrext.nodes.sql.database import Database, PoolLimits
 from rrext.nodes.sql.markdown import markdown_table
-from rrext.nodes.sql.questions import DATA_ROWS, ModelBound, data_for, sql_for
+from rrext.nodes.sql.questions import data_for, sql_for
 from rrext.nodes.sql.rows_in import insert_rows
 from rrext.nodes.switches import Switch
 from rrext.tools.context import ToolContext
