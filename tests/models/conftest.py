@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from chat_world import KEY
+from openai_server import OpenAIServer, serving
 
 
 @pytest.fixture(autouse=True)
@@ -10,3 +14,9 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    with serving(key=KEY) as running:
+        yield running

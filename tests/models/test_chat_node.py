@@ -5,43 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-from collections.abc import Iterator
-from typing import Any
 
 import anyio
 import pytest
 
 from rrext.engine.lanes import new_question
-from rrext.errors import InvalidArguments, ToolError, ToolTimeout, Unavailable
+from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.llm.openai import OllamaNode, OpenAIApiNode, OpenAINode
-from rrext.testing import ManualClock, call_tool, open_node, run_node
+from rrext.testing import call_tool, open_node, run_node
 
-from openai_server import Body, HalfStream, Hang, OpenAIServer, Reset, Say, Status, Step, WrongLength, serving  # isort: skip
+from chat_world import KEY, ask, failure, settings  # isort: skip
+from openai_server import Body, Hang, OpenAIServer, Reset, Say, Status, Step, WrongLength, serving  # isort: skip
 
-KEY = "sk-test-4711-secret"
 NOW = {"retry-after": "0"}
-
-
-@pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with serving(key=KEY) as running:
-        yield running
-
-
-def settings(server: OpenAIServer, **more: Any) -> dict[str, Any]:
-    return {"base_url": server.address, "apikey": KEY, "model": "test-model", "retryDelay": 0.001, **more}
-
-
-def ask(server: OpenAIServer, question: Any = "Hello", expectJson: bool = False, **more: Any) -> Any:
-    return call_tool(OpenAIApiNode, "ask", {"question": question, "expectJson": expectJson}, config=settings(server, **more))
-
-
-def failure(server: OpenAIServer, *steps: Step, **more: Any) -> ToolError:
-    server.next(*steps)
-    with pytest.raises(ToolError) as caught:
-        ask(server, **more)
-    assert KEY not in caught.value.message + json.dumps(caught.value.data) + (caught.value.hint or "")
-    return caught.value
 
 
 # what is asked and answered
@@ -323,114 +299,7 @@ def test_a_profile_names_the_model_unless_it_is_the_custom_one(node: type[OpenAI
             assert server.asked.pop().body["model"] == (model.get("model") or node.profiles[profile]["model"])
 
 
-# streams
-
-
-async def streamed(server: OpenAIServer, expectJson: bool = False, **more: Any) -> tuple[list[Any], ToolError | None]:
-    pieces: list[Any] = []
-    async with open_node(OpenAIApiNode, settings(server, **more)) as client:
-        given = {"question": "Hello", "expectJson": expectJson}
-        try:
-            await client.tool(tool="ask_stream", input=given, on_chunk=pieces.append)
-        except ToolError as error:
-            return pieces, error
-    return pieces, None
-
-
-async def test_a_stream_brings_the_answer_in_its_pieces(server: OpenAIServer) -> None:
-    server.next(Say(pieces=["Hel", "", "lo ", "wörld"]))
-    assert await streamed(server) == (["Hel", "lo ", "wörld"], None)
-    assert server.asked[0].body["stream"] is True
-
-
-async def test_before_its_first_piece_a_stream_is_tried_again(server: OpenAIServer) -> None:
-    server.next(Status(500), Reset(), Say(pieces=["ok"]))
-    assert await streamed(server) == (["ok"], None)
-
-
-@pytest.mark.parametrize("clean", [False, True])
-async def test_after_its_first_piece_a_stream_that_breaks_is_a_failure_and_not_begun_again(
-    server: OpenAIServer, clean: bool
-) -> None:
-    server.next(HalfStream(["one ", "two"], clean))
-    pieces, error = await streamed(server)
-    assert pieces == ["one ", "two"]
-    assert error is not None
-    assert error.code == "model_unreachable"
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize(
-    ("said", "code"),
-    [
-        (Say(pieces=["a"], finish="length"), "answer_cut"),
-        (Say(pieces=["a"], finish="content_filter"), "answer_filtered"),
-        (Say(pieces=["a"], refusal="No."), "answer_refused"),
-    ],
-)
-async def test_a_stream_that_is_not_all_of_the_answer_fails_at_its_end(server: OpenAIServer, said: Say, code: str) -> None:
-    server.next(said)
-    pieces, error = await streamed(server)
-    assert pieces == ["a"]
-    assert error is not None
-    assert error.code == code
-
-
-async def test_a_stream_of_json_is_checked_at_its_end(server: OpenAIServer) -> None:
-    server.next(Say(pieces=['{"a"', ": 1}"]), Say(pieces=["{"]))
-    assert await streamed(server, expectJson=True) == (['{"a"', ": 1}"], None)
-    pieces, error = await streamed(server, expectJson=True)
-    assert pieces == ["{"]
-    assert error is not None
-    assert error.code == "answer_not_json"
-
-
-async def test_a_failure_within_a_stream_is_told_in_the_servers_words(server: OpenAIServer) -> None:
-    server.next(Body(b'data: {"error": {"message": "overloaded"}}\n\n', "text/event-stream"))
-    pieces, error = await streamed(server)
-    assert (pieces, error and error.code) == ([], "model_failed")
-    assert "overloaded" in str(error)
-
-
-async def test_a_silence_within_a_stream_is_given_up(server: OpenAIServer) -> None:
-    server.next(Hang(["one"]))
-    pieces, error = await streamed(server, timeout=1.0)
-    assert (pieces, error and error.code) == (["one"], "model_timeout")
-    assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20))
-
-
-# cancelled calls
-
-
-@pytest.mark.parametrize("tool", ["ask", "ask_stream"])
-async def test_a_cancelled_call_closes_its_request_at_once(server: OpenAIServer, tool: str) -> None:
-    server.next(Hang(["one"] if tool == "ask_stream" else []))
-    async with open_node(OpenAIApiNode, settings(server)) as client, anyio.create_task_group() as group:
-
-        async def call() -> None:
-            await client.tool(tool=tool, input={"question": "?"})
-
-        group.start_soon(call)
-        assert await anyio.to_thread.run_sync(lambda: server.hanging.acquire(timeout=20))
-        group.cancel_scope.cancel()
-        with anyio.CancelScope(shield=True):
-            assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
-
-
-async def test_the_callers_deadline_wins_and_closes_the_request(server: OpenAIServer) -> None:
-    server.next(Hang())
-    clock = ManualClock()
-    async with open_node(OpenAIApiNode, settings(server), clock=clock) as client, anyio.create_task_group() as group:
-
-        async def call() -> None:
-            with pytest.raises(ToolTimeout):
-                await client.tool(tool="ask", input={"question": "?"}, timeout=50)
-
-        group.start_soon(call)
-        assert await anyio.to_thread.run_sync(lambda: server.hanging.acquire(timeout=20))
-        clock.advance(51)
-        assert await anyio.to_thread.run_sync(lambda: server.lost.acquire(timeout=20)), "the request was not closed"
-    assert len(server.asked) == 1
+# connections
 
 
 async def test_calls_after_each_other_share_a_connection(server: OpenAIServer) -> None:
