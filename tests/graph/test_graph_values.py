@@ -103,3 +103,10 @@ def test_a_named_zone_is_not_lost() -> None:
     berlin = pytz.timezone("Europe/Berlin")
     assert BoltValues().json(berlin.localize(DateTime(2020, 1, 1, 12))) == "2020-01-01T12:00:00.000000000+01:00[Europe/Berlin]"
     assert BoltValues().json([2**70, b"\xff", {"a": float("nan")}]) == [str(2**70), {"base64": "/w=="}, {"a": "NaN"}]
+
+
+async def test_a_value_that_python_has_no_room_for_fails_its_statement() -> None:
+    async with GraphWorld("ladybug", LadybugNode, {}).open() as tools:
+        error = await tools.fails("query", query="RETURN to_years(9999999) AS x")
+        assert error.code == "cypher_failed"
+        assert await tools.value("RETURN 1 AS x") == 1

@@ -61,6 +61,10 @@ class EmbeddedError(Exception):
     """What the engine raised; it has no types of its own for that."""
 
 
+RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
+"""What the engine raises when it runs a statement, and when its values become Python's."""
+
+
 class _Lease:
     """A connection, and which statements with parameters it ran."""
 
@@ -268,7 +272,7 @@ class _EmbeddedTransaction(Transaction):
                 result = lease.connection.execute(cypher, dict(params))
             else:
                 result = lease.connection.execute(cypher)
-        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+        except RAISED as error:
             raise EmbeddedError(str(error)) from None
         return result[-1] if isinstance(result, list) else result
 
@@ -289,9 +293,16 @@ class _EmbeddedCursor:
     def fetch(self, size: int, /) -> list[list[Any]]:
         json = self._values.json
         rows: list[list[Any]] = []
-        while len(rows) < size and self._result.has_next():
-            rows.append([json(value) for value in self._result.get_next()])
+        while len(rows) < size and (values := self._next()) is not None:
+            rows.append([json(value) for value in values])
         return rows
+
+    def _next(self) -> list[Any] | None:
+        """The next row; None if there is none. A value that Python has no room for fails the statement."""
+        try:
+            return self._result.get_next() if self._result.has_next() else None
+        except RAISED as error:
+            raise EmbeddedError(str(error)) from None
 
     def counters(self) -> dict[str, int] | None:
         return None

@@ -16,6 +16,9 @@ class LadybugNode(GraphNode):
 
     One node may write at a time; where all have `allow_execute` off, several may read the same file. Statements that read
     or write other files of the machine are refused, also in `execute`.
+
+    The engine works in this process, and some wrong uses of its functions, as `id(null)`, end that: use it for callers that
+    are trusted, and for others a server, or a process of rrext that may end.
     """
 
     provider = "graph_ladybug"
