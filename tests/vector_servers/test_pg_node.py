@@ -68,6 +68,8 @@ async def test_what_the_server_cannot_keep_is_refused_with_its_place(client: Cli
         with pytest.raises(InvalidArguments) as failure:
             await client.tool(tool="upsert", input={"documents": [{"content": "words", "object_id": "a"} | change]})
         assert failure.value.data["errors"][0]["path"].startswith(path), case
+    with pytest.raises(InvalidArguments, match="/input/object_id"):
+        await client.vectors.get("a\0b")
     assert (await client.vectors.stats())["count"] == 0
 
 

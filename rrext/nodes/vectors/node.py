@@ -220,7 +220,7 @@ class VectorStoreNode(Node):
             offset: How many chunks are left out at the beginning.
             limit: How many chunks are read at most.
         """
-        page = self.shared.get(object_id, offset, limit, ctx)
+        page = self.shared.get(require_name("/input/object_id", object_id), offset, limit, ctx)
         return {"success": True, "chunks": [chunk_json(chunk) for chunk in page.chunks], "total": page.total}
 
     @tool_function(group="vectors", annotations=READS)
