@@ -85,6 +85,7 @@ PROMISES: dict[str, str] = {
     "data:secrets:never-shown": "Passwords and keys are in no answer, no log and no process of a node",
     "vector:answered:is-kept": "What a vector store answered outlives its killed process",
     "vector:damage:left-alone": "A damaged or strange folder is refused, and nothing in it is changed",
+    "graph:engine:ends-alone": "What ends the engine of an embedded graph ends the call that did it, and never the server",
     "document:reading:disturbs-nothing": (
         "A document that is hostile, endless or broken fails alone, while others are answered"
     ),

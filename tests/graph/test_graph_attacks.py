@@ -22,7 +22,8 @@ from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.graph.backend import GraphBackend
-from rrext.nodes.graph.embedded import EmbeddedBackend, EmbeddedSettings
+from rrext.nodes.graph.embedded import EmbeddedBackend
+from rrext.nodes.graph.embedded_rules import EmbeddedSettings
 from rrext.nodes.graph.ladybug import LadybugNode
 from rrext.nodes.graph.neo4j import Neo4jNode
 

@@ -74,7 +74,7 @@ FIRST_USES: dict[str, tuple[dict[str, object], set[str]]] = {
     "store_qdrant_edge": ({"path": "store"}, set()),
     "store_pgvector": ({"host": "127.0.0.1", "port": 1, "database": "x", "user": "x"}, {"psycopg"}),
     "graph_neo4j": ({"uri": "bolt://127.0.0.1:1", "user": "x", "password": "x"}, {"neo4j"}),
-    "graph_ladybug": ({"path": "graph"}, {"ladybug"}),
+    "graph_ladybug": ({"path": "graph"}, set()),  # its process imports it
     "llm_openai_api": ({"base_url": "http://127.0.0.1:1/v1", "model": "x"}, {"httpx2"}),
     "llm_openai": ({"apikey": "x"}, {"httpx2"}),
     "embedding_openai": ({"base_url": "http://127.0.0.1:1/v1", "model": "x"}, {"httpx2"}),

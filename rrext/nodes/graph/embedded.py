@@ -1,4 +1,4 @@
-"""A graph database in this process: Ladybug, in a file or in memory. Cypher with a schema that is declared.
+"""A graph database in this process: Ladybug, in a file or in memory. Importing this imports nothing of it yet.
 
 One process at a time opens a file for writing. Ladybug's own lock on it is lost as soon as anything else in the process
 closes the same file, so a file beside it, NAME.lock, is locked too.
@@ -8,59 +8,31 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from math import ceil
+from time import monotonic, sleep
 from typing import Any, ClassVar, Final
-
-import msgspec
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
-from rrext.nodes.graph.declared import declared_schema
+from rrext.nodes.graph.embedded_rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of, sentence
 from rrext.nodes.graph.values import EmbeddedValues
-from rrext.nodes.graph.writing import check_embedded
-from rrext.nodes.sql.backend import Failure, FailureKind
+from rrext.nodes.sql.backend import Failure
 
-__all__ = ["EmbeddedBackend", "EmbeddedSettings"]
+__all__ = ["EmbeddedBackend"]
 
 MIB: Final = 1024 * 1024
 TURN: Final = 0.05
 """Seconds between looks at whether a call that waits for its turn to write is still wanted."""
-MESSAGE_MAX: Final = 500
-"""Characters of the engine's sentence that are passed on."""
+LEAVING: Final = 1.0
+"""Seconds that a database which another process has is waited for: that of a server which was killed is about to end."""
 IDLE_CONNECTIONS: Final = 8
 """Connections that are kept for the next calls; making one is cheap."""
 STATEMENTS: Final = 16
 """Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
-QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
-
-_BY_TEXT: Final[tuple[tuple[str, FailureKind], ...]] = (
-    ("Parser exception", "syntax"),
-    ("Interrupted", "cancelled"),
-    ("read-only", "read_only"),
-    ("Only one write transaction", "locked"),
-)
-
-
-class EmbeddedSettings(msgspec.Struct, frozen=True):
-    """`path` is empty for a database in memory. `lock_timeout` is in seconds."""
-
-    path: str
-    read_only: bool
-    memory_mb: int
-    threads: int
-    lock_timeout: float
-    procedures: tuple[str, ...] = ()
-
-
-class EmbeddedError(Exception):
-    """What the engine raised; it has no types of its own for that."""
-
-
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
 """What the engine raises when it runs a statement, and when its values become Python's."""
 
@@ -100,19 +72,13 @@ class EmbeddedBackend(GraphBackend):
         return _EmbeddedTransaction(self, read_only, timeout, check)
 
     def read_schema(self, run: Rows) -> GraphSchema:
-        name = os.path.basename(self._settings.path) or "memory"
-        return declared_schema(run, name)
+        return schema_of(self._settings, run)
 
     def changing(self, cypher: str) -> str:
-        return check_embedded(cypher, self._settings.procedures)
+        return changing(self._settings, cypher)
 
     def failure(self, error: Exception) -> Failure | None:
-        if not isinstance(error, EmbeddedError):
-            return None
-        text = str(error)
-        kinds: list[FailureKind] = [kind for sign, kind in _BY_TEXT if sign in text]
-        kind = kinds[0] if kinds else "statement"
-        return Failure(kind, _sentence(text))
+        return failure_of(error)
 
     def lease(self) -> _Lease:
         """A connection for one transaction; opens the database if need be."""
@@ -175,11 +141,12 @@ class EmbeddedBackend(GraphBackend):
                 f"The graph database cannot be used: {error.strerror or 'its folder cannot be written'}",
                 hint="The folder of the database has to exist and to be writable.",
             ) from None
-        try:
-            fcntl.flock(lock_file, (fcntl.LOCK_SH if read_only else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock_file)
-            raise _in_use() from None
+        until = monotonic() + LEAVING
+        while not _is_locked(lock_file, read_only):
+            if monotonic() > until:
+                os.close(lock_file)
+                raise _in_use()
+            sleep(TURN)
         self._lock_file = lock_file
 
     def _unlock(self) -> None:
@@ -320,6 +287,14 @@ def _rolled_back(connection: Any) -> bool:
     return True
 
 
+def _is_locked(lock_file: int, read_only: bool) -> bool:
+    try:
+        fcntl.flock(lock_file, (fcntl.LOCK_SH if read_only else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def _in_use() -> Unavailable:
     return Unavailable(
         "The graph database cannot be used: another process or another node has it open",
@@ -335,10 +310,4 @@ def _not_opened(message: str, *, read_only: bool, is_there: bool) -> Unavailable
             "The graph database cannot be used: there is none at its path",
             hint='With "allow_execute": true an empty one is made.',
         )
-    return Unavailable(f"The graph database cannot be used: {_sentence(message)}", hint="Nothing was changed.")
-
-
-def _sentence(message: str) -> str:
-    """The engine's sentence, without the statement that it quotes."""
-    lines = QUOTES.sub("", message).split("\n", 1)
-    return lines[0].strip()[:MESSAGE_MAX]
+    return Unavailable(f"The graph database cannot be used: {sentence(message)}", hint="Nothing was changed.")

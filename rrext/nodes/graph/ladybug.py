@@ -1,4 +1,4 @@
-"""`graph_ladybug`: a graph database in this process, in a file or in memory. It needs no server."""
+"""`graph_ladybug`: a graph database in a file or in memory. It needs no server."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class LadybugNode(GraphNode):
     One node may write at a time; where all have `allow_execute` off, several may read the same file. Statements that read
     or write other files of the machine are refused, also in `execute`.
 
-    The engine works in this process, and some wrong uses of its functions, as `id(null)`, end that: use it for callers that
-    are trusted, and for others a server, or a process of rrext that may end.
+    The engine works in a process of its own, as some wrong uses of its functions end that: such a call fails with
+    `graph_crashed`, open transactions are lost, and the next call starts another one.
     """
 
     provider = "graph_ladybug"
@@ -36,9 +36,10 @@ class LadybugNode(GraphNode):
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> GraphBackend:
-        from rrext.nodes.graph.embedded import EmbeddedBackend, EmbeddedSettings
+        from rrext.nodes.graph.embedded_process import ProcessBackend
+        from rrext.nodes.graph.embedded_rules import EmbeddedSettings
 
-        return EmbeddedBackend(
+        return ProcessBackend(
             EmbeddedSettings(
                 path=ctx.path(config.path) if config.path else "",
                 read_only=not config.allow_execute,

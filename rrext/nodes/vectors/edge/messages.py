@@ -1,8 +1,4 @@
-"""What the server and the process of an embedded store say to each other.
-
-    length  4 bytes: of the message
-    call    8 bytes: the number of the call, which its request, its answer and its cancelling have in common
-    message msgpack
+"""What the server and the process of an embedded store say to each other, in frames of `child_calls`.
 
 Chunks and answers are JSON inside, as metadata may be any JSON, whole numbers of any length too. Vectors are numbers of
 four bytes, one after the other.
@@ -10,16 +6,17 @@ four bytes, one after the other.
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Sequence
-from typing import Any, BinaryIO, ClassVar, Final
+from typing import Any, ClassVar
 
 import msgspec
 
-from rrext.errors import RrextError, error_from_wire
+from rrext.nodes.child_calls import Answer, Done, Failed, frame, receive
+from rrext.nodes.child_engine import Cancel
+from rrext.nodes.child_engine import Request as ChildRequest
 from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space, VectorStore
-from rrext.tools.context import CancelReason, ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = [
     "Answer",
@@ -42,11 +39,8 @@ __all__ = [
     "receive",
 ]
 
-HEAD: Final = struct.Struct("<IQ")
-"""A message has 4 GB at most. The longest, a page of 1000 chunks of 200,000 characters, is far below."""
 
-
-class Call(msgspec.Struct, frozen=True, tag=True):
+class Call(ChildRequest, frozen=True, tag=True):
     """A call of a store; base of all requests.
 
     `in_turn`: it waits for the writes before it anyway, as it writes or counts. `changes`: what became of it must be known
@@ -54,7 +48,6 @@ class Call(msgspec.Struct, frozen=True, tag=True):
     """
 
     in_turn: ClassVar[bool] = False
-    changes: ClassVar[bool] = False
 
     def call(self, store: VectorStore, ctx: ToolContext) -> Any:
         """Do it. Raises what the store raises."""
@@ -164,58 +157,10 @@ class Stats(Call, frozen=True, tag=True):
         return store.stats(ctx)
 
 
-class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """Nobody waits for the call any more. This has no answer of its own."""
-
-    reason: CancelReason
-
-
-class Done(msgspec.Struct, frozen=True, tag=True):
-    """What a call returned, as JSON."""
-
-    result: bytes
-
-
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    """What a call raised. `data` is JSON."""
-
-    code: str
-    message: str
-    hint: str | None = None
-    data: bytes = b"{}"
-
-    @classmethod
-    def of(cls, error: RrextError) -> Failed:
-        """The message for an error."""
-        return cls(error.code, error.message, error.hint, msgspec.json.encode(error.data))
-
-    def error(self) -> RrextError:
-        """The error again."""
-        return error_from_wire(self.code, self.message, self.hint, msgspec.json.decode(self.data))
-
-
 Request = FindSpace | Upsert | Prune | Delete | Query | List | Get | Stats
 """What the server asks for."""
 Message = Request | Cancel
 """What the server sends."""
-Answer = Done | Failed
-"""What it gets."""
-
-
-def frame(call: int, message: Message | Answer) -> bytes:
-    """A message as it travels; `call` is the number of its call."""
-    data = msgspec.msgpack.encode(message)
-    return HEAD.pack(len(data), call) + data
-
-
-def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
-    """The next message and its call, not decoded yet; None if the other end is gone."""
-    head = stream.read(HEAD.size)
-    if len(head) < HEAD.size:
-        return None
-    size, call = HEAD.unpack(head)
-    data = stream.read(size)
-    return (call, data) if len(data) == size else None
 
 
 def numbers_of(data: bytes) -> Sequence[float]:

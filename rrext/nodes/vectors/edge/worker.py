@@ -8,8 +8,6 @@ ends.
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
 import sys
 import threading
 import traceback
@@ -19,18 +17,16 @@ from typing import BinaryIO, Final
 import msgspec
 
 from rrext.errors import InternalError, RrextError, ToolError
+from rrext.nodes.children import leave_signals_to_server, private_streams
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Message, Request, frame, receive
 from rrext.nodes.vectors.store import VectorStore
 from rrext.tools.context import CancelToken, ToolContext
 
-__all__ = ["Worker", "main", "private_streams"]
+__all__ = ["Worker", "main"]
 
 READERS: Final = 2
 """Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
-LEFT_TO_SERVER: Final = ("SIGINT", "SIGTERM", "SIGHUP")
-"""Signals that reach a whole group of processes. The server decides what they mean, and this process ends after it."""
-
 Job = tuple[int, Request, CancelToken]
 """A call's number, what it asks for, and whether that is still wanted."""
 
@@ -100,9 +96,7 @@ class Worker:
 
 def main() -> None:
     """Serve one folder until the server is gone."""
-    for name in LEFT_TO_SERVER:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    leave_signals_to_server()
     path, shown, min_free, owner = sys.argv[1:]
     requests, answers = private_streams()
     from rrext.nodes.vectors.edge.store import EdgeStore
@@ -112,17 +106,6 @@ def main() -> None:
         Worker(store, answers).serve(requests)
     except ToolError as error:
         sys.exit(f'The vector store in "{shown}" was not closed in order: {error.message}')
-
-
-def private_streams() -> tuple[BinaryIO, BinaryIO]:
-    """The standard streams, where nothing else finds them: what the engine prints goes to the standard error."""
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "r+b") as nothing:
-        for number in (0, 1):
-            os.dup2(nothing.fileno(), number)
-    with contextlib.suppress(OSError):  # a server may have no standard error
-        os.dup2(2, 1)
-    return requests, answers
 
 
 if __name__ == "__main__":

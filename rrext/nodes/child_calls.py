@@ -1,0 +1,64 @@
+"""How a server and a process that it started for an engine talk: frames, and what a call returned or raised.
+
+length  4 bytes: of the message
+call    8 bytes: the number of the call, which its request, its answer and its cancelling have in common
+message msgpack
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import BinaryIO, Final
+
+import msgspec
+
+from rrext.errors import RrextError, error_from_wire
+
+__all__ = ["Answer", "Done", "Failed", "frame", "receive"]
+
+HEAD: Final = struct.Struct("<IQ")
+"""A message has 4 GB at most. The longest, a page of 1000 chunks of 200,000 characters, is far below."""
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """What a call returned, as JSON."""
+
+    result: bytes
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    """What a call raised. `data` is JSON."""
+
+    code: str
+    message: str
+    hint: str | None = None
+    data: bytes = b"{}"
+
+    @classmethod
+    def of(cls, error: RrextError) -> Failed:
+        """The message for an error."""
+        return cls(error.code, error.message, error.hint, msgspec.json.encode(error.data))
+
+    def error(self) -> RrextError:
+        """The error again."""
+        return error_from_wire(self.code, self.message, self.hint, msgspec.json.decode(self.data))
+
+
+Answer = Done | Failed
+"""What the process answers."""
+
+
+def frame(call: int, message: msgspec.Struct) -> bytes:
+    """A message as it travels; `call` is the number of its call."""
+    data = msgspec.msgpack.encode(message)
+    return HEAD.pack(len(data), call) + data
+
+
+def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
+    """The next message and its call, not decoded yet; None if the other end is gone."""
+    head = stream.read(HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    size, call = HEAD.unpack(head)
+    data = stream.read(size)
+    return (call, data) if len(data) == size else None

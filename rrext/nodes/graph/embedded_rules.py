@@ -1,0 +1,68 @@
+"""What is known of the embedded graph without its engine: settings, what its errors mean, what may be sent to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+import msgspec
+
+from rrext.nodes.graph.backend import GraphSchema, Rows
+from rrext.nodes.graph.declared import declared_schema
+from rrext.nodes.graph.writing import check_embedded
+from rrext.nodes.sql.backend import Failure, FailureKind
+
+__all__ = ["EmbeddedError", "EmbeddedSettings", "changing", "failure_of", "schema_of", "sentence"]
+
+MESSAGE_MAX: Final = 500
+"""Characters of the engine's sentence that are passed on."""
+QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
+
+
+_BY_TEXT: Final[tuple[tuple[str, FailureKind], ...]] = (
+    ("Parser exception", "syntax"),
+    ("Interrupted", "cancelled"),
+    ("read-only", "read_only"),
+    ("Only one write transaction", "locked"),
+)
+
+
+class EmbeddedSettings(msgspec.Struct, frozen=True):
+    """`path` is empty for a database in memory. `lock_timeout` is in seconds."""
+
+    path: str
+    read_only: bool
+    memory_mb: int
+    threads: int
+    lock_timeout: float
+    procedures: tuple[str, ...] = ()
+
+
+class EmbeddedError(Exception):
+    """What the engine raised; it has no types of its own for that."""
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """What an error of the engine means; None for any other."""
+    if not isinstance(error, EmbeddedError):
+        return None
+    text = str(error)
+    kinds: list[FailureKind] = [kind for sign, kind in _BY_TEXT if sign in text]
+    return Failure(kinds[0] if kinds else "statement", sentence(text))
+
+
+def schema_of(settings: EmbeddedSettings, run: Rows) -> GraphSchema:
+    """What the database holds."""
+    return declared_schema(run, os.path.basename(settings.path) or "memory")
+
+
+def changing(settings: EmbeddedSettings, cypher: str) -> str:
+    """A statement of `execute` as it is sent. Raises what `check_embedded` does."""
+    return check_embedded(cypher, settings.procedures)
+
+
+def sentence(message: str) -> str:
+    """The engine's sentence, without the statement that it quotes."""
+    lines = QUOTES.sub("", message).split("\n", 1)
+    return lines[0].strip()[:MESSAGE_MAX]

@@ -1,0 +1,167 @@
+"""The process of an embedded graph: `python -m rrext.nodes.graph.embedded_worker SETTINGS`.
+
+Requests come through the standard input and answers leave through the standard output, as `embedded_calls` says. SETTINGS
+are an `EmbeddedSettings` in JSON. When the server closes its end, or is killed, open transactions are undone, the database
+is closed, and this process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import traceback
+from typing import Any, BinaryIO
+
+import msgspec
+
+from rrext.errors import Cancelled, InternalError, RrextError
+from rrext.nodes.child_calls import Answer, Done, Failed, frame, receive
+from rrext.nodes.children import leave_signals_to_server, private_streams
+from rrext.nodes.graph.backend import Cursor, Transaction
+from rrext.nodes.graph.embedded import EmbeddedBackend, EmbeddedError, EmbeddedSettings
+from rrext.nodes.graph.embedded_calls import (
+    ENGINE_FAILED,
+    Commit,
+    End,
+    Explain,
+    Fetch,
+    Interrupt,
+    Message,
+    Rows,
+    Run,
+    Start,
+)
+from rrext.workers import Workers
+
+__all__ = ["Worker", "main"]
+
+
+class Seat:
+    """One transaction and the statement that it runs. Its requests come one after the other; only `interrupt` may come
+    meanwhile."""
+
+    __slots__ = ("_cursor", "_is_interrupted", "_transaction")
+
+    def __init__(self, backend: EmbeddedBackend, request: Start) -> None:
+        self._cursor: Cursor | None = None
+        self._is_interrupted = False
+        self._transaction: Transaction = backend.transaction(
+            read_only=request.read_only, timeout=request.timeout, check=self._check
+        )
+
+    def _check(self) -> None:
+        if self._is_interrupted:
+            raise Cancelled
+
+    def do(self, request: Any) -> Any:
+        """What the request asks for. Raises what the engine does."""
+        match request:
+            case Start():
+                self._transaction.start()
+                return None
+            case Run():
+                self._let_go()
+                cursor = self._cursor = self._transaction.run(request.cypher, msgspec.json.decode(request.params))
+                return self._rows(cursor.columns, request.size)
+            case Fetch():
+                return self._rows([], request.size)
+            case Explain():
+                self._let_go()
+                return self._transaction.explain(request.cypher, msgspec.json.decode(request.params))
+            case Commit():
+                self._let_go()
+                self._transaction.commit()
+                return None
+            case _:
+                self._let_go()
+                self._transaction.end()
+                return None
+
+    def _rows(self, columns: list[str], size: int) -> Rows:
+        cursor = self._cursor
+        rows: list[list[Any]] = [] if cursor is None else cursor.fetch(size)
+        is_last = len(rows) < size
+        if is_last:
+            self._let_go()
+        return Rows(columns, rows, is_last)
+
+    def _let_go(self) -> None:
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            cursor.close()
+
+    def interrupt(self) -> None:
+        """Make what runs fail soon."""
+        self._is_interrupted = True
+        self._transaction.cancel()
+
+    def __repr__(self) -> str:
+        return f"<Seat {self._transaction!r}>"
+
+
+class Worker:
+    """Does what it is asked: each request on a thread, as many as there are transactions."""
+
+    __slots__ = ("_answers", "_backend", "_seats", "_sending", "_threads")
+
+    def __init__(self, backend: EmbeddedBackend, answers: BinaryIO) -> None:
+        self._backend = backend
+        self._answers = answers
+        self._sending = threading.Lock()
+        self._seats: dict[int, Seat] = {}
+        self._threads = Workers()
+
+    def serve(self, requests: BinaryIO) -> None:
+        """Answer until the other end closes; then undo what is open and close the database."""
+        decoder = msgspec.msgpack.Decoder(Message)
+        while (received := receive(requests)) is not None:
+            call, data = received
+            message = decoder.decode(data)
+            seat = self._seats.get(message.transaction)
+            if isinstance(message, Interrupt):
+                if seat is not None:
+                    seat.interrupt()
+                continue
+            if isinstance(message, Start):
+                seat = self._seats[message.transaction] = Seat(self._backend, message)
+            elif isinstance(message, End):
+                self._seats.pop(message.transaction, None)
+            self._threads.run(lambda call=call, message=message, seat=seat: self._do(call, message, seat))
+        for seat in list(self._seats.values()):
+            seat.interrupt()
+        self._backend.close()
+
+    def _do(self, call: int, message: Any, seat: Seat | None) -> None:
+        data = frame(call, self._answer(message, seat))
+        with self._sending, contextlib.suppress(OSError):  # the server is gone: `serve` hears of it too
+            self._answers.write(data)
+            self._answers.flush()
+
+    def _answer(self, message: Any, seat: Seat | None) -> Answer:
+        try:
+            if seat is None:
+                raise InternalError("The transaction is not known here")
+            return Done(msgspec.json.encode(seat.do(message)))
+        except RrextError as error:
+            return Failed.of(error)
+        except EmbeddedError as error:
+            return Failed(ENGINE_FAILED, str(error))
+        except BaseException as error:
+            traceback.print_exc()
+            return Failed.of(InternalError(f"The graph database failed: {type(error).__name__}"))
+
+    def __repr__(self) -> str:
+        return f"<Worker {len(self._seats)} transactions>"
+
+
+def main() -> None:
+    """Serve one database until the server is gone."""
+    leave_signals_to_server()
+    settings = msgspec.json.decode(sys.argv[1], type=EmbeddedSettings)
+    requests, answers = private_streams()
+    Worker(EmbeddedBackend(settings), answers).serve(requests)
+
+
+if __name__ == "__main__":
+    main()
