@@ -219,8 +219,10 @@ class PostgresServer:
         try:
             subprocess.run([programs / "postgres", "--version"], check=True, stdout=subprocess.DEVNULL, **unprivileged())
         except PermissionError:
-            shutil.copytree(programs.parent, self.folder / "programs", symlinks=True)
-            return self.folder / "programs" / programs.name
+            site = programs.parents[2]
+            for part in (programs.parents[1].name, f"{programs.parents[1].name}.libs"):  # the libraries stand beside it
+                shutil.copytree(site / part, self.folder / "programs" / part, symlinks=True)
+            return self.folder / "programs" / programs.relative_to(site)
         return programs
 
 

@@ -20,7 +20,7 @@ class Agent(Node):
 class Model(Node):
     """A language model."""
 
-    provider = "llm_openai"
+    provider = "llm_hosted"
     lanes = {"questions": ("answers",)}
     class_types = ("llm",)
 
@@ -28,7 +28,7 @@ class Model(Node):
 class Database(Node):
     """A database that asks a model."""
 
-    provider = "db_postgres"
+    provider = "db_internal"
     invoke = {"llm": {"min": 1}}
 
     @tool_function

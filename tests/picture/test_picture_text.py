@@ -66,7 +66,7 @@ AGENT = """researcher
    │ questions
 ┌──▼───────────────┐            ┌───────────────────┐
 │ agent_1          ├┄┬┄ llm ┄┄┄┄▷ llm_1             │
-│ agent_rocketride │ ┆          │ llm_openai        │
+│ agent_rocketride │ ┆          │ llm_hosted        │
 │ Research agent   │ ┆          └───────────────────┘
 └──┬───────────────┘ ┆
    │ answers         ┆
@@ -84,7 +84,7 @@ AGENT = """researcher
                      ┆          └───────────────────┘
                      ┆          ┌───────────────────┐         ┌────────────┐
                      ├┄ tool ┄┄┄▷ db_1              ├┄┄┄ llm ┄▷ llm_2      │
-                     ┆          │ db_postgres       │         │ llm_openai │
+                     ┆          │ db_internal       │         │ llm_hosted │
                      ┆          └───────────────────┘         └────────────┘
                      ┆          ┌───────────────────┐
                      ╰┄ tool ┄┄┄▷ web_1             │

@@ -39,7 +39,8 @@ def _pipelines(source: Ware, wares: tuple[Ware, ...]) -> Iterator[list[Step]]:
     offered = offered_lanes(source.node)
     first = Step("", source)
     if "chat" in source.node.accepts and "questions" in offered:
-        answering = next((ware for ware in wares if _answers(ware)), None)
+        # Databases and stores answer too, but a chat is with a model first of all.
+        answering = min(filter(_answers, wares), key=lambda ware: not _is_model(ware), default=None)
         response = _response("answers", wares)
         if answering is not None and response is not None:
             yield [first, Step("questions", answering), Step("answers", response)]
@@ -60,6 +61,10 @@ def _answers(ware: Ware) -> bool:
     if node is None or "answers" not in node.lanes.get("questions", ()):
         return False
     return not any(slot.get("min") for slot in node.invoke.values())
+
+
+def _is_model(ware: Ware) -> bool:
+    return ware.node is not None and "llm" in served_types(ware.node)
 
 
 def _response(lane: str, wares: tuple[Ware, ...]) -> Ware | None:

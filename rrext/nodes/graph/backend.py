@@ -89,6 +89,13 @@ class GraphBackend(ABC):
     dialect: ClassVar[str]
     """What the tool `dialect` answers, and what the gate reads."""
 
+    def prepare(self) -> None:
+        """Do what only the first call has to wait for, and what no limit of a statement should count. Blocks.
+
+        Raises what `Transaction.start` does.
+        """
+        return
+
     @abstractmethod
     def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
         """A transaction that is not begun yet; with `read_only` one in which the database itself refuses writes, if it can.

@@ -42,6 +42,7 @@ class Graph:
     def begin(self, ctx: ToolContext, *, read_only: bool) -> Work:
         """A transaction that has begun; the caller closes it."""
         timeout = self._limits.statement
+        self.backend.prepare()
         transaction = self.backend.transaction(read_only=read_only, timeout=timeout, check=ctx.check)
         work = Work(self.backend, transaction, self._watch, timeout)
         try:

@@ -80,6 +80,10 @@ class EmbeddedBackend(GraphBackend):
     def failure(self, error: Exception) -> Failure | None:
         return failure_of(error)
 
+    def open(self) -> None:
+        """Open the database, if it is not open."""
+        self.give_back(self.lease(), is_good=True)
+
     def lease(self) -> _Lease:
         """A connection for one transaction; opens the database if need be."""
         import ladybug

@@ -1,6 +1,6 @@
 """What the server and the process of an embedded graph say to each other, in frames of `child_calls`.
 
-Every request belongs to a transaction, by its number. Parameters and answers are JSON.
+Every request but `Open` belongs to a transaction, by its number. Parameters and answers are JSON.
 """
 
 from __future__ import annotations
@@ -11,10 +11,14 @@ import msgspec
 
 from rrext.nodes.child_engine import Request
 
-__all__ = ["ENGINE_FAILED", "Commit", "End", "Explain", "Fetch", "Interrupt", "Message", "Rows", "Run", "Start"]
+__all__ = ["ENGINE_FAILED", "Commit", "End", "Explain", "Fetch", "Interrupt", "Message", "Open", "Rows", "Run", "Start"]
 
 ENGINE_FAILED: Final = "engine_failed"
 """The code of an answer that says what the engine itself raised."""
+
+
+class Open(Request, frozen=True, tag=True):
+    """Open the database, if it is not open. Belongs to no transaction."""
 
 
 class Start(Request, frozen=True, tag=True):
@@ -67,7 +71,7 @@ class Interrupt(msgspec.Struct, frozen=True, tag=True):
     transaction: int
 
 
-Message = Start | Run | Fetch | Explain | Commit | End | Interrupt
+Message = Open | Start | Run | Fetch | Explain | Commit | End | Interrupt
 """What the server sends."""
 
 

@@ -15,7 +15,7 @@ from rrext.nodes.child_engine import ChildEngine, Request
 from rrext.nodes.children import module_command
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Transaction
 from rrext.nodes.graph.backend import Rows as RunsReads
-from rrext.nodes.graph.embedded_calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Interrupt, Rows, Run, Start
+from rrext.nodes.graph.embedded_calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Interrupt, Open, Rows, Run, Start
 from rrext.nodes.graph.embedded_rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
 from rrext.nodes.sql.backend import Failure
 from rrext.tools.context import ToolContext
@@ -43,14 +43,21 @@ class ProcessBackend(GraphBackend):
 
     dialect: ClassVar[str] = "ladybug"
 
-    __slots__ = ("_is_closed", "_lock", "_numbers", "_process", "_settings")
+    __slots__ = ("_is_closed", "_lock", "_numbers", "_opened", "_process", "_settings")
 
     def __init__(self, settings: EmbeddedSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._numbers = itertools.count()
         self._process: ChildEngine | None = None
+        self._opened: ChildEngine | None = None  # the process that has the database open
         self._is_closed = False
+
+    def prepare(self) -> None:
+        process = self.process()
+        if self._opened is not process:
+            process.ask(Open(), ToolContext())
+            self._opened = process
 
     def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
         return _RemoteTransaction(self, next(self._numbers), read_only, timeout)

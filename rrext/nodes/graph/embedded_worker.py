@@ -28,6 +28,7 @@ from rrext.nodes.graph.embedded_calls import (
     Fetch,
     Interrupt,
     Message,
+    Open,
     Rows,
     Run,
     Start,
@@ -118,6 +119,9 @@ class Worker:
         while (received := receive(requests)) is not None:
             call, data = received
             message = decoder.decode(data)
+            if isinstance(message, Open):
+                self._threads.run(lambda call=call, message=message: self._do(call, message, None))
+                continue
             seat = self._seats.get(message.transaction)
             if isinstance(message, Interrupt):
                 if seat is not None:
@@ -140,6 +144,9 @@ class Worker:
 
     def _answer(self, message: Any, seat: Seat | None) -> Answer:
         try:
+            if isinstance(message, Open):
+                self._backend.open()
+                return Done(b"null")
             if seat is None:
                 raise InternalError("The transaction is not known here")
             return Done(msgspec.json.encode(seat.do(message)))

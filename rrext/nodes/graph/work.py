@@ -52,6 +52,9 @@ class Work:
         """Connect and begin."""
         with self._step(ctx) as transaction:
             transaction.start()
+        if self.is_broken:  # it was stopped, and heard of it too late to fail
+            ctx.check()
+            raise _told(self._too_slow())
 
     @contextmanager
     def statement(self, cypher: str, params: Mapping[str, Any], ctx: ToolContext) -> Iterator[Cursor]:
@@ -110,11 +113,14 @@ class Work:
             except RrextError as stopped:
                 return stopped
         if stop.reason == "timeout":
-            return _told(Failure("timeout", f"it took longer than statement_timeout ({self._timeout:g} s)"))
+            return _told(self._too_slow())
         if isinstance(error, RrextError):
             return error
         failure = self._backend.failure(error)
         return error if failure is None else _told(failure)
+
+    def _too_slow(self) -> Failure:
+        return Failure("timeout", f"it took longer than statement_timeout ({self._timeout:g} s)")
 
     def __repr__(self) -> str:
         return f"<Work {'broken' if self.is_broken else 'open' if self._transaction else 'over'}>"
