@@ -80,7 +80,8 @@ async def _send(args: argparse.Namespace, pipeline: LocalPipeline, results: Resu
     try:
         await sending.run(args.jobs)
     except asyncio.CancelledError:
-        print(f"rrext: interrupted: {sending.summary()}", file=sys.stderr)
+        # In one write: nodes that end meanwhile write there too.
+        print(f"rrext: interrupted: {sending.summary()}\n", end="", file=sys.stderr)
         raise
     print(f"rrext: {sending.summary()}", file=sys.stderr)
     return EXIT_FAILED if sending.failed else EXIT_DONE
