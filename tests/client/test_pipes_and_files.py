@@ -264,7 +264,7 @@ async def test_no_more_files_than_jobs_are_under_way(tmp_path: Path) -> None:
         results = await client.send_files(paths, jobs=3)
     assert all(result.ok for result in results)
     assert [result.path for result in results] == [str(path) for path in paths]
-    assert peak == 3
+    assert 1 < peak <= 3  # files this small may be done before the third has begun
 
 
 async def test_progress_counts_bytes_and_files(folder: Path) -> None:
