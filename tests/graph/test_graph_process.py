@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +91,18 @@ def test_the_process_knows_no_secret_and_ends_with_its_backend(monkeypatch: pyte
     assert not Path(f"/proc/{number}").exists()
     with pytest.raises(RrextError, match="is closed"):
         backend.process()
+
+
+def test_a_process_that_cannot_close_its_database_does_not_outlive_its_server() -> None:
+    code = """
+import io, threading
+from rrext.nodes.graph import embedded_worker
+
+class Stuck:
+    def close(self):
+        threading.Event().wait()
+
+embedded_worker.LEAVING = 0.1
+embedded_worker.Worker(Stuck(), io.BytesIO()).serve(io.BytesIO())
+"""
+    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 1

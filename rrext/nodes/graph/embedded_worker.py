@@ -8,6 +8,7 @@ is closed, and this process ends.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import traceback
@@ -35,7 +36,10 @@ from rrext.nodes.graph.embedded_calls import (
 )
 from rrext.workers import Workers
 
-__all__ = ["Worker", "main"]
+__all__ = ["LEAVING", "Worker", "main"]
+
+LEAVING = 5.0
+"""Seconds that undoing what is open and closing the database may take once the server is gone."""
 
 
 class Seat:
@@ -132,9 +136,14 @@ class Worker:
             elif isinstance(message, End):
                 self._seats.pop(message.transaction, None)
             self._threads.run(lambda call=call, message=message, seat=seat: self._do(call, message, seat))
+        # A statement that nothing stops must not keep a process that nobody has any more.
+        leaving = threading.Timer(LEAVING, os._exit, (1,))
+        leaving.daemon = True
+        leaving.start()
         for seat in list(self._seats.values()):
             seat.interrupt()
         self._backend.close()
+        leaving.cancel()
 
     def _do(self, call: int, message: Any, seat: Seat | None) -> None:
         data = frame(call, self._answer(message, seat))
