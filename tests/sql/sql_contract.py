@@ -45,6 +45,8 @@ class Kind(msgspec.Struct, frozen=True):
     text: str = "text"
     returning: bool = True
     """Whether INSERT … RETURNING gives rows."""
+    item_types: tuple[str | None, str | None] = (None, None)
+    """The database's names of the types of `items`: those of `integer` and `text`."""
 
 
 class Desk:
@@ -120,14 +122,16 @@ class SqlContract:
 
     # reading and writing
 
-    async def test_what_execute_writes_query_reads(self, db: Desk) -> None:
+    async def test_what_execute_writes_query_reads(self, db: Desk, kind: Kind) -> None:
         assert await db("execute", sql="INSERT INTO items VALUES ($1, $2), ($3, $4)", params=[1, "a", 2, None]) == {
             "columns": [],
+            "types": [],
             "rows": [],
             "affected_rows": 2,
         }
         assert await db("query", sql="SELECT id, name FROM items ORDER BY id") == {
             "columns": ["id", "name"],
+            "types": [*kind.item_types],
             "rows": [{"id": 1, "name": "a"}, {"id": 2, "name": None}],
             "row_count": 2,
             "truncated": False,
@@ -141,9 +145,10 @@ class SqlContract:
     async def test_columns_of_one_name_lose_no_cell(self, db: Desk) -> None:
         assert (await db("query", sql="SELECT 1 AS a, 2 AS a, 3 AS a"))["rows"] == [{"a": 1, "a_2": 2, "a_3": 3}]
 
-    async def test_a_result_without_rows_still_has_columns(self, db: Desk) -> None:
+    async def test_a_result_without_rows_still_has_columns(self, db: Desk, kind: Kind) -> None:
         assert await db("query", sql="SELECT id, name FROM items") == {
             "columns": ["id", "name"],
+            "types": [*kind.item_types],
             "rows": [],
             "row_count": 0,
             "truncated": False,
@@ -158,7 +163,9 @@ class SqlContract:
     async def test_returning_gives_rows_and_counts_them(self, db: Desk, kind: Kind) -> None:
         if kind.returning:
             answer = await db("execute", sql="INSERT INTO items VALUES (1, 'a'), (2, 'b') RETURNING id")
-            assert answer == {"columns": ["id"], "rows": [{"id": 1}, {"id": 2}], "affected_rows": 2}
+            assert answer["columns"] == ["id"]
+            assert len(answer["types"]) == 1
+            assert (answer["rows"], answer["affected_rows"]) == ([{"id": 1}, {"id": 2}], 2)
         else:
             assert isinstance(await db.refusal("execute", sql="UPDATE items SET id = 1 RETURNING id"), RrextError)
 
@@ -216,7 +223,7 @@ class SqlContract:
             input={"sql": kind.numbers.format(count=5000), "chunk_rows": 700, "row_mode": "array"},
             on_chunk=chunks.append,
         )
-        assert value == {"columns": ["n"], "row_count": 5000}
+        assert (value["columns"], len(value["types"]), value["row_count"]) == (["n"], 1, 5000)
         assert [row[0] for chunk in chunks for row in chunk] == [*range(1, 5001)]
         assert max(map(len, chunks)) <= 700
 

@@ -34,10 +34,20 @@ class Failure(msgspec.Struct, frozen=True):
 class Cursor(Protocol):
     """The part of a DBAPI cursor that is used. `description` is None if the statement gives no rows. `rowcount`, asked
     after the last row, is how many rows the statement changed; 0 or less if it only reads. `fetchmany` may give fewer rows
-    than asked for, as `rows_within` does with large ones. No rows: the end."""
+    than asked for, as `rows_within` does with large ones. No rows: the end.
+
+    `types` and `warnings` are asked after `close`, in the transaction of the statement, and may ask the database: how it
+    names the type of each column, None where it has no name for it; and what it said beside the rows.
+    """
 
     @property
     def description(self) -> Sequence[Sequence[Any]] | None: ...
+
+    @property
+    def types(self) -> Sequence[str | None]: ...
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
 
     @property
     def rowcount(self) -> int: ...

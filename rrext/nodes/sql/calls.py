@@ -35,7 +35,7 @@ class Call:
         self._as_objects = row_mode == "object"
 
     def query(self, sql: str, params: Sequence[Any], limit: int, *, explain: bool) -> dict[str, Any]:
-        """`{columns, rows, row_count, truncated}` of a statement that only reads."""
+        """`{columns, types, rows, row_count, truncated}` of a statement that only reads, and `warnings` if there are any."""
         statement = self._database.gate.read_only(sql)
         sent = statement.sql
         if explain:
@@ -53,13 +53,15 @@ class Call:
             rows.pop()
         return {
             "columns": result.columns,
+            "types": result.types,
             "rows": self._shaped(rows, result.columns),
             "row_count": len(rows),
             "truncated": is_truncated,
+            **_said(result),
         }
 
     def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
-        """Chunks of rows of a statement that only reads, and then `{columns, row_count}`."""
+        """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`, with `warnings` as `query`."""
         statement = self._database.gate.read_only(sql)
         count = 0
         with (
@@ -71,7 +73,7 @@ class Call:
                 self._ctx.check()
                 count += len(rows)
                 yield self._shaped(json_rows(rows, nested_as_text=False), result.columns)
-        return {"columns": result.columns, "row_count": count}
+        return {"columns": result.columns, "types": result.types, "row_count": count, **_said(result)}
 
     @contextmanager
     def _pointing_at_tables(self, statement: Statement) -> Generator[None, None, None]:
@@ -95,7 +97,8 @@ class Call:
             error.data["near"] = near
 
     def execute(self, sql: str, params: Sequence[Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
-        """`{columns, rows, affected_rows}` of a statement of any kind, in a session or in a transaction of its own."""
+        """`{columns, types, rows, affected_rows}` of a statement of any kind, in a session or in a transaction of its own;
+        and `warnings` if there are any."""
         check_statement(sql)
         if session_id is not None:
             with self._database.sessions.using(session_id, self._ctx) as session:
@@ -118,7 +121,13 @@ class Call:
                     data={"limit": "max_execute_rows", "maximum": max_rows},
                 )
             affected = result.affected
-        return {"columns": result.columns, "rows": self._shaped(rows, result.columns), "affected_rows": affected}
+        return {
+            "columns": result.columns,
+            "types": result.types,
+            "rows": self._shaped(rows, result.columns),
+            "affected_rows": affected,
+            **_said(result),
+        }
 
     def _in_session(self, session: Session[Transaction], sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
         transaction = session.transaction
@@ -145,6 +154,10 @@ class Call:
         if self._as_objects:
             return [dict(zip(columns, row, strict=False)) for row in rows]
         return rows
+
+
+def _said(result: Result) -> dict[str, list[str]]:
+    return {"warnings": result.warnings} if result.warnings else {}
 
 
 def _chunks(result: Result, at_most: int) -> Generator[list[Sequence[Any]], None, None]:

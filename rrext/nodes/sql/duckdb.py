@@ -75,6 +75,14 @@ class RowCursor:
         return self._connection.description
 
     @property
+    def types(self) -> Sequence[str | None]:
+        return [None for _ in self.description or ()]
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return ()
+
+    @property
     def rowcount(self) -> int:
         return self._rows if self._counts else -1
 
@@ -92,6 +100,8 @@ class Done:
 
     __slots__ = ("rowcount",)
     description = None
+    types: Sequence[str | None] = ()
+    warnings: Sequence[str] = ()
 
     def __init__(self, rowcount: int) -> None:
         self.rowcount = rowcount

@@ -150,6 +150,14 @@ class ResultStream:
         types, formats = self._transformer.types, self._transformer.formats
         self._pgconn.send_query_params(text, values, param_types=types, param_formats=formats)
 
+    @property
+    def types(self) -> Sequence[str | None]:
+        return [None for _ in self.description or ()]
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return ()
+
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
         """The next rows, at most `size`; none at the end."""
         if self._taken >= len(self._rows):

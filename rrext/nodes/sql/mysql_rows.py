@@ -44,6 +44,14 @@ class RowStream:
         """Rows that were changed; of a statement with rows, how many were fetched so far."""
         return self._cursor.rowcount if self.description is None else self._given
 
+    @property
+    def types(self) -> Sequence[str | None]:
+        return [None for _ in self.description or ()]
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return ()
+
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
         """The next rows, at most `size`; none at the end."""
         if self._is_over:

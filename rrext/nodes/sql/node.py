@@ -136,7 +136,7 @@ class SqlNode(Node):
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
-        """Run a statement that only reads. Answers `{columns, rows, row_count, truncated}`.
+        """Run a statement that only reads. Answers `{columns, types, rows, row_count, truncated}`.
 
         The database runs it in a read-only transaction. If there are more rows than `limit`, `truncated` is true; read
         them with a larger limit, or all of them with query_stream.
@@ -157,7 +157,7 @@ class SqlNode(Node):
         *,
         ctx: ToolContext,
     ) -> Generator[list[Any], None, dict[str, Any]]:
-        """Run a statement that only reads, and stream rows of any number as chunks; then answers `{columns, row_count}`.
+        """Run a statement that only reads, and stream rows of any number as chunks; then answers `{columns, types, row_count}`.
 
         Each chunk is a list of rows. However large the result is, only a chunk of it is held in memory.
 
@@ -235,7 +235,7 @@ class SqlNode(Node):
     def execute(
         self, sql: Sql, session_id: str | None = None, params: Params = None, row_mode: Mode = "object", *, ctx: ToolContext
     ) -> dict[str, Any]:
-        """Run a statement of any kind. Answers `{columns, rows, affected_rows}`.
+        """Run a statement of any kind. Answers `{columns, types, rows, affected_rows}`.
 
         Without a session it is a transaction of its own: all of it is kept, or nothing if it fails. More rows than
         `max_execute_rows` are an error. `affected_rows` is how many rows it changed.

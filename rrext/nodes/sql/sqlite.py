@@ -97,6 +97,14 @@ class SqliteConnection(sqlite3.Connection):
 class SqliteCursor(sqlite3.Cursor):
     """A cursor that holds little of large rows."""
 
+    @property
+    def types(self) -> Sequence[str | None]:
+        return [None for _ in self.description or ()]
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return ()
+
     def fetchmany(self, size: int | None = 1) -> list[Any]:
         return rows_within(self, size or 1)
 

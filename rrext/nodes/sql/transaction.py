@@ -61,7 +61,7 @@ class GiveBack(Protocol):
 class Result:
     """The rows of one statement, fetched in batches while it runs."""
 
-    __slots__ = ("_cursor", "_size", "columns", "has_rows")
+    __slots__ = ("_cursor", "_size", "columns", "has_rows", "types", "warnings")
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -69,6 +69,8 @@ class Result:
         description = cursor.description
         self.has_rows = description is not None
         self.columns = unique_names(column[0] for column in description or ())
+        self.types: list[str | None] = []
+        self.warnings: list[str] = []
 
     @property
     def affected(self) -> int:
@@ -84,6 +86,15 @@ class Result:
         if self._size < LAST_BATCH and size < SMALL_BATCH:
             self._size *= 2
         return rows, size
+
+    def close(self) -> None:
+        """End the statement; no row can be fetched any more."""
+        self._cursor.close()
+
+    def describe(self) -> None:
+        """Fill in `types` and `warnings`, once the statement is over."""
+        self.types = list(self._cursor.types)
+        self.warnings = list(self._cursor.warnings)
 
     def collect(self, at_most: int, *, nested_as_text: bool) -> Rows:
         """Up to `at_most` rows, with their cells in JSON. Raises `ResultTooLarge` beyond `max_result`."""
@@ -133,13 +144,14 @@ class Transaction:
 
     @contextmanager
     def statement(self, sql: str, params: Sequence[Any], ctx: ToolContext) -> Iterator[Result]:
-        """Run a statement; its rows can be fetched in the block."""
+        """Run a statement; its rows can be fetched in the block, its types and warnings are known after it."""
         with self.guarded(ctx):
-            cursor = self._backend.run(self.connection, sql, params, read_only=self.read_only)
+            result = Result(self._backend.run(self.connection, sql, params, read_only=self.read_only))
             try:
-                yield Result(cursor)
+                yield result
             finally:
-                cursor.close()
+                result.close()
+            result.describe()
 
     @contextmanager
     def guarded(self, ctx: ToolContext) -> Iterator[None]:
