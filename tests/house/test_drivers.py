@@ -67,7 +67,7 @@ def test_looking_at_every_node_imports_no_driver() -> None:
 
 
 FIRST_USES: dict[str, tuple[dict[str, object], set[str]]] = {
-    "db_sqlite": ({"path": "a.db"}, {"sqlalchemy"}),
+    "db_sqlite": ({"path": "a.db"}, set()),
     "db_duckdb": ({}, {"duckdb"}),
     "db_postgres": ({"host": "127.0.0.1", "port": 1, "database": "x", "user": "x"}, {"psycopg"}),
     "db_mysql": ({"host": "127.0.0.1", "port": 1, "database": "x", "user": "x"}, {"pymysql"}),

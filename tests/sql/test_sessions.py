@@ -49,8 +49,8 @@ def test_a_connection_lost_while_its_session_begins_leaves_none(database: Databa
     ctx = asker()
     begin = database.begin
 
-    def begin_slowly(*, read_only: bool):
-        transaction = begin(read_only=read_only)
+    def begin_slowly(ctx: ToolContext, *, read_only: bool):
+        transaction = begin(ctx, read_only=read_only)
         ctx.token.cancel("disconnected")  # as the engine does: first the calls, then the listeners
         database.sessions.lost("c1")
         return transaction

@@ -52,7 +52,7 @@ class Graph:
             raise
         return work
 
-    def _begin_session(self, *, read_only: bool) -> Work:
+    def _begin_session(self, _ctx: ToolContext, *, read_only: bool) -> Work:
         """The transaction of a session, which outlives the call that begins it; bounded by the limit of a statement."""
         return self.begin(ToolContext(), read_only=read_only)
 

@@ -44,7 +44,7 @@ class Call:
             sent = self._database.backend.explain(sent)
         with (
             self._pointing_at_tables(statement),
-            self._database.transaction(read_only=True) as transaction,
+            self._database.transaction(self._ctx, read_only=True) as transaction,
             transaction.statement(sent, params, self._ctx) as result,
         ):
             rows = result.collect(limit + 1, nested_as_text=False)
@@ -66,7 +66,7 @@ class Call:
         count = 0
         with (
             self._pointing_at_tables(statement),
-            self._database.transaction(read_only=True) as transaction,
+            self._database.transaction(self._ctx, read_only=True) as transaction,
             transaction.statement(statement.sql, params, self._ctx) as result,
         ):
             for rows in _chunks(result, chunk_rows):
@@ -103,7 +103,7 @@ class Call:
         if session_id is not None:
             with self._database.sessions.using(session_id, self._ctx) as session:
                 return self._in_session(session, sql, params, max_rows)
-        with self._database.transaction(read_only=False) as transaction:
+        with self._database.transaction(self._ctx, read_only=False) as transaction:
             answer = self._executed(transaction, sql, params, max_rows)
             self._ctx.check()
             if transaction.is_open:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -118,8 +117,6 @@ class SqlNode(Node):
 
     @classmethod
     def _prepare(cls, config: Any, ctx: SetupContext) -> Database:
-        import_module("sqlalchemy.pool")  # the slow part of the first call, on this thread
-
         limits = PoolLimits(config.pool_size, config.pool_timeout, config.statement_timeout, config.session_idle)
         return Database(cls.backend(config, ctx), limits, config.allowed_functions)
 

@@ -27,7 +27,7 @@ def insert_rows(database: Database, ctx: ToolContext, table_name: str, answer: A
         return 0
     table = database.schema(ctx).table(table_name)
     _check_columns(table, rows)
-    with database.transaction(read_only=False) as transaction:
+    with database.transaction(ctx, read_only=False) as transaction:
         for row in rows:
             names = list(row)
             with transaction.statement(_insert(database, table, names), [_cell(row[name]) for name in names], ctx):

@@ -42,9 +42,9 @@ Made = TypeVar("Made", bound=Ending, covariant=True)
 
 
 class Begin(Protocol[Made]):
-    """How a session gets its transaction."""
+    """How a session gets its transaction. The call of `ctx` waits for it, and the transaction outlives that call."""
 
-    def __call__(self, *, read_only: bool) -> Made: ...
+    def __call__(self, ctx: ToolContext, /, *, read_only: bool) -> Made: ...
 
 
 class Session(Generic[Work]):
@@ -86,7 +86,7 @@ class Sessions(Generic[Work]):
 
     def begin(self, ctx: ToolContext) -> Session[Work]:
         """A new session of the caller's connection. One whose caller is gone when it is ready is rolled back at once."""
-        session = Session(secrets.token_hex(16), ctx.connection_id, self._begin(read_only=False))
+        session = Session(secrets.token_hex(16), ctx.connection_id, self._begin(ctx, read_only=False))
         with self._lock:
             refused = self._is_closed
             if not refused:

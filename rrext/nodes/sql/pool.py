@@ -1,0 +1,158 @@
+"""A bounded pool of database connections, which threads share."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.errors import Unavailable
+
+if TYPE_CHECKING:
+    from rrext.tools.context import ToolContext
+
+__all__ = ["Pool", "PoolExhausted"]
+
+log: Final = logging.getLogger("rrext.sql")
+
+
+class PoolExhausted(Exception):
+    """No connection became free in time."""
+
+
+class Pool:
+    """At most `size` connections, opened when they are needed. The one that was given back last is lent first, so that
+    those that are not needed stay idle. Callers that wait are served in the order in which they came. Thread-safe.
+
+    No lock is held while a connection is opened or closed.
+    """
+
+    __slots__ = ("_connect", "_idle", "_is_closed", "_lock", "_open", "_size", "_wait", "_waiting")
+
+    def __init__(self, connect: Callable[[], Any], size: int, wait: float) -> None:
+        """`wait` is how many seconds `take` waits for a connection that others use."""
+        self._connect = connect
+        self._size = size
+        self._wait = wait
+        self._lock = threading.Lock()
+        self._idle: list[Any] = []
+        self._open = 0
+        """Connections that there are, and those that are being opened; never more than `size`."""
+        self._waiting: deque[_Place] = deque()
+        """Callers in line. While there is one, no connection is idle and `size` are open."""
+        self._is_closed = False
+
+    def take(self, ctx: ToolContext | None = None) -> tuple[Any, bool]:
+        """A connection, and whether it is a new one; `give_back` returns it.
+
+        Raises `PoolExhausted`, `Unavailable` when the pool is closed, what `connect` raises, and what `ctx` says when its
+        call is cancelled meanwhile.
+        """
+        with self._lock:
+            if self._is_closed:
+                raise _closed()
+            if self._idle:
+                return self._idle.pop(), False
+            place = _Place()
+            if self._open < self._size:
+                self._open += 1
+                place.is_granted = True
+            else:
+                self._waiting.append(place)
+        if not place.is_granted:
+            self._wait_in_line(place, ctx)
+        return (place.connection, False) if place.connection is not None else (self._opened(), True)
+
+    def give_back(self, connection: Any, *, is_good: bool) -> None:
+        """Return a connection; one that is not good is closed, and there is room for another."""
+        with self._lock:
+            is_kept = is_good and not self._is_closed
+            self._pass_on(connection if is_kept else None)
+        if not is_kept:
+            _close(connection)
+
+    @property
+    def in_use(self) -> int:
+        """How many connections callers have, those that are being opened included."""
+        with self._lock:
+            return self._open - len(self._idle)
+
+    def close(self) -> None:
+        """Close every connection, those in use when they are given back. Callers that wait fail, as later ones do."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+            self._open -= len(idle)
+            waiting, self._waiting = self._waiting, deque()
+            for place in waiting:
+                place.ready.set()
+        for connection in idle:
+            _close(connection)
+
+    def _wait_in_line(self, place: _Place, ctx: ToolContext | None) -> None:
+        """Return when the place is granted. Otherwise it is out of the line, and nothing was lent."""
+        if ctx is not None:
+            ctx.on_cancel(place.ready.set)
+        due = monotonic() + self._wait
+        try:
+            place.ready.wait(max(0.0, due - monotonic()))
+        finally:
+            if ctx is not None:
+                ctx.token.forget(place.ready.set)
+        with self._lock:
+            if place.is_granted:  # also if it came too late: whoever asked before is served before
+                return
+            if self._is_closed:
+                raise _closed()
+            self._waiting.remove(place)
+        if ctx is not None:
+            ctx.check()
+        raise PoolExhausted
+
+    def _opened(self) -> Any:
+        try:
+            return self._connect()
+        except BaseException:
+            with self._lock:
+                self._pass_on(None)
+            raise
+
+    def _pass_on(self, connection: Any | None) -> None:
+        """Under the lock: to the first in line, else to those who come. None passes on the right to open one."""
+        if self._waiting:
+            place = self._waiting.popleft()
+            place.connection = connection
+            place.is_granted = True
+            place.ready.set()
+        elif connection is not None:
+            self._idle.append(connection)
+        else:
+            self._open -= 1
+
+    def __repr__(self) -> str:
+        return f"<Pool {self._open - len(self._idle)} in use, {len(self._idle)} idle, {len(self._waiting)} waiting>"
+
+
+class _Place:
+    """A caller's place in the line. Granted without a connection, it is the right to open one."""
+
+    __slots__ = ("connection", "is_granted", "ready")
+
+    def __init__(self) -> None:
+        self.connection: Any = None
+        self.is_granted = False
+        self.ready = threading.Event()
+
+
+def _closed() -> Unavailable:
+    return Unavailable("The database is closed: its component was unloaded")
+
+
+def _close(connection: Any) -> None:
+    try:
+        connection.close()
+    except Exception:
+        log.warning("a connection could not be closed", exc_info=True)
