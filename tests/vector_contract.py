@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space, VectorStore, fused_score
+from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space, VectorStore
 from rrext.tools.context import CancelToken, ToolContext
 
 NewStore = Callable[[], VectorStore]
@@ -173,11 +173,58 @@ class StoreContract:
         assert [hit.chunk.object_id for hit in words] == ["both"]
         assert words[0].score > 0
         fused = store.search(Search("hybrid", 10, text, vector), call())
-        assert fused[0].chunk.object_id == "both"
-        assert fused[0].score == pytest.approx(1)
-        ranks = {hit.chunk.object_id: rank for rank, hit in enumerate(hits, 1)}
-        for hit in fused[1:]:
-            assert hit.score == pytest.approx(fused_score(ranks[hit.chunk.object_id]), abs=1e-5)
+        similarities = {hit.chunk.object_id: max(hit.score, 0.0) for hit in hits}
+        assert {hit.chunk.object_id: hit.score for hit in fused} == pytest.approx(
+            {"both": 1.0, "near": similarities["near"] / 2, "far": similarities["far"] / 2}, abs=1e-4
+        )
+        assert [hit.score for hit in fused] == sorted((hit.score for hit in fused), reverse=True)
+
+    def test_a_hybrid_score_says_how_near_a_chunk_is_and_how_much_of_the_words_it_has(self, store: VectorStore) -> None:
+        vectors = {"word": 0, "aside": 1, "alike": 2, "opposite": 3}
+        texts = {"word": "plums and figs", "aside": "nothing of it", "alike": "kiwis in general", "opposite": "nor of that"}
+        directions = [[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]
+        chunks = [chunk(name, 0, texts[name]) for name in vectors]
+        store.upsert(chunks, [directions[n] for n in vectors.values()], Space("two", 2), call())
+
+        def scores(text: str) -> dict[str, float]:
+            return {hit.chunk.object_id: hit.score for hit in store.search(Search("hybrid", 9, text, [1.0, 0.0]), call())}
+
+        nothing = {"aside": 0.0, "opposite": 0.0}
+        assert scores("figs") == pytest.approx({"alike": 0.5, "word": 0.5, **nothing}, abs=1e-5)
+        partly = {"alike": 0.5, "word": 0.0, "aside": 1 / 6, "opposite": 1 / 6}
+        assert scores("unheard of words") == pytest.approx(partly, abs=0.02)
+        assert scores("figs with unheard words") == pytest.approx({"alike": 0.5, "word": 1 / 8, **nothing}, abs=1e-5)
+        assert scores("kiwis") == pytest.approx({"alike": 1.0, "word": 0.0, **nothing}, abs=1e-5)
+        assert scores("?!") == scores("xyz") == pytest.approx({"alike": 0.5, "word": 0.0, **nothing}, abs=1e-5)
+
+    def test_numbers_are_words(self, store: VectorStore) -> None:
+        texts = {
+            "zip": "the zip code is 59999, in the west",
+            "year": "it was built in 1984.",
+            "date": "on 2024-01-02 at 10:45",
+            "version": "Python 3.11.7 came out",
+            "other": "Python 3.12.1 came later",
+            "sku": "order AB-1234 now",
+            "mail": "write to jane.doe+news@mail.example",
+            "host": "the server is at 192.168.17.254:8080",
+            "price": "it costs 1,299.50 \u20ac",
+            "wide": "\uff11\uff12\uff13\uff14\uff15 in full width, \u0663\u0664 in Arabic",
+        }
+        put(store, *(chunk(name, 0, text) for name, text in texts.items()))
+        for text, expected in {
+            "59999": "zip", "1984": "year", "2024": "date", "2024-01-02": "date", "10:45": "date", "3.11.7": "version",
+            "3.12.1": "other", "AB-1234": "sku", "ab1234 1234": "sku", "jane.doe+news@mail.example": "mail",
+            "192.168.17.254": "host", "8080": "host", "1,299.50": "price", "1299": "", "12345": "wide", "\u0664": "",
+            "\u0663\u0664": "wide", "5999": "", "599990": "",
+        }.items():  # fmt: skip
+            assert found(store, text, "keyword")[:1] == [expected][: bool(expected)], text
+            if expected:
+                assert found(store, text, "hybrid", scope=Scope(object_ids=(expected,))) == [expected]
+
+    def test_scripts_without_spaces_between_words_are_searched(self, store: VectorStore) -> None:
+        put(store, chunk("ja", 0, "日本語のテキストです"), chunk("zh", 0, "我喜欢喝绿茶"), chunk("th", 0, "ภาษาไทยง่าย"))
+        for text, expected in {"日本": "ja", "テキスト": "ja", "茶": "zh", "绿茶": "zh", "ภาษา": "th", "日曜": ""}.items():
+            assert found(store, text, "keyword") == [expected][: bool(expected)], text
 
     def test_a_vector_of_zeros_is_like_nothing(self, store: VectorStore) -> None:
         store.upsert([chunk("zero"), chunk("one")], [[0.0] * SIZE, hashed("some words", SIZE)], SPACE, call())

@@ -13,8 +13,9 @@ from postgres_server import Database, PostgresServer
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.postgres import frequent
 from rrext.nodes.vectors.postgres.store import PgVectorStore
-from rrext.nodes.vectors.postgres.words import any_of, words_of
+from rrext.nodes.vectors.postgres.words import any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Scope, Search, Space
+from rrext.nodes.vectors.words import stored_words, unspaced_words, unsplit_words
 
 STRANGE = "a\"b'; DROP TABLE chunks; -- %s %(x)s {} \\ ü😀"
 
@@ -132,11 +133,11 @@ def test_words_are_found_in_any_case_and_form_though_the_locale_knows_ascii_only
 SIGNS = "'\"\\:|&!()<>*_ \t\n"
 
 
-@given(st.text() | st.text(st.sampled_from(SIGNS + "aÀßﷺ1ि्é\u200d")))
+@given(st.text() | st.text(st.sampled_from(SIGNS + "aÀßﷺ1ि्é\u200d日ค")))
 def test_the_words_of_a_text_are_words_alone(text: str) -> None:
-    found = words_of(text)
-    assert not set("".join(found)) & set(SIGNS)
-    assert any_of(text).count("'") == 2 * len(set(found))
+    found = {*telling_words(text), *unspaced_words(text)}
+    assert not set("".join([*found, *stored_words(text)])) & set(SIGNS)
+    assert any_of(text, telling_words(text)).count("'") == 2 * len(found)
 
 
 def test_words_that_are_all_over_a_large_store_count_only_alone(
@@ -160,7 +161,7 @@ def test_a_word_is_found_wherever_it_stands_in_a_long_text(store: PgVectorStore)
 
 
 def test_marks_belong_to_their_word() -> None:
-    assert words_of("हिन्दी, สวัสดี! e\u0301te\u0301") == ["हिन्दी", "สวัสดี", "été"]
+    assert unsplit_words("हिन्दी, สวัสดี! e\u0301te\u0301") == ["हिन्दी", "สวัสดี", "été"]
 
 
 HOSTILE = st.text(alphabet=st.sampled_from("abc '\"&|!()<->:*\\%;,.ÄßΩ字😀\n\t-_")) | st.text(

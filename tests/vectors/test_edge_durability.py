@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -9,12 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
+import msgspec
 import pytest
 from edge_process import edge_store, process_store, writer
 from vector_contract import SPACE, call, chunk, everything, found, paths, put
 
 from rrext.errors import ToolError
-from rrext.nodes.vectors.edge.folder import StoreFolder
+from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
 from rrext.nodes.vectors.store import Scope, VectorStore
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -32,7 +34,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "the count of vectors is gone": lambda data: one_file(data, "vectors/status.dat").unlink(),
     "the deleted marks are overwritten": lambda data: overwrite(one_file(data, "deleted/flags_a.dat")),
     "the texts are overwritten": lambda data: overwrite(one_file(data, "payload_storage/page_0.dat")),
-    "the word index is overwritten": lambda data: overwrite(one_file(data, "*content-text/page_0.dat")),
+    "the word index is overwritten": lambda data: overwrite(one_file(data, "*words-text/page_0.dat")),
     "the engine's settings are no JSON": lambda data: one_file(data, "edge_config.json").write_text("{"),
     "the log is overwritten": lambda data: overwrite(one_file(data, "wal/open-*")),
 }
@@ -219,12 +221,57 @@ def test_a_process_that_ended_while_it_made_the_store_leaves_nothing_in_the_way(
 
 def test_a_store_of_another_format_is_not_opened(tmp_path: Path) -> None:
     manifest = filled(tmp_path) / "store.json"
-    manifest.write_text(manifest.read_text().replace('"format":1', '"format":2'))
+    manifest.write_text(manifest.read_text().replace('"format":2', '"format":3'))
     store = edge_store(tmp_path)
     with pytest.raises(ToolError) as failure:
         everything(store, "a")
     assert failure.value.code == "store_format"
     store.close()
+
+
+def aged(folder: Path) -> None:
+    """Make a closed store one of format 1, whose engine indexes contents with a tokenizer of its own."""
+    import qdrant_edge as qe
+
+    from rrext.nodes.vectors.edge.requests import CONTENT, WORDS
+
+    store = StoreFolder(str(folder), "store")
+    shard = qe.EdgeShard.load(store.shard)
+    ids = [record.id for record in shard.scroll(qe.ScrollRequest(limit=1000))[0]]
+    shard.update(qe.UpdateOperation.delete_field_index(WORDS))
+    shard.update(qe.UpdateOperation.delete_payload(ids, [WORDS]))
+    index = qe.TextIndexParams(tokenizer=qe.TokenizerType.Multilingual, lowercase=True, scoring=True)
+    shard.update(qe.UpdateOperation.create_field_index(CONTENT, index))
+    shard.flush()
+    shard.close()
+    manifest = msgspec.json.decode((folder / "data" / "store.json").read_bytes(), type=Manifest)
+    store.save(msgspec.structs.replace(manifest, format=1, files=store.files()))
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_store_of_the_former_format_is_indexed_anew_when_it_is_opened(
+    interrupted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rrext.nodes.vectors.edge import reindex
+
+    store = edge_store(tmp_path)
+    put(store, *(chunk("a", n, f"room {5000 + n} is free") for n in range(150)))
+    store.close()
+    aged(tmp_path)
+    if interrupted:
+        words, count = reindex.words_of, itertools.count()
+        monkeypatch.setattr(reindex, "words_of", lambda text: words(text) if next(count) < 100 else 1 / 0)
+        broken = edge_store(tmp_path)
+        with pytest.raises(ToolError):
+            everything(broken, "a")
+        broken.close()
+        monkeypatch.undo()
+    for _ in range(2):
+        again = edge_store(tmp_path)
+        assert found(again, "5077", "keyword") == ["a"]
+        assert len(found(again, "room", "keyword", top_k=1000)) == len(everything(again, "a")) == 150
+        again.close()
+    assert '"format":2' in (tmp_path / "data" / "store.json").read_text()
 
 
 def test_nothing_is_stored_on_a_disk_that_is_nearly_full(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from vector_contract import cosine
 
 from rrext import Client
 from rrext.errors import InvalidArguments, RrextError, ToolError
@@ -47,7 +48,7 @@ async def test_what_is_stored_is_found_listed_read_counted_and_deleted(client: C
     assert answer["total"] == 1
     assert answer["results"][0] == {
         "content": "Boats leave at dusk",
-        "score": pytest.approx(1),
+        "score": pytest.approx((cosine(hashed("when do boats leave?"), hashed("Boats leave at dusk")) + 2 / 4) / 2, abs=1e-4),
         "metadata": {"objectId": "plan", "nodeId": "n", "parent": "/travel", "chunkId": 1},
     }
     page = await client.vectors.get("plan", limit=1)
@@ -81,8 +82,13 @@ async def test_each_mode_of_search_and_a_threshold(client: Client) -> None:
     assert close["total"] == 1
     both = await client.vectors.search("red green", score_threshold=0.6)
     assert [(hit["metadata"]["objectId"], hit["score"]) for hit in both["results"]] == [("a", 1.0)]
-    by_vector = await client.vectors.search(mode="dense", embedding=hashed("blue yellow"), top_k=1)
-    assert by_vector["results"][0]["metadata"]["objectId"] == "b"
+    for mode in ("dense", None):
+        by_vector = await client.vectors.search(mode=mode, embedding=hashed("blue yellow"), top_k=1)
+        assert by_vector["mode"] == "dense"
+        assert by_vector["results"][0]["metadata"]["objectId"] == "b"
+    own_vector = await client.vectors.search("green", embedding=hashed("blue yellow"))
+    assert own_vector["mode"] == "hybrid"
+    assert {hit["metadata"]["objectId"] for hit in own_vector["results"][:2]} == {"a", "b"}
 
 
 async def test_replace_removes_the_chunks_that_a_document_has_no_more(client: Client) -> None:
@@ -143,7 +149,8 @@ async def test_one_wrong_document_stores_none_and_is_named(client: Client, docum
         ("search", {"query": "x", "filter": {"parent": 5}}, "/input/filter/parent"),
         ("search", {"query": "x", "filter": "a"}, "/input/filter"),
         ("search", {"query": "x", "embedding": []}, "/input/embedding"),
-        ("search", {"embedding": [1.0]}, "/input/query"),
+        ("search", {"embedding": [1.0], "mode": "hybrid"}, "/input/query"),
+        ("search", {"embedding": [1.0], "mode": "keyword"}, "/input/query"),
         ("upsert", {"documents": []}, "/input/documents"),
         ("upsert", {}, "/input/documents"),
         ("delete", {}, "/input"),

@@ -74,7 +74,7 @@ class VectorStoreNode(Node):
         self,
         query: str | None = None,
         top_k: Annotated[int, msgspec.Meta(ge=1, le=MAX_TOP_K)] = 10,
-        mode: Mode = "hybrid",
+        mode: Mode | None = None,
         filter: SearchFilter | None = None,
         score_threshold: float | None = None,
         embedding: list[float] | None = None,
@@ -85,18 +85,21 @@ class VectorStoreNode(Node):
         """Find the chunks that fit a query best. Answers `{results: [{content, score, metadata}], total, mode}`.
 
         `score` is higher for better ones. dense: the cosine similarity, -1 to 1. keyword: the relevance of the words,
-        above 0, without an upper end. hybrid: 0 to 1, from the ranks in both; 1 is the first of both, 0.5 of one alone.
+        above 0, without an upper end. hybrid: 0 to 1, the mean of the similarity and of the share that the words have.
 
         Args:
             query: What is looked for, in words.
             top_k: How many are found at most.
-            mode: "dense" compares meanings (vectors), "keyword" words, "hybrid" both.
+            mode: "dense" compares meanings (vectors), "keyword" words, "hybrid" both. If left out: hybrid, or dense for an
+                embedding without a query.
             filter: Only chunks of these objects, this node, this parent path, or a path and all below it (`prefix`).
             score_threshold: Only results with at least this score.
-            embedding: The query's vector, if there is one already; with "dense", no query is needed then.
+            embedding: The query's vector, if there is one already. Alone it means a dense search.
             embedding_model: The model that made `embedding`, to be sure that it fits.
         """
         text = (query or "").strip()
+        if mode is None:
+            mode = "dense" if embedding is not None and not text else "hybrid"
         if not text and not (embedding is not None and mode == "dense"):
             raise InvalidArguments.at("/input/query", "expected some text to look for")
         scope = scope_of("/input/filter", filter)

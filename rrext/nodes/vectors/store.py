@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -11,7 +11,6 @@ from rrext.errors import ToolError
 from rrext.tools.context import ToolContext
 
 __all__ = [
-    "RRF_K",
     "Chunk",
     "Deleted",
     "Hit",
@@ -30,9 +29,6 @@ __all__ = [
 ]
 
 Mode = Literal["dense", "keyword", "hybrid"]
-
-RRF_K: Final = 60
-"""How much reciprocal rank fusion flattens the first ranks; 60 is what its authors and most engines use."""
 
 
 class Space(msgspec.Struct, frozen=True):
@@ -83,7 +79,7 @@ class Search(msgspec.Struct, frozen=True):
 
     Scores: dense is the cosine similarity, -1 to 1 (0 for a vector of zeros); keyword is the engine's own relevance,
     above 0 and without an upper end; hybrid is `fused_score`. A keyword search finds only chunks that hold at least one
-    of the words. Of equal scores, the order is the store's.
+    of the words, as `words` has them. Of equal scores, the order is the store's.
     """
 
     mode: Mode
@@ -194,12 +190,14 @@ def candidates(top_k: int) -> int:
     return max(50, 3 * top_k)
 
 
-def fused_score(*ranks: int) -> float:
-    """The score of a hybrid hit from its ranks (from 1) in the rankings that it is in, at most two.
+def fused_score(similarity: float, relevance: float) -> float:
+    """The score of a hybrid hit, 0 to 1: the mean of how near its vector is and of how well its words fit.
 
-    It is the sum of 1 / (RRF_K + rank), scaled so that the first of both rankings has 1.0 and the first of one has 0.5.
+    `similarity` is the cosine similarity; what points away is no farther than what has nothing to do with the query.
+    `relevance` is 0 for a chunk with none of the query's words. The best one has the share of the words that it holds, and
+    the others less in proportion to what the engine's relevance says of them.
     """
-    return sum(1 / (RRF_K + rank) for rank in ranks) * (RRF_K + 1) / 2
+    return (max(similarity, 0.0) + relevance) / 2
 
 
 def require_space(stored: Space | None, given: Space, *, doing: str) -> None:

@@ -25,8 +25,10 @@ from rrext.nodes.vectors.store import Space
 
 __all__ = ["BATCH", "ENGINE", "FORMAT", "Manifest", "StoreFolder"]
 
-FORMAT: Final = 1
-"""The version of this layout and of the engine's fields. A store of another version is not opened."""
+FORMAT: Final = 2
+"""The version of this layout and of the engine's fields. A store of a version that is not known is not opened."""
+OLDER: Final = frozenset({1})
+"""Versions that become today's when they are opened: 1 has no words beside its contents."""
 ENGINE: Final = "qdrant-edge"
 BATCH: Final = 64
 """Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
@@ -131,7 +133,7 @@ class StoreFolder:
             found = msgspec.json.decode((self.path / DATA / MANIFEST).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError) as error:
             raise self.corrupt(f'"{DATA}/{MANIFEST}" cannot be read: {error}') from error
-        if (found.format, found.engine) != (FORMAT, ENGINE):
+        if found.engine != ENGINE or found.format not in OLDER | {FORMAT}:
             raise ToolError(
                 f'The store in "{self.shown}" is {found.engine}, format {found.format}; this version reads {ENGINE}, {FORMAT}',
                 code="store_format",

@@ -11,7 +11,8 @@ import msgspec
 import qdrant_edge as qe
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
+from rrext.nodes.vectors.edge.folder import FORMAT, Manifest, StoreFolder
+from rrext.nodes.vectors.edge.reindex import index_words
 from rrext.nodes.vectors.edge.requests import create_shard
 from rrext.nodes.vectors.store import Space
 from rrext.tools.context import ToolContext
@@ -21,7 +22,8 @@ __all__ = ["OpenShard", "engine_errors"]
 FLUSH_EVERY: Final = 16 * 1024 * 1024
 """Bytes that wait in the engine's log at most before they go to their places. All of them are read again after a crash."""
 
-
+INDEXES: Final = "/payload_index/"
+"""Where the engine has files that go when an index goes."""
 LOCKED: Final = "WouldBlock"
 """What the engine says of a log that is locked."""
 
@@ -88,11 +90,28 @@ class OpenShard:
             except ToolError:
                 folder.save(manifest)
                 raise
+            if manifest.format != FORMAT:
+                manifest = self._renewed(folder, manifest, shard)
         except BaseException:
             folder.release()
             raise
         self.folder, self.manifest, self._shard, self._unflushed = folder, manifest, shard, 0
         return shard
+
+    def _renewed(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard) -> Manifest:
+        """Make a store of an older format one of today's. It stays the older one until that is done."""
+        try:
+            folder.require_room(self._min_free)
+            kept = {name: file for name, file in manifest.files.items() if INDEXES not in name}
+            folder.save(msgspec.structs.replace(manifest, clean=False, files=kept))
+            with engine_errors():
+                index_words(shard)
+        except BaseException:
+            shard.close()
+            raise
+        renewed = msgspec.structs.replace(manifest, format=FORMAT, clean=False, files=folder.files())
+        folder.save(renewed)
+        return renewed
 
     def require_room(self) -> None:
         """Raise `ToolError` (`store_full`) if the disk is nearly full."""

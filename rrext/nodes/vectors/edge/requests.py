@@ -3,36 +3,45 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import msgspec
 import qdrant_edge as qe
 
-from rrext.nodes.vectors.store import RRF_K, Chunk, Hit, Scope, Search, candidates
+from rrext.nodes.vectors.store import Chunk, Scope, Search
+from rrext.nodes.vectors.words import stored_words
 
 __all__ = [
+    "CHUNK",
+    "CONTENT",
     "NUMBER",
     "OBJECT",
     "PARENT",
+    "WORDS",
     "chunk_of",
     "chunks_request",
     "condition",
     "create_shard",
-    "hit_of",
+    "distances",
+    "near",
     "point_id",
     "point_of",
-    "request",
+    "similarity",
+    "word_index",
+    "worded",
+    "words_of",
 ]
 
 VECTOR: Final = "dense"
 OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "object", "parent", "node", "number", "content", "extra"
 """The fields of a point. `extra` is JSON text, so that every value comes back as it was."""
+WORDS: Final = "words"
+"""The field that keyword search looks into: the words of the content, with spaces between them."""
+CHUNK: Final = qe.PayloadSelector.Exclude([WORDS])
+"""All that makes a chunk."""
 IDS: Final = uuid.UUID("7c2e5d0e-4b0a-5d0b-9d0e-6f5b1f0c9a11")
 """The namespace of point ids, which are made from object id and chunk number. Another one would make another store."""
-
-FUSED_SCALE: Final = (RRF_K + 1) / 2
-"""What makes the engine's sum of 1 / (RRF_K + rank) a `fused_score`."""
 
 OVERSAMPLING: Final = 4.0
 """How many times as many vectors as asked for are compared in full, after all were compared by 4 bits per number.
@@ -55,12 +64,22 @@ def create_shard(path: str, size: int) -> None:
         NODE: qe.KeywordIndexParams(),
         PARENT: qe.KeywordIndexParams(prefix=True),
         NUMBER: qe.IntegerIndexParams(lookup=False, range=True),
-        CONTENT: qe.TextIndexParams(tokenizer=qe.TokenizerType.Multilingual, lowercase=True, scoring=True),
+        WORDS: word_index(),
     }
     for name, index in fields.items():
         shard.update(qe.UpdateOperation.create_field_index(name, index))
     shard.flush()
     shard.close()
+
+
+def word_index() -> qe.TextIndexParams:
+    """The index of `WORDS`. The engine's own tokenizers drop numbers, or take no heed of marks."""
+    return qe.TextIndexParams(tokenizer=qe.TokenizerType.Whitespace, lowercase=False, scoring=True)
+
+
+def words_of(content: str) -> str:
+    """What `WORDS` has of a content."""
+    return " ".join(stored_words(content))
 
 
 def point_id(object_id: str, chunk_id: int) -> uuid.UUID:
@@ -76,6 +95,7 @@ def point_of(chunk: Chunk, vector: Sequence[float]) -> qe.Point:
         NODE: chunk.node_id,
         NUMBER: chunk.chunk_id,
         CONTENT: chunk.content,
+        WORDS: words_of(chunk.content),
         EXTRA: msgspec.json.encode(chunk.extra).decode(),
     }
     return qe.Point(point_id(chunk.object_id, chunk.chunk_id), {VECTOR: list(vector)}, payload)
@@ -109,42 +129,33 @@ def condition(scope: Scope) -> qe.Filter | None:
     return qe.Filter(must=must) if must else None
 
 
-def request(search: Search) -> qe.QueryRequest:
-    """The engine's request for a search."""
-    filter = condition(search.scope)
-    if search.mode == "hybrid":
-        limit = candidates(search.top_k)
-        both = [
-            qe.Prefetch(limit=limit, query=_nearest(search), params=_params(), filter=filter),
-            qe.Prefetch(limit=limit, query=qe.TextQuery(CONTENT, search.text), filter=filter),
-        ]
-        # The engine counts ranks from 0.
-        fusion: Any = qe.Fusion.Rrf(k=RRF_K + 1)  # the stubs do not say that this is a query
-        return qe.QueryRequest(limit=search.top_k, query=fusion, prefetches=both, with_payload=True)
-    if search.mode == "dense":
-        return qe.QueryRequest(limit=search.top_k, query=_nearest(search), params=_params(), filter=filter, with_payload=True)
-    return qe.QueryRequest(limit=search.top_k, query=qe.TextQuery(CONTENT, search.text), filter=filter, with_payload=True)
+def near(search: Search, limit: int, **more: Any) -> qe.QueryRequest:
+    """The engine's request for what is nearest to the vector; `more` is what it is asked for of each."""
+    params = qe.SearchParams(quantization=qe.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING))
+    return qe.QueryRequest(limit=limit, query=_nearest(search), params=params, filter=condition(search.scope), **more)
+
+
+def distances(search: Search, ids: Collection[Any]) -> qe.QueryRequest:
+    """The engine's request for how near these points are."""
+    these = qe.Filter(must=[qe.HasIdCondition(set(ids))])
+    return qe.QueryRequest(limit=len(ids), query=_nearest(search), params=qe.SearchParams(exact=True), filter=these)
+
+
+def worded(search: Search, words: Sequence[str], limit: int, **more: Any) -> qe.QueryRequest:
+    """The engine's request for what has the words; there is at least one."""
+    return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, " ".join(words)), filter=condition(search.scope), **more)
 
 
 def chunks_request(object_id: str, offset: int, limit: int) -> qe.QueryRequest:
     """The engine's request for a page of an object's chunks, in their order."""
     filter = condition(Scope(object_ids=(object_id,)))
-    return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=filter, with_payload=True)
+    return qe.QueryRequest(limit=limit, offset=offset, query=qe.OrderBy(NUMBER), filter=filter, with_payload=CHUNK)
 
 
-def hit_of(search: Search, point: qe.ScoredPoint) -> Hit:
-    """A point that was found, its score as `Search` says."""
-    chunk = chunk_of(point.payload or {})
-    if search.mode == "hybrid":
-        return Hit(chunk, round(point.score * FUSED_SCALE, 6))  # the engine counts in single precision
-    if search.mode == "dense":
-        return Hit(chunk, max(-1.0, min(point.score, 1.0)))  # rounding may lead a hair beyond
-    return Hit(chunk, point.score)
+def similarity(score: float) -> float:
+    """The cosine similarity that a score of the engine is: rounding may lead it a hair beyond."""
+    return max(-1.0, min(score, 1.0))
 
 
 def _nearest(search: Search) -> Any:
     return qe.Query.Nearest(list(search.vector or ()), VECTOR)
-
-
-def _params() -> qe.SearchParams:
-    return qe.SearchParams(quantization=qe.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING))

@@ -18,10 +18,9 @@ from rrext.nodes.vectors.edge.requests import (
     chunk_of,
     chunks_request,
     condition,
-    hit_of,
     point_of,
-    request,
 )
+from rrext.nodes.vectors.edge.search import found
 from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, require_space
 from rrext.tools.context import ToolContext
 
@@ -82,8 +81,8 @@ class EdgeStore:
             shard = self._opened.get(ctx)
             if shard is None:
                 return 0
-            found = _points(shard, condition(Scope(object_ids=(object_id,))), ctx)
-            return self._delete(shard, [point for point in found if point[1][NUMBER] not in keep])
+            points = _points(shard, condition(Scope(object_ids=(object_id,))), ctx)
+            return self._delete(shard, [point for point in points if point[1][NUMBER] not in keep])
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         """See `VectorStore`."""
@@ -91,9 +90,9 @@ class EdgeStore:
             shard = self._opened.get(ctx)
             if shard is None:
                 return Deleted(0, frozenset())
-            found = list(_points(shard, condition(scope), ctx))
-            self._delete(shard, found)
-            return Deleted(len(found), frozenset(payload[OBJECT] for _, payload in found))
+            points = list(_points(shard, condition(scope), ctx))
+            self._delete(shard, points)
+            return Deleted(len(points), frozenset(payload[OBJECT] for _, payload in points))
 
     def _delete(self, shard: qe.EdgeShard, points: Sequence[Point]) -> int:
         places, self._places = self._places, None
@@ -113,8 +112,7 @@ class EdgeStore:
         if shard is None:
             return []
         with engine_errors():
-            found = shard.query(request(search))
-        return [hit_of(search, point) for point in found]
+            return found(shard, search)
 
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
         """See `VectorStore`."""
@@ -128,8 +126,8 @@ class EdgeStore:
             return Page([], 0)
         with engine_errors():
             total = shard.count(qe.CountRequest(exact=True, filter=condition(Scope(object_ids=(object_id,)))))
-            found = shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
-        return Page([chunk_of(point.payload or {}) for point in found], total)
+            points = shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
+        return Page([chunk_of(point.payload or {}) for point in points], total)
 
     def stats(self, ctx: ToolContext) -> StoreStats:
         """See `VectorStore`."""

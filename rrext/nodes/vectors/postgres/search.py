@@ -11,8 +11,8 @@ from psycopg import Connection, sql
 
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
 from rrext.nodes.vectors.postgres.table import Table
-from rrext.nodes.vectors.postgres.words import any_of
-from rrext.nodes.vectors.store import RRF_K, Chunk, Hit, Scope, Search, candidates
+from rrext.nodes.vectors.postgres.words import any_of, telling_words
+from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
 
 __all__ = ["COLUMNS", "chunk_of", "condition", "found"]
 
@@ -36,24 +36,39 @@ WHERE words @@ {query} AND {scope} ORDER BY score DESC, object_id, chunk_id LIMI
 HYBRID: Final = """
 WITH near AS MATERIALIZED (
     SELECT object_id, chunk_id, {near} AS distance FROM {table} WHERE {scope} ORDER BY {order} LIMIT %(candidates)s
-), worded AS MATERIALIZED (
+), ranked AS MATERIALIZED (
     SELECT object_id, chunk_id, ts_rank(words, {query}, 1) AS rank FROM {table}
     WHERE words @@ {query} AND {scope} ORDER BY rank DESC, object_id, chunk_id LIMIT %(candidates)s
+), best AS MATERIALIZED (
+    SELECT rank * greatest(1, cardinality(lexemes))
+        / greatest(1, (SELECT count(*) FROM unnest(words) WHERE lexeme = ANY (lexemes))) AS rank
+    FROM (SELECT * FROM ranked ORDER BY rank DESC, object_id, chunk_id LIMIT 1) AS first
+    JOIN {table} USING (object_id, chunk_id) CROSS JOIN (SELECT {lexemes} AS lexemes) AS asked
+), worded AS MATERIALIZED (
+    SELECT object_id, chunk_id, {near} AS distance, coalesce(ranked.rank / nullif(best.rank, 0), 0) AS relevance
+    FROM ranked CROSS JOIN best JOIN {table} USING (object_id, chunk_id)
 ), fused AS (
-    SELECT object_id, chunk_id, coalesce({share} / ({k} + n.place), 0) + coalesce({share} / ({k} + w.place), 0) AS score
-    FROM (SELECT *, row_number() OVER (ORDER BY distance, object_id, chunk_id) AS place FROM near) AS n
-    FULL JOIN (SELECT *, row_number() OVER (ORDER BY rank DESC, object_id, chunk_id) AS place FROM worded) AS w
-    USING (object_id, chunk_id) ORDER BY score DESC, object_id, chunk_id LIMIT %(top_k)s
+    SELECT object_id, chunk_id, (greatest(1 - coalesce(n.distance, w.distance), 0) + coalesce(w.relevance, 0)) / 2 AS score
+    FROM near AS n FULL JOIN worded AS w USING (object_id, chunk_id)
+    ORDER BY score DESC, object_id, chunk_id LIMIT %(top_k)s
 )
 SELECT {columns}, (SELECT count(*) FROM near), (SELECT max(distance) FROM near), score
 FROM fused JOIN {table} USING (object_id, chunk_id) ORDER BY score DESC, object_id, chunk_id
 """
+"""`best` is the rank that a chunk with all of the words would have, if the first one with its share of them is a measure."""
 
 ASKED: Final = """(
     SELECT CASE language WHEN 'simple' THEN %(words)s::text::tsquery ELSE to_tsquery(language::regconfig, %(words)s::text) END
     FROM {book} WHERE name = %(name)s
 )"""
 """The words that are looked for, in the language in which the table's were indexed."""
+
+LEXEMES: Final = """(
+    SELECT CASE language WHEN 'simple' THEN %(telling)s::text[]
+        ELSE tsvector_to_array(to_tsvector(language::regconfig, array_to_string(%(telling)s::text[], ' '))) END
+    FROM {book} WHERE name = %(name)s
+)"""
+"""The same words as a list."""
 
 
 def found(connection: Connection[Any], table: Table, search: Search, frequent: Collection[str] = ()) -> list[Hit]:
@@ -64,7 +79,8 @@ def found(connection: Connection[Any], table: Table, search: Search, frequent: C
     """
     where, values = condition(search.scope)
     values |= {"top_k": search.top_k, "candidates": candidates(search.top_k), "name": table.name}
-    values["words"] = any_of(search.text, frequent) if search.mode != "dense" else ""
+    values["telling"] = telling_words(search.text, frequent) if search.mode != "dense" else []
+    values["words"] = any_of(search.text, values["telling"])
     vector = None if search.vector is None or search.mode == "keyword" else as_vector(search.vector)
     values["vector"] = vector
     if search.mode == "keyword":
@@ -139,8 +155,7 @@ def _hybrid(
         scope=where,
         order=order,
         query=sql.SQL(ASKED).format(book=table.book),
-        k=sql.Literal(RRF_K),
-        share=sql.Literal((RRF_K + 1) / 2),
+        lexemes=sql.SQL(LEXEMES).format(book=table.book),
     )
     rows = connection.execute(statement, values).fetchall()
     hits = [Hit(chunk_of(row), float(row[-1])) for row in rows]
