@@ -1,6 +1,6 @@
-"""Start-up stays light: what a fresh `rrext serve` has imported when its first answer has left.
+"""Start-up stays light: what a fresh `rrext serve` has imported when its first answer has left, and one call of a database.
 
-The second call asks for it, with a tool that lists `sys.modules`. No times are compared: only names.
+A second call to the server asks for it, with a tool that lists `sys.modules`. No times are compared: only names.
 """
 
 from __future__ import annotations
@@ -126,3 +126,40 @@ def test_the_first_answer_needs_no_node_that_the_pipeline_does_not_use(imported:
 def test_the_first_answer_needs_no_client_bridge_or_testing_code(imported: set[str]) -> None:
     rooms = {name.split(".")[1] for name in imported if name.startswith("rrext.")}
     assert not rooms & {"client", "bridges", "editor", "picture", "testing", "blocking"}
+
+
+CALL = """
+import json, sys
+from rrext.cli.main import main
+code = main(sys.argv[1:])
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+sys.exit(code)
+"""
+NO_SERVER = {"host": "127.0.0.1", "port": 1, "database": "x", "user": "x"}
+DATABASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
+    "db_sqlite": ({"path": "a.db", "create": True}, "query", {"sql": "select 1 as one", "limit": 5}),
+    "db_duckdb": ({}, "query", {"sql": "select 1 as one"}),
+    "db_postgres": (NO_SERVER, "dialect", {}),
+    "db_mysql": (NO_SERVER, "dialect", {}),
+}
+"""Provider → settings, and a call that needs no server."""
+HEAVY_FOR_SQL = {"anyio", "attr", "attrs", "cattr", "cattrs", "sqlalchemy", "trio"}
+
+
+@pytest.mark.parametrize("provider", DATABASES)
+def test_a_call_of_a_database_imports_its_driver_and_little_else(provider: str, tmp_path: Path) -> None:
+    config, tool, given = DATABASES[provider]
+    source = {"id": "tools_1", "provider": "tools", "config": {"mode": "Source"}}
+    control = [{"classType": "tool", "from": "tools_1"}]
+    database = {"id": "db_1", "provider": provider, "config": config, "control": control}
+    (tmp_path / "p.pipe").write_text(json.dumps({**PIPELINE, "components": [source, database], "source": "tools_1"}))
+    done = subprocess.run(
+        [sys.executable, "-c", CALL, "tool", "p.pipe", tool, "--input", json.dumps(given)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    names = set(json.loads(done.stderr.splitlines()[-1]))
+    heavy = {name for name in names if name.split(".")[0] in HEAVY_FOR_SQL}
+    assert not heavy

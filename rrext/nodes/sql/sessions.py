@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,7 +86,7 @@ class Sessions(Generic[Work]):
 
     def begin(self, ctx: ToolContext) -> Session[Work]:
         """A new session of the caller's connection. One whose caller is gone when it is ready is rolled back at once."""
-        session = Session(secrets.token_hex(16), ctx.connection_id, self._begin(ctx, read_only=False))
+        session = Session(os.urandom(16).hex(), ctx.connection_id, self._begin(ctx, read_only=False))
         with self._lock:
             refused = self._is_closed
             if not refused:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-import tempfile
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
 import msgspec
@@ -19,6 +18,9 @@ from rrext.nodes.sql.cells import rows_within
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.placeholders import split_at_placeholders
 from rrext.nodes.sql.schema import Schema, inspected
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 __all__ = ["SqliteBackend", "SqliteNode"]
 
@@ -118,9 +120,11 @@ class SqliteBackend(Backend):
 
     def __init__(self, path: str, *, create: bool, lock_timeout: float, foreign_keys: bool) -> None:
         """`path` is absolute, or `:memory:`."""
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: TemporaryDirectory[str] | None = None
         self._is_memory = path == MEMORY
         if self._is_memory:
+            import tempfile
+
             # SQLite's own databases in memory let nobody read while a transaction writes. A private file, of which
             # nothing is ever forced to the disk, is as fast, and readers and the writer do not wait for each other.
             self._folder = tempfile.TemporaryDirectory(prefix="rrext-sqlite-")
