@@ -83,6 +83,8 @@ PROMISES: dict[str, str] = {
     "data:rows:never-cut": "More rows than asked for are announced, more than allowed are an error that keeps nothing",
     "data:cancel:in-the-database": "Cancel and deadline end the statement in the database, and hit no other call",
     "data:secrets:never-shown": "Passwords and keys are in no answer, no log and no process of a node",
+    "object:one-per-source": "A file is one object however it is sent, and two files are two, whatever their names",
+    "send:links:stay-inside": "`rrext send` reads nothing outside of the folders and files that it is given",
     "vector:answered:is-kept": "What a vector store answered outlives its killed process",
     "vector:damage:left-alone": "A damaged or strange folder is refused, and nothing in it is changed",
     "graph:engine:ends-alone": "What ends the engine of an embedded graph ends the call that did it, and never the server",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from typing import IO, Any
@@ -14,7 +13,7 @@ from rrext.cli.local import LocalPipeline
 from rrext.cli.progress import ProgressLine, size
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.client.files import Source
+from rrext.client.files import Source, shown
 from rrext.client.mimetype import LANES_IN_PIECES, mime_type_of
 from rrext.columns import printable
 from rrext.engine.interface import Caller, Close, Open, Write
@@ -52,6 +51,7 @@ class Sending:
         self._unheard: set[str] = set()
         self.done = 0
         self.failed = 0
+        self.skipped = 0
         self.cancelled = 0
 
     async def run(self, jobs: int) -> None:
@@ -69,13 +69,19 @@ class Sending:
     def summary(self) -> str:
         """What was done, in a line."""
         total = len(self._sources)
-        rest = total - self.done - self.failed - self.cancelled
+        rest = total - self.done - self.failed - self.skipped - self.cancelled
         parts = [f"{self.done} done", f"{self.failed} failed"]
-        parts += [f"{count} {how}" for count, how in ((self.cancelled, "cancelled"), (rest, "not sent")) if count]
+        others = ((self.skipped, "skipped"), (self.cancelled, "cancelled"), (rest, "not sent"))
+        parts += [f"{count} {how}" for count, how in others if count]
         return f"{total} file{'s' if total != 1 else ''}, {size(self._bytes_done)} sent: {', '.join(parts)}"
 
     async def _work(self, turns: Iterator[tuple[int, Source]]) -> None:
         for index, source in turns:
+            if source.skipped is not None:
+                self.skipped += 1
+                self._say(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
+                self._write(_line(source, None, None))
+                continue
             caller = Caller(connection_id=f"file-{index}")  # a pipe of its own, which can be dropped alone
             try:
                 result = await self._send(source, caller)
@@ -98,10 +104,9 @@ class Sending:
         pipeline, mime_type = self._pipeline, self._mime_type or mime_type_of(source.path)
         lane = choose_lane(mime_type, pipeline.task.plan.listens)
         self._warn_of_unheard(source, mime_type, lane)
-        file, piece = await pipeline.in_thread(lambda: _begin(source.path, in_pieces=lane in LANES_IN_PIECES))
+        file, piece = await pipeline.in_thread(lambda: _begin(source, in_pieces=lane in LANES_IN_PIECES))
         with file:
-            about = {"name": utf8(source.name), "path": utf8(source.path), "size": source.size}
-            opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type), caller=caller)
+            opened, _ = await pipeline.ask(Open(object=source.about, mime_type=mime_type), caller=caller)
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             try:
                 is_due = bool(piece) or lane not in LANES_IN_PIECES  # an empty file is no JSON, and must hear that
@@ -130,13 +135,13 @@ class Sending:
         """Say once of a lane that its objects reach no node: their empty results would say it to nobody."""
         if lane not in self._unheard and not self._pipeline.task.plan.listens(lane):
             self._unheard.add(lane)
-            self._say(f"rrext: {utf8(source.path)}: no node takes {mime_type} here ({lane} lane), nothing is done with it")
+            self._say(f"rrext: {shown(source.path)}: no node takes {mime_type} here ({lane} lane), nothing is done with it")
 
     def _advance(self, source: Source, nbytes: int) -> None:
         self._bytes_done += nbytes
         done, total = self._bytes_done, self._bytes_total
         share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # what is no file has no size before
-        self._progress.show(f"{self.done + self.failed}/{len(self._sources)} files, {size(done)}{share}, {utf8(source.path)}")
+        self._progress.show(f"{self.done + self.failed}/{len(self._sources)} files, {size(done)}{share}, {shown(source.path)}")
 
     def _finish(self, source: Source, error: RrextError | None, result: bytes | dict[str, Any] | None) -> None:
         """Count the file and write its line. Raises `OSError`."""
@@ -147,25 +152,24 @@ class Sending:
         else:
             self.failed += 1
             self._progress.clear()
-            print_error(error, utf8(source.path))
+            print_error(error, shown(source.path))
+        self._write(_line(source, error, result))
+        self._advance(source, 0)
+
+    def _write(self, line: bytes) -> None:
         if self._results.is_terminal:
             self._progress.clear()
-        self._results.write_line(_line(source, error, result))
-        self._advance(source, 0)
+        self._results.write_line(line)
 
     def _say(self, text: str) -> None:
         self._progress.clear()
         print(printable(text), file=sys.stderr)
 
 
-def utf8(path: str) -> str:
-    """A path as text that JSON can hold: bytes of a name that are not UTF-8 become `\\xNN`."""
-    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _begin(path: str, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
+def _begin(source: Source, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
     """The open file and its first piece, which is all of it where the lane takes it whole. Raises `FrameTooLarge`."""
-    file = open(path, "rb", buffering=0) if in_pieces else open(path, "rb")  # noqa: SIM115 – the caller closes it
+    fd = source.open()
+    file = open(fd, "rb", buffering=0) if in_pieces else open(fd, "rb")  # noqa: SIM115 – the caller closes it
     try:
         piece = file.read(CLIENT_DEFAULTS.write_chunk if in_pieces else DEFAULTS.max_frame + 1)
         if len(piece) > DEFAULTS.max_frame:
@@ -193,8 +197,10 @@ def _without_error(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(source: Source, error: RrextError | None, result: bytes | dict[str, Any] | None) -> bytes:
-    """`{path, result}` or `{path, error, result?}`."""
-    members = [b'"path":' + msgspec.json.encode(utf8(source.path))]
+    """`{path, result}`, `{path, error, result?}` or `{path, skipped}`."""
+    members = [b'"path":' + msgspec.json.encode(shown(source.path))]
+    if source.skipped is not None:
+        members.append(b'"skipped":' + msgspec.json.encode(source.skipped))
     if error is not None:
         told = {"code": error.code, "message": error.message, **({"hint": error.hint} if error.hint else {})}
         members.append(b'"error":' + encode(told))

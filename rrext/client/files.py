@@ -1,60 +1,150 @@
-"""Which files an upload consists of."""
+"""Which files an upload consists of, which object each of them is, and how they are opened."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
-__all__ = ["Source", "find_files"]
+__all__ = ["Source", "find_files", "shown", "url_of"]
+
+NO_FILE: Final = "is no regular file"
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A file to send. `size` is what it was when it was found; `problem` says why it cannot be sent."""
+    """A file to send. `problem` says why it cannot be sent, `skipped` why it does not have to be.
+
+    `path` begins as the caller's did, `real` is the file's real path: absolute, without links. `folder` is the real path
+    of the folder that it was found in; None for a path that was given itself. `size` is what it was when it was found.
+    """
 
     path: str
     name: str
     size: int = 0
     problem: str | None = None
+    skipped: str | None = None
+    real: str = ""
+    folder: str | None = None
+
+    @property
+    def about(self) -> dict[str, object]:
+        """What `open` tells of it."""
+        about: dict[str, object] = {"name": shown(self.name), "path": shown(self.path), "size": self.size}
+        if self.real:
+            about["url"] = url_of(self.real)
+        return about
+
+    def open(self) -> int:
+        """A descriptor of the file. Of a file in a folder, no link is followed, whatever was put in its place meanwhile.
+
+        Raises `OSError`.
+        """
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        if self.folder is None:
+            return os.open(self.path, flags)
+        *folders, name = os.path.relpath(self.real, self.folder).split(os.sep)
+        parent = os.open(self.folder, flags | os.O_DIRECTORY)
+        try:
+            for folder in folders:
+                inner = os.open(folder, flags | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+                os.close(parent)
+                parent = inner
+            fd = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+        finally:
+            os.close(parent)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, NO_FILE)
+        return fd
+
+
+def shown(path: str) -> str:
+    """A path as text that JSON can hold: bytes of a name that are not UTF-8 become `\\xNN`."""
+    return path if path.isascii() else os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def url_of(real: str) -> str:
+    """The URL by which a server knows a file: made from its real path, which it does not tell."""
+    import uuid
+    from urllib.parse import quote
+
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"file://{quote(os.fsencode(real))}").urn
 
 
 def find_files(paths: Iterable[str]) -> list[Source]:
     """The files that `paths` mean: files as they are, folders with all that is below them, in order of their names.
 
-    A file's name is its last part, or begins with the folder's; where that would be one name for two files, the later
-    one has its path for a name, as an object's identity is its name. Links to folders inside of folders are not
-    followed. What cannot be sent is listed with its problem, not left out. Blocks: it reads folders.
+    A file's name is its last part, or begins with the folder's. Links are followed where they are given themselves. In a
+    folder they are not: one that leads out of it is listed as skipped, one that stays inside leads to what is sent
+    anyway. What comes twice is sent once, and what cannot be sent is listed with its problem. Blocks: it reads folders.
     """
     found: list[Source] = []
-    names: set[str] = set()
+    places: dict[str, str] = {}
     for path in paths:
-        for source in _inside(path) if os.path.isdir(path) else [_look(path, os.path.basename(path))]:
-            if source.name in names:
-                source = Source(source.path, source.path, source.size, source.problem)
-            names.add(source.name)
+        for source in _inside(path) if os.path.isdir(path) else [_given(path)]:
+            first = places.setdefault(source.real, source.path) if source.real else source.path
+            if first is not source.path:
+                source = Source(source.path, source.name, skipped=f"is the same file as {shown(first)}, which is sent")
             found.append(source)
     return found
 
 
-def _inside(folder: str) -> Iterator[Source]:
-    base = os.path.dirname(os.path.abspath(folder))
-    unreadable: list[OSError] = []
-    for parent, folders, files in os.walk(folder, onerror=unreadable.append):
-        folders.sort()
-        for file in sorted(files):
-            path = os.path.join(parent, file)
-            yield _look(path, os.path.relpath(path, base), regular=True)
-    for error in unreadable:
-        yield Source(str(error.filename), str(error.filename), problem=error.strerror or str(error))
-
-
-def _look(path: str, name: str, *, regular: bool = False) -> Source:
+def _given(path: str) -> Source:
+    """A path that was given itself."""
+    name = os.path.basename(path)
     try:
         info = os.stat(path)
     except OSError as error:
         return Source(path, name, problem=error.strerror or str(error))
-    if regular and not stat.S_ISREG(info.st_mode):
-        return Source(path, name, problem="is no regular file")  # reading a named pipe would wait for ever
-    return Source(path, name, info.st_size)
+    # What is no file, such as a pipe, has no place of its own: its object is that of its name.
+    real = os.path.realpath(path) if stat.S_ISREG(info.st_mode) else ""
+    return Source(path, name, info.st_size, real=real)
+
+
+def _inside(folder: str) -> Iterator[Source]:
+    """What is in a folder: its files, then those of each folder in it."""
+    root = os.path.realpath(folder)
+    base = os.path.basename(os.path.abspath(folder))
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        try:
+            with os.scandir(os.path.join(folder, below)) as listed:
+                entries = sorted(listed, key=lambda entry: entry.name)
+        except OSError as error:
+            path = os.path.join(folder, below) if below else folder
+            real = os.path.join(root, below) if below else root
+            yield Source(path, os.path.join(base, below), problem=error.strerror or str(error), real=real)
+            continue
+        folders: list[str] = []
+        for entry in entries:
+            inner = os.path.join(below, entry.name)
+            source = _found(entry, os.path.join(base, inner), root, inner)
+            if source is not None:
+                yield source
+            elif not entry.is_symlink():
+                folders.append(inner)
+        pending.extend(reversed(folders))
+
+
+def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> Source | None:
+    """What stands in a folder; None for a folder, and for a link to something else in there."""
+    real = os.path.join(root, inner)
+    try:
+        if entry.is_symlink():
+            os.stat(entry.path)
+            target = os.path.realpath(entry.path)
+            is_inside = target == root or target.startswith(os.path.join(root, ""))
+            return None if is_inside else Source(entry.path, name, skipped="is a link that leads out of the folder")
+        if entry.is_dir():
+            return None
+        info = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return Source(entry.path, name, problem=error.strerror or str(error), real=real)
+    if not stat.S_ISREG(info.st_mode):
+        return Source(entry.path, name, problem=NO_FILE, real=real)  # reading a named pipe would wait for ever
+    return Source(entry.path, name, info.st_size, real=real, folder=root)

@@ -22,17 +22,21 @@ __all__ = ["FileResult", "PipeMaker", "Upload", "UploadCallback", "UploadProgres
 
 
 class FileResult(msgspec.Struct, frozen=True):
-    """What became of one file. `result` is the pipeline's result body; of a failed object, what there is of it."""
+    """What became of one file. `result` is the pipeline's result body; of a failed object, what there is of it.
+
+    `skipped` says why a file was not sent, though nothing failed: it is a link out of its folder, or comes twice.
+    """
 
     path: str
     size: int
     result: Body | None = None
     error: Exception | None = None
+    skipped: str | None = None
 
     @property
     def ok(self) -> bool:
         """Whether the whole file went through the pipeline without a failure."""
-        return self.error is None
+        return self.error is None and self.skipped is None
 
 
 class UploadProgress(msgspec.Struct, frozen=True):
@@ -89,6 +93,8 @@ class Upload:
             await self._report(source, 0, outcome)
 
     async def _send(self, source: Source) -> FileResult:
+        if source.skipped is not None:
+            return FileResult(source.path, source.size, skipped=source.skipped)
         try:
             if source.problem is not None:
                 raise UsageError(f"{source.path}: {source.problem}")
@@ -100,10 +106,9 @@ class Upload:
     async def _stream(self, source: Source) -> Body | None:
         mimetype = self._mimetype or mime_type_of(source.path)
         most = CLIENT_DEFAULTS.whole_write if goes_whole(mimetype) else CLIENT_DEFAULTS.write_chunk
-        file, piece = await run_sync(_start_reading, source.path, most)
+        file, piece = await run_sync(_start_reading, source, most)
         with file:
-            about = {"name": source.name, "path": source.path, "size": source.size}
-            async with self._pipe(about, mimetype) as pipe:
+            async with self._pipe(source.about, mimetype) as pipe:
                 while piece:
                     await pipe.write(piece)
                     await self._report(source, len(piece))
@@ -126,9 +131,9 @@ class Upload:
             self._tasks.cancel_scope.cancel()
 
 
-def _start_reading(path: str, most: int) -> tuple[IO[bytes], bytes]:
+def _start_reading(source: Source, most: int) -> tuple[IO[bytes], bytes]:
     """The open file and its first piece of at most so many bytes: one visit to a worker thread is enough for a small file."""
-    file = open(path, "rb", buffering=0)  # noqa: SIM115 – the caller closes it
+    file = open(source.open(), "rb", buffering=0)  # noqa: SIM115 – the caller closes it
     try:
         return file, file.read(most)
     except BaseException:

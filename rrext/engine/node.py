@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, TypeAlias
+
+import msgspec
 
 from rrext.tools.registry import ToolRegistry, collect_tools
 
 __all__ = ["Entry", "Node"]
 
+Tenant: TypeAlias = tuple[str | None, str | None]
+"""The ids of user and space for whom an object is sent."""
+NOBODY: Final[Tenant] = (None, None)
+
 
 class Entry:
     """One object on its way through a pipe: what the client said of it, and the result that the nodes build.
 
-    `name`, `path`, `mime_type`, `size` and `metadata` come from `open`. `object_id` is a uuid5 of the name.
+    `name`, `path`, `mime_type`, `size`, `metadata` and `signature` come from `open`. `url` is where the data comes from, by
+    default `null://Stream/` with path and name. `object_id` is the client's own, or a uuid5 of the URL.
     """
 
-    __slots__ = ("metadata", "mime_type", "name", "object_id", "path", "result", "result_types", "size")
+    __slots__ = (
+        "metadata", "mime_type", "name", "object_id", "path", "result", "result_types", "signature", "size", "url",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -27,13 +36,19 @@ class Entry:
         mime_type: str = "application/octet-stream",
         size: int | None = None,
         metadata: Mapping[str, Any] | None = None,
+        url: str | None = None,
+        object_id: str | None = None,
+        signature: str | None = None,
+        tenant: Tenant = NOBODY,
     ) -> None:
         self.name = name or str(uuid.uuid4())
         self.path = path
+        self.url = url or f"null://Stream/{_whole_path(path, self.name)}"
+        self.signature = signature
         self.mime_type = mime_type
         self.size = size
         self.metadata: dict[str, Any] = dict(metadata) if metadata else {}
-        self.object_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f"null://Stream/{self.name}"))
+        self.object_id = object_id or str(uuid.uuid5(_namespace(tenant), self.url))
         self.result_types: dict[str, str] = {}
         self.result: dict[str, list[Any]] = {}
 
@@ -54,6 +69,19 @@ class Entry:
 
     def __repr__(self) -> str:
         return f"<Entry {self.name!r} {self.mime_type}>"
+
+
+def _whole_path(path: str, name: str) -> str:
+    """Clients send the whole path of a file, or the folder that it is in: both mean the same file."""
+    folder = path.rstrip("/")
+    return path if path == name or path.endswith(f"/{name}") else f"{folder}/{name}" if path else name
+
+
+def _namespace(tenant: Tenant) -> uuid.UUID:
+    """The namespace of a tenant's object ids, so that two tenants who send the same path have two objects."""
+    if tenant == NOBODY:
+        return uuid.NAMESPACE_URL
+    return uuid.uuid5(uuid.NAMESPACE_URL, msgspec.json.encode(tenant).decode())
 
 
 class Node:

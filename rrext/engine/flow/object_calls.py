@@ -49,7 +49,7 @@ class ObjectCalls:
     def open(self, call: Call, task: Task, operation: Open) -> None:
         """Begin an `open`: it stands in the task's line for a place before this returns."""
         try:
-            entry, intake = entry_of(task, operation)
+            entry, intake = entry_of(task, operation, call.caller)
         except RrextError as error:
             call.fail(error)
             return

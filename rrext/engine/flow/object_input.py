@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.intake import Intake
 from rrext.engine.lanes import choose_lane
 from rrext.engine.node import Entry
-from rrext.errors import InvalidArguments
+from rrext.errors import InvalidArguments, fold
 
 if TYPE_CHECKING:
-    from rrext.engine.interface import Open, Write
+    from rrext.engine.interface import Caller, Open, Write
     from rrext.engine.task import Task
 
 __all__ = ["data_of", "entry_of"]
 
+KNOWN: Final = {fold(key): key for key in ("name", "path", "url", "objectId", "signature", "size", "metadata")}
 
-def entry_of(task: Task, operation: Open) -> tuple[Entry, Intake]:
+
+def entry_of(task: Task, operation: Open, caller: Caller) -> tuple[Entry, Intake]:
     """The object that `open` announces, and how its writes become payloads. Raises `InvalidArguments`."""
     source = task.source_class
     given = operation.object or {}
@@ -29,6 +31,7 @@ def entry_of(task: Task, operation: Open) -> tuple[Entry, Intake]:
         )  # fmt: skip
     _check_method(task, mime_type)
     lane = choose_lane(mime_type, task.plan.listens)
+    _check_keys(given)
     size, metadata = given.get("size"), given.get("metadata")
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
         raise InvalidArguments.at("/object/size", "expected a number of bytes")
@@ -40,6 +43,10 @@ def entry_of(task: Task, operation: Open) -> tuple[Entry, Intake]:
         mime_type=mime_type,
         size=size,
         metadata=metadata,
+        url=_text(given, "url"),
+        object_id=_text(given, "objectId"),
+        signature=_text(given, "signature"),
+        tenant=(caller.user_id, caller.space_id),
     )
     return entry, Intake(lane, mime_type)
 
@@ -65,6 +72,17 @@ def _text(given: dict[str, Any], key: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InvalidArguments.at(f"/object/{key}", "expected a string")
     return value
+
+
+def _check_keys(given: dict[str, Any]) -> None:
+    """Refuse `object_id` and an empty id: left aside, they would make another object than the client means."""
+    for key in given:
+        meant = KNOWN.get(fold(key))
+        if meant is not None and meant != key and meant not in given:
+            raise InvalidArguments.at(f"/object/{key}", f'unknown key; did you mean "{meant}"?')
+    for key in ("objectId", "url"):
+        if given.get(key) == "":
+            raise InvalidArguments.at(f"/object/{key}", "is empty; leave it out to have one made")
 
 
 def _check_method(task: Task, mime_type: str) -> None:

@@ -97,7 +97,7 @@ async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, 
             raise _failure(results[0])
         return results[0].result
     told = [_told(result, ready.folder) for result in results]
-    failed = [result for result in results if not result.ok]
+    failed = [result for result in results if result.error is not None]
     if failed:
         message = (
             f"{len(failed)} of {len(results)} files failed; {_named(failed[0], ready.folder)}: {_failure(failed[0]).message}"
@@ -120,7 +120,9 @@ def _failure(result: FileResult) -> RrextError:
 
 def _told(result: FileResult, folder: str | None) -> dict[str, Any]:
     told: dict[str, Any] = {"path": _named(result, folder)}
-    if not result.ok:
+    if result.skipped is not None:
+        told["skipped"] = result.skipped
+    if result.error is not None:
         failure = _failure(result)
         told["error"] = {"code": failure.code, "message": failure.message}
     if result.result is not None:

@@ -1,0 +1,171 @@
+"""Which object a file is: the one of its real path, however it is sent, and of whoever sends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import EXAMPLES, Done, call, command, component, environment, pipeline
+
+import rrext
+from rrext import blocking
+from rrext.client.files import find_files
+from rrext.testing import open_pipeline
+
+ECHO = str(EXAMPLES / "echo.pipe")
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """Two folders with folders and files of the same names."""
+    for person in ("p", "q"):
+        (tmp_path / person / "docs" / "deep").mkdir(parents=True)
+        for name in ("readme.md", "docs/a.txt", "docs/deep/b.txt"):
+            (tmp_path / person / name).write_text(f"{name} of {person}")
+    return tmp_path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """A pipeline that keeps text in a store."""
+    (tmp_path / "pipes").mkdir()
+    return pipeline(
+        tmp_path / "pipes",
+        component("w", "webhook"),
+        component("split", "split", "text:w"),
+        component("store", "store_qdrant_edge", "documents:split", path="store", min_free_bytes=0),
+    )
+
+
+def ids(done: Done) -> dict[str, str]:
+    """Path → object id."""
+    assert done.code == 0, done
+    return {line["path"]: line["result"]["objectId"] for line in done.lines if "result" in line}
+
+
+def kept(store: str) -> dict[str, int]:
+    return json.loads(call("tool", store, "stats").out)
+
+
+@pytest.mark.promise("object:one-per-source")
+def test_two_files_of_one_name_are_two_objects_in_the_store(two: Path, store: str) -> None:
+    for file in ("p/readme.md", "q/readme.md"):
+        assert call("send", store, file, cwd=two).code == 0
+    assert kept(store)["objects"] == 2
+    for person in ("p", "q"):
+        assert call("send", store, "docs", cwd=two / person).code == 0
+    assert kept(store)["objects"] == 6
+    found = json.loads(call("tool", store, "search", "--input", '{"query": "of p", "mode": "keyword"}').out)
+    assert sum("of p" in hit["content"] for hit in found["results"]) == 3
+
+
+@pytest.mark.promise("object:one-per-source")
+async def test_a_file_is_one_object_however_it_is_sent(two: Path) -> None:
+    folder = two / "p" / "docs"
+    (two / "elsewhere").symlink_to(folder, target_is_directory=True)
+    (two / "alias.txt").symlink_to(folder / "a.txt")
+    expected = set(ids(call("send", ECHO, "docs", "--mime", "text/plain", cwd=two / "p")).values())
+    files = ["docs/a.txt", "docs/deep/b.txt"]
+    ways: list[tuple[Path, list[str]]] = [
+        (two / "p", files),
+        (two / "p", [str(two / "p" / file) for file in files]),
+        (two, ["./p/../p/docs/"]),
+        (two / "q", ["../p/docs"]),
+        (folder, [".", "--mime", "lane/text"]),
+        (two, ["elsewhere"]),
+        (two, ["alias.txt", "elsewhere/deep"]),
+    ]
+    for cwd, paths in ways:
+        assert set(ids(call("send", ECHO, *paths, cwd=cwd)).values()) == expected, paths
+    async with open_pipeline(ECHO) as client:
+        results = await client.send_files([folder])
+    assert {(result.result or {})["objectId"] for result in results} == expected
+    with blocking.Client.spawn(ECHO) as other:
+        results = other.send_files([two / "elsewhere" / "a.txt", folder / "deep"])
+    assert {(result.result or {})["objectId"] for result in results} == expected
+
+
+def test_what_is_sent_as_a_folder_and_as_a_list_is_there_once(two: Path, store: str) -> None:
+    assert call("send", store, "p", cwd=two).code == 0
+    assert call("send", store, "docs/a.txt", "readme.md", "docs/deep", cwd=two / "p").code == 0
+    assert kept(store)["objects"] == 3
+
+
+def test_a_file_that_is_named_twice_is_sent_once(two: Path) -> None:
+    done = call("send", ECHO, "p/docs", "p/docs/a.txt", "p/docs/deep", cwd=two)
+    assert set(ids(done)) == {"p/docs/a.txt", "p/docs/deep/b.txt"}
+    assert sorted(line["skipped"] for line in done.lines if "skipped" in line) == [
+        "is the same file as p/docs/a.txt, which is sent",
+        "is the same file as p/docs/deep/b.txt, which is sent",
+    ]
+    assert done.code == 0
+    assert done.err.endswith("2 done, 0 failed, 2 skipped\n")
+
+
+def test_no_path_of_this_machine_is_told_that_was_not_given(two: Path) -> None:
+    done = call("send", ECHO, "docs", cwd=two / "p")
+    assert str(two).encode() not in done.out
+    (source,) = find_files([str(two / "p" / "readme.md")])
+    assert str(source.about["url"]).startswith("urn:uuid:")
+
+
+async def opened(client: rrext.Client, **about: Any) -> str:
+    return (await client.send("text", objinfo=about))["objectId"]
+
+
+async def test_a_client_that_gives_an_id_or_a_path_keeps_it() -> None:
+    async with open_pipeline(ECHO) as client:
+        assert await opened(client, objectId="mine/1", name="a.txt", path="x", url="https://example.org/") == "mine/1"
+        page = await opened(client, url="https://example.org/a", name="a.txt", path="x")
+        assert page == str(uuid.uuid5(uuid.NAMESPACE_URL, "https://example.org/a"))
+        assert page == await opened(client, url="https://example.org/a", name="b.txt")
+        folders = {await opened(client, path=path, name="a.txt") for path in ("p", "q", "/p", "")}
+        assert len(folders) == 4
+        assert await opened(client, path="p/", name="a.txt") == await opened(client, path="p/a.txt", name="a.txt")
+
+
+async def test_what_has_a_name_alone_is_the_object_of_its_name() -> None:
+    async with open_pipeline(ECHO) as client:
+        named = await opened(client, name="a.txt")
+        assert named == str(uuid.uuid5(uuid.NAMESPACE_URL, "null://Stream/a.txt"))
+        assert await opened(client) != await opened(client)
+
+
+def test_what_is_piped_in_is_the_object_of_the_name_under_which_it_comes(tmp_path: Path) -> None:
+    piped = [call("send", ECHO, "/dev/stdin", "--mime", "text/plain", stdin=text) for text in (b"one", b"two")]
+    assert len({tuple(ids(done).values()) for done in piped}) == 1
+    (tmp_path / "a.txt").write_text("x")
+    with (tmp_path / "a.txt").open("rb") as file:  # a file that is redirected is that file
+        words = command("send", ECHO, "/dev/stdin", "--mime", "text/plain")
+        out = subprocess.run(words, stdin=file, env=environment(), capture_output=True).stdout
+    assert json.loads(out)["result"]["objectId"] in ids(call("send", ECHO, "a.txt", cwd=tmp_path)).values()
+
+
+async def test_two_tenants_who_send_one_path_have_two_objects() -> None:
+    found = []
+    for context in (None, {"userId": "u"}, {"userId": "v"}, {"spaceId": "u"}, {"userId": "u", "spaceId": "s"}):
+        async with open_pipeline(ECHO, context=context) as client:
+            found.append(await opened(client, name="a.txt", path="docs"))
+            assert await opened(client, objectId="mine", name="a.txt") == "mine"
+    assert len(set(found)) == 5
+
+
+@pytest.mark.parametrize("about", [{"object_id": "x"}, {"ObjectID": "x"}, {"objectId": ""}, {"url": ""}, {"objectId": 7}])
+async def test_an_id_that_cannot_be_taken_is_refused(about: dict[str, Any]) -> None:
+    async with open_pipeline(ECHO) as client:
+        with pytest.raises(rrext.RrextError) as failure:
+            await opened(client, **about)
+        assert failure.value.code == "invalid_arguments"
+        assert failure.value.data["errors"][0]["path"].startswith("/object/")
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.txt", b"a%20b.txt", b"a b.txt", b"a?#.txt", "grün.txt".encode()])
+def test_odd_names_are_objects_of_their_own(name: bytes, tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(name)).write_text("x")
+    (tmp_path / "other").write_text("x")
+    assert len({source.about["url"] for source in find_files([str(tmp_path)])}) == 2
