@@ -88,6 +88,9 @@ PROMISES: dict[str, str] = {
     "vector:answered:is-kept": "What a vector store answered outlives its killed process",
     "vector:damage:left-alone": "A damaged or strange folder is refused, and nothing in it is changed",
     "graph:engine:ends-alone": "What ends the engine of an embedded graph ends the call that did it, and never the server",
+    "graph:engine:stuck-alone": (
+        "A statement that nothing stops is answered in its time, and those beside it are answered as if it were not there"
+    ),
     "document:reading:disturbs-nothing": (
         "A document that is hostile, endless or broken fails alone, while others are answered"
     ),

@@ -1,8 +1,10 @@
-"""A process with an engine in it, as the server sees it: started, asked by many threads at once, and ended."""
+"""A process with an engine in it, as the server sees it: started, asked by many threads at once, and ended.
+
+`child_supervisor` starts another one when it has ended, and repeats the calls that lost their answers by no fault of their own.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 import logging
@@ -14,15 +16,21 @@ from typing import ClassVar, Final, cast
 
 import msgspec
 
-from rrext.errors import Unavailable
+from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.child_calls import Answer, Failed, frame, receive
+from rrext.nodes.child_outbox import Outbox
 from rrext.nodes.children import environment
 from rrext.tools.context import CancelReason, ToolContext
+from rrext.workers import Workers
 
-__all__ = ["Cancel", "ChildEngine", "Request"]
+__all__ = ["Cancel", "ChildEngine", "EngineLost", "Request"]
 
 _ENDING: Final = 5.0
 """Seconds for a process that closed its end to be gone, before it is killed."""
+_SETTLING: Final = 2.0
+"""Seconds that a process which is to be killed has for answers to requests that change something."""
+_TURN: Final = 0.01
+"""Seconds between looks at whether those have their answers."""
 
 _IN_ORDER: Final = "exit code 0"
 
@@ -30,9 +38,16 @@ log = logging.getLogger(__name__)
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked for. Of one that `changes` something, the answer is awaited also when nobody waits for the call."""
+    """What is asked for.
+
+    `changes`: the answer alone says what was done, so it is awaited also when nobody waits for the call.
+    `begins`: it runs nothing of the caller's yet, so asking again is always harmless.
+    `patience`: seconds after which a request that was cancelled, and does not stop, ends with its process; None: never.
+    """
 
     changes: ClassVar[bool] = False
+    begins: ClassVar[bool] = False
+    patience: ClassVar[float | None] = None
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
@@ -41,19 +56,54 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     reason: CancelReason
 
 
+class EngineLost(ToolError):
+    """The process ended before it answered.
+
+    `suspects` is how many calls were at work when it ended by itself; 0 if it was killed for a call that did not stop, as
+    no other call has part in that. `is_harmless` says that nothing of the caller's has run; `is_unknown` that something may
+    be done whose answer is lost.
+    """
+
+    __slots__ = ("is_harmless", "is_unknown", "suspects")
+
+    def __init__(
+        self, message: str, *, code: str, hint: str, suspects: int = 0, is_harmless: bool = False, is_unknown: bool = False
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.suspects = suspects
+        self.is_harmless = is_harmless
+        self.is_unknown = is_unknown
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """In place of an answer: how the process ended, with so many calls at work; 0 if it was killed for one of them."""
+
+    how: str
+    at_work: int
+
+
 class Waiting:
     """One call, for whose answer a thread waits."""
 
-    __slots__ = ("_answer", "changed")
+    __slots__ = ("_answer", "changed", "request", "settled")
 
-    def __init__(self) -> None:
+    def __init__(self, request: Request) -> None:
+        self.request = request
         self.changed = threading.Event()
-        self._answer: Answer | None = None
+        self.settled: threading.Event | None = None  # for who waits beside the call itself
+        self._answer: Answer | _Ended | None = None
 
-    def settle(self, answer: Answer) -> None:
+    def settle(self, answer: Answer | _Ended) -> None:
         """The answer is there."""
         self._answer = answer
         self.changed.set()
+        if self.settled is not None:
+            self.settled.set()
+
+    def settles_within(self, seconds: float) -> bool:
+        """Whether the answer comes in so many seconds. One thread may wait here while the call's own one does."""
+        self.settled = threading.Event()
+        return self._answer is not None or self.settled.wait(seconds)
 
     def wait(self, ctx: ToolContext) -> bool:
         """Wait for the answer, as long as the call is wanted; whether it is there. Cancelling sets `changed`."""
@@ -61,7 +111,7 @@ class Waiting:
             self.changed.wait(ctx.remaining())
         return self._answer is not None
 
-    def wait_on(self) -> Answer:
+    def wait_on(self) -> Answer | _Ended:
         """The answer, however long it takes. It always comes, at the latest when the process ends."""
         while self._answer is None:
             self.changed.wait()
@@ -80,8 +130,8 @@ class ChildEngine:
     """
 
     __slots__ = (
-        "_answers", "_calls", "_child", "_closed", "_crash", "_ending", "_is_closing", "_lock", "_numbers", "_reader",
-        "_requests", "_sending", "_what",
+        "_answers", "_calls", "_child", "_closed", "_crash", "_ending", "_is_closing", "_is_doomed", "_lock", "_numbers",
+        "_outbox", "_reader", "_what", "_workers",
     )  # fmt: skip
 
     def __init__(self, command: list[str], *, what: str, crash: tuple[str, str], closed: str) -> None:
@@ -96,14 +146,15 @@ class ChildEngine:
         self._what = what
         self._crash = crash
         self._closed = closed
-        self._requests = cast(io.FileIO, self._child.stdin)  # what it is without a buffer
+        self._outbox = Outbox(cast(io.FileIO, self._child.stdin))  # what it is without a buffer
         self._answers = io.BufferedReader(cast(io.FileIO, self._child.stdout))
         self._lock = threading.Lock()
-        self._sending = threading.Lock()
         self._numbers = itertools.count()
         self._calls: dict[int, Waiting] = {}
-        self._ending: str | None = None  # how it ended
+        self._ending: _Ended | None = None
         self._is_closing = False
+        self._is_doomed = False  # is killed for a call that does not stop, and takes no others
+        self._workers = Workers()
         self._reader = threading.Thread(target=self._read, name=f"rrext-child-{self._child.pid}", daemon=True)
         self._reader.start()
 
@@ -114,67 +165,82 @@ class ChildEngine:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is gone; it may have ended a moment ago, and nobody was told yet."""
-        return self._ending is not None or self._child.poll() is not None
+        """Whether it is gone or about to be; it may have ended a moment ago, and nobody was told yet."""
+        return self._ending is not None or self._is_doomed or self._child.poll() is not None
 
     def ask(self, request: Request, ctx: ToolContext) -> bytes:
         """What the process answers, JSON.
 
-        When nobody waits for the call any more, the process hears of it. The answer to a request that changes something is
-        awaited all the same: only that says what was done. Raises what the engine's side raised; `ToolError` with
-        the code of `crash` if the process ends.
+        When nobody waits for the call any more, the process hears of it, and this raises at once; a process that does not
+        end the request within its `patience` is killed. Only for the answer to a request that changes something this waits
+        all the same. Raises what the engine's side raised; `EngineLost` with the code of `crash` if the process ends.
         """
         number = next(self._numbers)
         data = frame(number, request)
-        call = Waiting()
+        call = Waiting(request)
         with self._lock:
-            if self._ending is not None:
-                raise self._farewell().error()
+            if self._ending is not None or self._is_doomed:
+                raise self._farewell(self._ending or _Ended("SIGKILL", 0), request, is_sent=False)
             self._calls[number] = call
         ctx.on_cancel(call.changed.set)
+        is_left = False
         try:
-            self._send(data)
+            self._outbox.send(data)
             if not call.wait(ctx):
-                # Said by this thread and not by the one that cancels, which must not wait for a process that does not read.
-                self._send(frame(number, Cancel(ctx.token.reason or "timeout")))
+                # Said by this thread and not by the one that cancels, which has others to look after.
+                self._outbox.send(frame(number, Cancel(ctx.token.reason or "timeout")))
+                patience = request.patience
+                if patience is not None:
+                    is_left = not request.changes
+                    self._workers.run(lambda: self._see_off(number, call, patience))
                 if not request.changes:
                     ctx.check()
             answer = call.wait_on()
         finally:
             ctx.token.forget(call.changed.set)
-            self._calls.pop(number, None)
+            if not is_left:
+                self._calls.pop(number, None)
+        if isinstance(answer, _Ended):
+            raise self._farewell(answer, request)
         if isinstance(answer, Failed):
             raise answer.error()
         return answer.result
 
     def tell(self, message: msgspec.Struct) -> None:
-        """Say something that has no answer, or whose answer nobody waits for."""
-        self._send(frame(next(self._numbers), message))
-
-    def kill(self) -> None:
-        """End it at once: what it does cannot be stopped otherwise. All who wait are told."""
-        log.warning("the process of %s is killed: it does not stop", self._what)
-        self._child.kill()
+        """Say something that has no answer, or whose answer nobody waits for. Never blocks."""
+        self._outbox.send(frame(next(self._numbers), message))
 
     def close(self, patience: float) -> None:
         """Have it finish what it does and close; kill it if that takes more than so many seconds."""
         deadline = time.monotonic() + patience
         self._is_closing = True
-        if self._sending.acquire(timeout=patience):
-            self._requests.close()
-            self._sending.release()
+        self._outbox.close()
         self._reader.join(max(0.0, deadline - time.monotonic()))
         if self._reader.is_alive():
             log.warning("the process of %s did not end and is killed", self._what)
             self._child.kill()
             self._reader.join()
+        self._workers.stop()
 
-    def _send(self, data: bytes) -> None:
-        """Send, whether it arrives or not: if the process is gone, `_read` tells all who wait."""
-        view = memoryview(data)
-        with self._sending, contextlib.suppress(OSError):
-            while view and not self._requests.closed:
-                view = view[self._requests.write(view) :]
+    def _see_off(self, number: int, call: Waiting, patience: float) -> None:
+        """Kill the process if a call that was cancelled does not end soon. Commits get their answers before that."""
+        if call.settles_within(patience):
+            return
+        deadline = time.monotonic() + _SETTLING
+        while not self._doomed(call, is_late=time.monotonic() >= deadline):
+            time.sleep(_TURN)
+        self._child.kill()
+
+    def _doomed(self, call: Waiting, *, is_late: bool) -> bool:
+        """Take no calls any more, unless others still change something."""
+        with self._lock:
+            if self._is_doomed or self._ending is not None:
+                return True
+            if not is_late and any(other.request.changes for other in self._calls.values() if other is not call):
+                return False
+            self._is_doomed = True
+        log.warning("the process of %s is killed: it does not stop", self._what)
+        return True
 
     def _read(self) -> None:
         """Hand out answers until the process has ended, and see it off."""
@@ -189,16 +255,15 @@ class ChildEngine:
         except Exception:
             log.exception("the process of %s said something strange and is killed", self._what)
             self._child.kill()
-        ending = self._reaped()
-        if not self._is_closing or ending != _IN_ORDER:
-            log.warning("the process of %s ended (%s)", self._what, ending)
+        how = self._reaped()
+        if not self._is_closing or how != _IN_ORDER:
+            log.warning("the process of %s ended (%s)", self._what, how)
         with self._lock:
-            self._ending = ending
             calls = list(self._calls.values())
+            ended = self._ending = _Ended(how, 0 if self._is_doomed else len(calls))
         for call in calls:
-            call.settle(self._farewell())
-        with self._sending:
-            self._requests.close()
+            call.settle(ended)
+        self._outbox.close()
 
     def _reaped(self) -> str:
         try:
@@ -208,12 +273,22 @@ class ChildEngine:
             code = self._child.wait()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
-    def _farewell(self) -> Failed:
-        """The answer to a call that the process will never give."""
+    def _farewell(self, ended: _Ended, request: Request, *, is_sent: bool = True) -> RrextError:
+        """The error of a call that the process will never answer."""
         if self._is_closing:
-            return Failed("unavailable", self._closed)
+            return Unavailable(self._closed)
         code, hint = self._crash
-        return Failed(code, f"The process of {self._what} ended ({self._ending}) before it answered this call", hint)
+        how = ended.how
+        if self._is_doomed:
+            how, hint = "killed, as another call did not stop", "Another process is started. Call again."
+        return EngineLost(
+            f"The process of {self._what} ended ({how}) before it answered this call",
+            code=code,
+            hint=hint,
+            suspects=ended.at_work,
+            is_harmless=request.begins or not is_sent,
+            is_unknown=request.changes and is_sent,
+        )
 
     def __repr__(self) -> str:
-        return f"<ChildEngine {self._child.pid} {self._ending or 'running'}>"
+        return f"<ChildEngine {self._child.pid} {'running' if self._ending is None else self._ending.how}>"

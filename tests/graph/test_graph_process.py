@@ -13,7 +13,7 @@ import pytest
 from graph_world import GraphWorld
 
 from rrext.errors import RrextError
-from rrext.nodes.graph import embedded_process
+from rrext.nodes.graph import embedded_calls
 from rrext.nodes.graph.calls import Call
 from rrext.nodes.graph.database import Graph, GraphLimits
 from rrext.nodes.graph.embedded_process import ProcessBackend
@@ -39,7 +39,7 @@ async def test_a_query_that_ends_the_engine_fails_alone_and_what_was_committed_i
 
 
 def process_of(backend: ProcessBackend) -> int:
-    return backend.process().id
+    return backend.supervisor.engine().id
 
 
 def nobody_minds() -> None:
@@ -68,9 +68,9 @@ def test_a_process_that_was_killed_fails_what_it_did_and_is_replaced(tmp_path: P
 
 
 def test_a_statement_that_cannot_be_stopped_ends_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_process, "STUCK", 0.1)
+    monkeypatch.setattr(embedded_calls.Start, "patience", 0.1)
     backend = ProcessBackend(EmbeddedSettings("", False, 64, 1, 1.0))
-    graph = Graph(backend, GraphLimits(0.1, 60.0))
+    graph = Graph(backend, GraphLimits(2.0, 60.0))
     try:
         assert Call(graph, ToolContext(), row_mode="array").query("RETURN 1 AS x", {}, 10)["rows"] == [[1]]
         os.kill(process_of(backend), signal.SIGSTOP)  # it listens to nothing now
@@ -90,7 +90,7 @@ def test_the_process_knows_no_secret_and_ends_with_its_backend(monkeypatch: pyte
     backend.close()
     assert not Path(f"/proc/{number}").exists()
     with pytest.raises(RrextError, match="is closed"):
-        backend.process()
+        backend.supervisor.engine()
 
 
 def test_a_process_that_cannot_close_its_database_does_not_outlive_its_server() -> None:

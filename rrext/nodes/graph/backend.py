@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from rrext.nodes.sql.backend import Failure
 
+if TYPE_CHECKING:
+    from rrext.tools.context import ToolContext
+
 __all__ = ["Cursor", "GraphBackend", "GraphSchema", "Property", "RelationshipType", "Rows", "Transaction"]
 
+T = TypeVar("T")
 
 Rows: TypeAlias = "Callable[[str], list[list[Any]]]"
 """Runs a statement that reads, and gives all its rows in JSON."""
@@ -89,12 +93,18 @@ class GraphBackend(ABC):
     dialect: ClassVar[str]
     """What the tool `dialect` answers, and what the gate reads."""
 
-    def prepare(self) -> None:
-        """Do what only the first call has to wait for, and what no limit of a statement should count. Blocks.
+    def prepare(self, ctx: ToolContext) -> None:
+        """Do what only the first call has to wait for, and what no limit of a statement should count. Blocks while the call
+        is wanted.
 
         Raises what `Transaction.start` does.
         """
         return
+
+    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
+        """What `attempt` returns, which is given the seconds that each of its statements may take (0: no limit). It may be
+        done again where that does no harm."""
+        return attempt(timeout)
 
     @abstractmethod
     def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError, ToolError
@@ -52,28 +54,53 @@ class Call:
     def query(self, cypher: str, params: Mapping[str, Any], limit: int) -> dict[str, Any]:
         """`{columns, rows, row_count, truncated}` of a statement that only reads."""
         statement = self.checked(cypher, _valid(params))
-        with self._graph.work(self._ctx, read_only=True) as work, work.statement(statement.text, params, self._ctx) as cursor:
-            rows = _collected(cursor, limit + 1)
-            columns = unique_names(cursor.columns)
-        is_truncated = len(rows) > limit
-        if is_truncated:
-            rows.pop()
-        answer = {"columns": columns, "rows": self._shaped(rows, columns)}
-        return {**answer, "row_count": len(rows), "truncated": is_truncated}
+
+        def attempt(timeout: float) -> dict[str, Any]:
+            with self._reading(statement, params, timeout) as cursor:
+                rows = _collected(cursor, limit + 1)
+                columns = unique_names(cursor.columns)
+            is_truncated = len(rows) > limit
+            if is_truncated:
+                rows.pop()
+            answer = {"columns": columns, "rows": self._shaped(rows, columns)}
+            return {**answer, "row_count": len(rows), "truncated": is_truncated}
+
+        return self._graph.reading(self._ctx, attempt)
+
+    @contextmanager
+    def _reading(self, statement: Statement, params: Mapping[str, Any], timeout: float) -> Iterator[Cursor]:
+        with (
+            self._graph.work(self._ctx, read_only=True, timeout=timeout) as work,
+            work.statement(statement.text, params, self._ctx) as cursor,
+        ):
+            yield cursor
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """`{plan}` of a statement that only reads."""
         statement = self.checked(cypher, _valid(params))
-        with self._graph.work(self._ctx, read_only=True) as work:
-            return {"plan": work.explain(statement.text, params, self._ctx)}
+
+        def attempt(timeout: float) -> dict[str, Any]:
+            with self._graph.work(self._ctx, read_only=True, timeout=timeout) as work:
+                return {"plan": work.explain(statement.text, params, self._ctx)}
+
+        return self._graph.reading(self._ctx, attempt)
 
     def stream(self, cypher: str, params: Mapping[str, Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
         """Chunks of rows of a statement that only reads, and then `{columns, row_count}`."""
         statement = self.checked(cypher, _valid(params))
+
+        def attempt(timeout: float) -> tuple[ExitStack, Cursor, Generator[list[list[Any]]], list[list[Any]]]:
+            """Everything up to the first chunk: what the caller has seen cannot be taken back."""
+            with ExitStack() as stack:
+                cursor = stack.enter_context(self._reading(statement, params, timeout))
+                chunks = _chunks(cursor, chunk_rows)
+                return stack.pop_all(), cursor, chunks, next(chunks, [])
+
         count = 0
-        with self._graph.work(self._ctx, read_only=True) as work, work.statement(statement.text, params, self._ctx) as cursor:
+        stack, cursor, chunks, first = self._graph.reading(self._ctx, attempt)
+        with stack:
             columns = unique_names(cursor.columns)
-            for rows in _chunks(cursor, chunk_rows):
+            for rows in chain([first] if first else [], chunks):
                 self._ctx.check()
                 count += len(rows)
                 yield self._shaped(rows, columns)
@@ -94,10 +121,14 @@ class Call:
                         error.hint = f"{error.hint or ''} The transaction is rolled back, and its session is over.".strip()
                         error.data["session"] = "over"
                     raise
-        with self._graph.work(self._ctx, read_only=False) as own:
-            answer = self._executed(own, sent, params, max_rows)
-            own.commit(self._ctx)
-        return answer
+
+        def attempt(timeout: float) -> dict[str, Any]:
+            with self._graph.work(self._ctx, read_only=False, timeout=timeout) as own:
+                answer = self._executed(own, sent, params, max_rows)
+                own.commit(self._ctx)
+            return answer
+
+        return self._graph.writing(self._ctx, attempt)
 
     def _executed(self, work: Work, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
         with work.statement(cypher, params, self._ctx) as cursor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from rrext.nodes.sql.watch import Watch
 from rrext.tools.context import ToolContext
 
 __all__ = ["Graph", "GraphLimits"]
+
+T = TypeVar("T")
 
 SCHEMA_ROWS: Final = 10_000
 """Rows that one look at the schema may give: labels, properties, samples."""
@@ -39,12 +41,12 @@ class Graph:
         self._watch = Watch()
         self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
-    def begin(self, ctx: ToolContext, *, read_only: bool) -> Work:
-        """A transaction that has begun; the caller closes it."""
-        timeout = self._limits.statement
-        self.backend.prepare()
+    def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> Work:
+        """A transaction that has begun; the caller closes it. A statement may take `timeout` seconds; 0: no limit."""
+        self.backend.prepare(ctx)
         transaction = self.backend.transaction(read_only=read_only, timeout=timeout, check=ctx.check)
-        work = Work(self.backend, transaction, self._watch, timeout)
+        limit = self._limits.statement
+        work = Work(self.backend, transaction, self._watch, timeout, limit=limit, writes=not read_only)
         try:
             work.start(ctx)
         except BaseException:
@@ -52,18 +54,27 @@ class Graph:
             raise
         return work
 
-    def _begin_session(self, _ctx: ToolContext, *, read_only: bool) -> Work:
-        """The transaction of a session, which outlives the call that begins it; bounded by the limit of a statement."""
-        return self.begin(ToolContext(), read_only=read_only)
+    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> Work:
+        """The transaction of a session."""
+        return self.writing(ctx, lambda timeout: self.begin(ctx, read_only=read_only, timeout=timeout))
 
     @contextmanager
-    def work(self, ctx: ToolContext, *, read_only: bool) -> Iterator[Work]:
+    def work(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> Iterator[Work]:
         """A transaction of one call: rolled back at the end of the block unless it was committed."""
-        work = self.begin(ctx, read_only=read_only)
+        work = self.begin(ctx, read_only=read_only, timeout=timeout)
         try:
             yield work
         finally:
             work.close()
+
+    def reading(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
+        """What `attempt` returns, which only reads, in as many seconds as it is given. It is done again if the engine ends by
+        another call's fault."""
+        return self.backend.repeated(attempt, ctx, reads=True, timeout=self._limits.statement)
+
+    def writing(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
+        """The same for what may write: it is done again only if nothing of it had begun."""
+        return self.backend.repeated(attempt, ctx, reads=False, timeout=self._limits.statement)
 
     def schema(self, ctx: ToolContext, *, refresh: bool = False) -> GraphSchema:
         """The snapshot of the schema; read when it is first asked for, and again with `refresh`."""
@@ -74,8 +85,11 @@ class Graph:
 
     def _reader(self, ctx: ToolContext) -> Callable[[str], list[list[Any]]]:
         def run(cypher: str) -> list[list[Any]]:
-            with self.work(ctx, read_only=True) as work, work.statement(cypher, {}, ctx) as cursor:
-                return cursor.fetch(SCHEMA_ROWS)
+            def attempt(timeout: float) -> list[list[Any]]:
+                with self.work(ctx, read_only=True, timeout=timeout) as work, work.statement(cypher, {}, ctx) as cursor:
+                    return cursor.fetch(SCHEMA_ROWS)
+
+            return self.reading(ctx, attempt)
 
         return run
 

@@ -9,16 +9,25 @@ from typing import Final
 
 import msgspec
 
-from rrext.nodes.child_engine import Request
+from rrext.nodes.child_engine import Cancel, Request
 
-__all__ = ["ENGINE_FAILED", "Commit", "End", "Explain", "Fetch", "Interrupt", "Message", "Open", "Rows", "Run", "Start"]
+__all__ = ["ENGINE_FAILED", "Cancel", "Commit", "End", "Explain", "Fetch", "Message", "Open", "Rows", "Run", "Start"]
 
 ENGINE_FAILED: Final = "engine_failed"
 """The code of an answer that says what the engine itself raised."""
+STUCK: Final = 1.5
+"""Seconds after which a statement that does not stop ends with its process: some of the engine's functions never look up."""
+COMMITTING: Final = 15.0
+"""The same for a commit, which may have much to write."""
+OPENING: Final = 60.0
+"""The same for opening a database, which may have much to do again after a crash."""
 
 
 class Open(Request, frozen=True, tag=True):
     """Open the database, if it is not open. Belongs to no transaction."""
+
+    begins = True
+    patience = OPENING
 
 
 class Start(Request, frozen=True, tag=True):
@@ -27,6 +36,9 @@ class Start(Request, frozen=True, tag=True):
     transaction: int
     read_only: bool
     timeout: float
+
+    begins = True
+    patience = STUCK
 
 
 class Run(Request, frozen=True, tag=True):
@@ -37,12 +49,16 @@ class Run(Request, frozen=True, tag=True):
     params: bytes
     size: int
 
+    patience = STUCK
+
 
 class Fetch(Request, frozen=True, tag=True):
     """The next rows of the statement."""
 
     transaction: int
     size: int
+
+    patience = STUCK
 
 
 class Explain(Request, frozen=True, tag=True):
@@ -52,11 +68,16 @@ class Explain(Request, frozen=True, tag=True):
     cypher: str
     params: bytes
 
+    patience = STUCK
+
 
 class Commit(Request, frozen=True, tag=True):
     """Keep what was done."""
 
     transaction: int
+
+    changes = True
+    patience = COMMITTING
 
 
 class End(Request, frozen=True, tag=True):
@@ -65,13 +86,7 @@ class End(Request, frozen=True, tag=True):
     transaction: int
 
 
-class Interrupt(msgspec.Struct, frozen=True, tag=True):
-    """Make what runs in the transaction fail soon. Has no answer."""
-
-    transaction: int
-
-
-Message = Open | Start | Run | Fetch | Explain | Commit | End | Interrupt
+Message = Open | Start | Run | Fetch | Explain | Commit | End | Cancel
 """What the server sends."""
 
 

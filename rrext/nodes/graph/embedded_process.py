@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Mapping
-from time import monotonic
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from rrext.errors import Unavailable
 from rrext.nodes.child_engine import ChildEngine, Request
+from rrext.nodes.child_supervisor import Supervisor
 from rrext.nodes.children import module_command
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Transaction
 from rrext.nodes.graph.backend import Rows as RunsReads
-from rrext.nodes.graph.embedded_calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Interrupt, Open, Rows, Run, Start
+from rrext.nodes.graph.embedded_calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Open, Rows, Run, Start
 from rrext.nodes.graph.embedded_rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
 from rrext.nodes.sql.backend import Failure
 from rrext.tools.context import ToolContext
@@ -24,40 +22,42 @@ __all__ = ["ProcessBackend"]
 
 PATIENCE: Final = 10.0
 """Seconds for the process to undo what is open and to close the database."""
-STUCK: Final = 5.0
-"""Seconds after which a statement that does not stop ends with its process: some of the engine's functions never look up."""
 FIRST: Final = 64
 """Rows that come with the answer to a statement, so that most need one answer only."""
 
 CLOSED: Final = "The graph database is closed: the node is being unloaded"
 CRASHED: Final = "graph_crashed"
+WHAT: Final = "the graph database"
+
+T = TypeVar("T")
 
 
 class ProcessBackend(GraphBackend):
     """One database in a process, which the first call starts.
 
     Some wrong uses of the engine's functions end the process that they happen in, and some statements cannot be stopped.
-    Here that is nobody else's: calls that wait for it then fail with `graph_crashed`, and the next one starts another
-    process. What was committed to a file is still there; a database in memory begins anew.
+    Another process is started then. Calls that only read are done again there; a call that wrote, or ends the engine by
+    itself, fails with `graph_crashed`. What was committed to a file is still there; a database in memory is lost.
     """
 
     dialect: ClassVar[str] = "ladybug"
 
-    __slots__ = ("_is_closed", "_lock", "_numbers", "_opened", "_process", "_settings")
+    __slots__ = ("_numbers", "_opened", "_settings", "supervisor")
 
     def __init__(self, settings: EmbeddedSettings) -> None:
         self._settings = settings
-        self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._process: ChildEngine | None = None
         self._opened: ChildEngine | None = None  # the process that has the database open
-        self._is_closed = False
+        self.supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=bool(settings.path))
 
-    def prepare(self) -> None:
-        process = self.process()
+    def prepare(self, ctx: ToolContext) -> None:
+        process = self.supervisor.engine()
         if self._opened is not process:
-            process.ask(Open(), ToolContext())
+            process.ask(Open(), ctx)
             self._opened = process
+
+    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
+        return self.supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)
 
     def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
         return _RemoteTransaction(self, next(self._numbers), read_only, timeout)
@@ -71,50 +71,37 @@ class ProcessBackend(GraphBackend):
     def failure(self, error: Exception) -> Failure | None:
         return failure_of(error)
 
-    def process(self) -> ChildEngine:
-        """The process, started if there is none. Raises `Unavailable` if that cannot be."""
-        with self._lock:
-            if self._is_closed:
-                raise Unavailable(CLOSED)
-            if self._process is None or self._process.is_over:
-                self._process = self._started()
-            return self._process
-
     def _started(self) -> ChildEngine:
-        lost = "A database in memory begins anew." if not self._settings.path else "What was committed is still there."
+        lost = "What was committed is still there." if self._settings.path else "What was in memory is lost."
         return ChildEngine(
             module_command("rrext.nodes.graph.embedded_worker", msgspec.json.encode(self._settings).decode()),
-            what="the graph database",
+            what=WHAT,
             crash=(CRASHED, f"The statement may use a function wrongly, as id(null). Another process is started. {lost}"),
             closed=CLOSED,
         )
 
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            process, self._process = self._process, None
-        if process is not None:
-            process.close(PATIENCE)
+        self.supervisor.close(PATIENCE)
 
     def __repr__(self) -> str:
-        return f"<ProcessBackend {'open' if self._process is not None else 'not open'}>"
+        return f"<ProcessBackend {self.supervisor!r}>"
 
 
 class _RemoteTransaction(Transaction):
     """A transaction in the process."""
 
-    __slots__ = ("_backend", "_number", "_process", "_read_only", "_since", "_timeout")
+    __slots__ = ("_backend", "_ctx", "_number", "_process", "_read_only", "_timeout")
 
     def __init__(self, backend: ProcessBackend, number: int, read_only: bool, timeout: float) -> None:
         self._backend = backend
         self._number = number
         self._read_only = read_only
         self._timeout = timeout
+        self._ctx = ToolContext()  # until it is cancelled as a whole
         self._process: ChildEngine | None = None
-        self._since: float | None = None
 
     def start(self) -> None:
-        self._process = self._backend.process()
+        self._process = self._backend.supervisor.engine()
         self._ask(Start(self._number, self._read_only, self._timeout))
 
     def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
@@ -126,6 +113,7 @@ class _RemoteTransaction(Transaction):
 
     def commit(self) -> None:
         self._ask(Commit(self._number))
+        self._backend.supervisor.wrote()
 
     def end(self) -> None:
         process, self._process = self._process, None
@@ -133,16 +121,7 @@ class _RemoteTransaction(Transaction):
             process.tell(End(self._number))
 
     def cancel(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        now = monotonic()
-        if self._since is None:
-            self._since = now
-        if now - self._since > STUCK:
-            process.kill()
-        else:
-            process.tell(Interrupt(self._number))
+        self._ctx.token.cancel("timeout")  # whoever waits for an answer leaves; the reason is known to who cancels
 
     def rows(self, request: Request) -> Rows:
         """Rows that a request asks for."""
@@ -152,7 +131,7 @@ class _RemoteTransaction(Transaction):
         process = self._process
         assert process is not None  # started, and not ended
         try:
-            return process.ask(request, ToolContext())  # who waits no longer has the transaction cancelled
+            return process.ask(request, self._ctx)
         except Exception as error:
             if getattr(error, "code", None) == ENGINE_FAILED:
                 raise EmbeddedError(str(error)) from None

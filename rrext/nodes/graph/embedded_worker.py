@@ -23,11 +23,11 @@ from rrext.nodes.graph.backend import Cursor, Transaction
 from rrext.nodes.graph.embedded import EmbeddedBackend, EmbeddedError, EmbeddedSettings
 from rrext.nodes.graph.embedded_calls import (
     ENGINE_FAILED,
+    Cancel,
     Commit,
     End,
     Explain,
     Fetch,
-    Interrupt,
     Message,
     Open,
     Rows,
@@ -38,17 +38,20 @@ from rrext.workers import Workers
 
 __all__ = ["LEAVING", "Worker", "main"]
 
+AGAIN = 0.05
+"""Seconds until a step that is to stop is told once more: the first time may have come before it began."""
 LEAVING = 5.0
 """Seconds that undoing what is open and closing the database may take once the server is gone."""
 
 
 class Seat:
-    """One transaction and the statement that it runs. Its requests come one after the other; only `interrupt` may come
+    """One transaction and the statement that it runs. Its requests are done one after the other; only `interrupt` may come
     meanwhile."""
 
-    __slots__ = ("_cursor", "_is_interrupted", "_transaction")
+    __slots__ = ("_cursor", "_is_interrupted", "_lock", "_transaction")
 
     def __init__(self, backend: EmbeddedBackend, request: Start) -> None:
+        self._lock = threading.Lock()
         self._cursor: Cursor | None = None
         self._is_interrupted = False
         self._transaction: Transaction = backend.transaction(
@@ -60,7 +63,11 @@ class Seat:
             raise Cancelled
 
     def do(self, request: Any) -> Any:
-        """What the request asks for. Raises what the engine does."""
+        """What the request asks for, when what was asked before is done. Raises what the engine does."""
+        with self._lock:
+            return self._done(request)
+
+    def _done(self, request: Any) -> Any:
         match request:
             case Start():
                 self._transaction.start()
@@ -97,9 +104,13 @@ class Seat:
             cursor.close()
 
     def interrupt(self) -> None:
-        """Make what runs fail soon."""
+        """Make what runs fail soon; returns when it does not run any more."""
         self._is_interrupted = True
-        self._transaction.cancel()
+        while True:
+            self._transaction.cancel()
+            if self._lock.acquire(timeout=AGAIN):
+                self._lock.release()
+                return
 
     def __repr__(self) -> str:
         return f"<Seat {self._transaction!r}>"
@@ -108,13 +119,15 @@ class Seat:
 class Worker:
     """Does what it is asked: each request on a thread, as many as there are transactions."""
 
-    __slots__ = ("_answers", "_backend", "_seats", "_sending", "_threads")
+    __slots__ = ("_answers", "_at_work", "_backend", "_seats", "_sending", "_threads")
 
     def __init__(self, backend: EmbeddedBackend, answers: BinaryIO) -> None:
         self._backend = backend
         self._answers = answers
         self._sending = threading.Lock()
         self._seats: dict[int, Seat] = {}
+        self._at_work: dict[int, Seat] = {}
+        """Seats by the number of the call that they do something for."""
         self._threads = Workers()
 
     def serve(self, requests: BinaryIO) -> None:
@@ -126,27 +139,31 @@ class Worker:
             if isinstance(message, Open):
                 self._threads.run(lambda call=call, message=message: self._do(call, message, None))
                 continue
-            seat = self._seats.get(message.transaction)
-            if isinstance(message, Interrupt):
-                if seat is not None:
-                    seat.interrupt()
+            if isinstance(message, Cancel):
+                at_work = self._at_work.get(call)
+                if at_work is not None:
+                    self._threads.run(at_work.interrupt)
                 continue
+            seat = self._seats.get(message.transaction)
             if isinstance(message, Start):
                 seat = self._seats[message.transaction] = Seat(self._backend, message)
             elif isinstance(message, End):
                 self._seats.pop(message.transaction, None)
+            if seat is not None:
+                self._at_work[call] = seat
             self._threads.run(lambda call=call, message=message, seat=seat: self._do(call, message, seat))
         # A statement that nothing stops must not keep a process that nobody has any more.
         leaving = threading.Timer(LEAVING, os._exit, (1,))
         leaving.daemon = True
         leaving.start()
         for seat in list(self._seats.values()):
-            seat.interrupt()
+            self._threads.run(seat.interrupt)
         self._backend.close()
         leaving.cancel()
 
     def _do(self, call: int, message: Any, seat: Seat | None) -> None:
         data = frame(call, self._answer(message, seat))
+        self._at_work.pop(call, None)
         with self._sending, contextlib.suppress(OSError):  # the server is gone: `serve` hears of it too
             self._answers.write(data)
             self._answers.flush()

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.nodes.child_engine import EngineLost
 from rrext.nodes.graph.backend import Cursor, GraphBackend, Transaction
 from rrext.nodes.sql.backend import Failure, FailureKind
 from rrext.nodes.sql.watch import Watch
@@ -21,6 +22,8 @@ __all__ = ["Work"]
 CANCEL_AGAIN: Final = 0.05
 """Seconds until a statement that was cancelled is cancelled once more: the first time may have come before it began."""
 
+UNKNOWN: Final = "Whether the transaction was kept is not known: look before you send it again."
+
 _CODES: Final[dict[FailureKind, str]] = {
     "statement": "cypher_failed",
     "timeout": "statement_timeout",
@@ -32,15 +35,29 @@ _CODES: Final[dict[FailureKind, str]] = {
 
 
 class Work:
-    """One transaction. A statement that fails ends it as a whole: only `close` is left then. Used by one thread at a time."""
+    """One transaction. A statement that fails ends it as a whole: only `close` is left then. Used by one thread at a time.
 
-    __slots__ = ("_backend", "_timeout", "_transaction", "_watch", "is_broken")
+    `timeout` is how many seconds each step may take, 0 for no limit: what is left of the node's `limit`.
+    """
 
-    def __init__(self, backend: GraphBackend, transaction: Transaction, watch: Watch, timeout: float) -> None:
+    __slots__ = ("_backend", "_limit", "_timeout", "_transaction", "_watch", "_writes", "is_broken")
+
+    def __init__(
+        self,
+        backend: GraphBackend,
+        transaction: Transaction,
+        watch: Watch,
+        timeout: float,
+        *,
+        limit: float,
+        writes: bool,
+    ) -> None:
         self._backend = backend
         self._transaction: Transaction | None = transaction
         self._watch = watch
         self._timeout = timeout
+        self._limit = limit
+        self._writes = writes
         self.is_broken = False
 
     @property
@@ -72,9 +89,30 @@ class Work:
             return transaction.explain(cypher, params)
 
     def commit(self, ctx: ToolContext) -> None:
-        """Keep what was done. Raises `ToolError` (`transaction_failed`) if a statement failed before."""
-        with self._step(ctx) as transaction:
-            transaction.commit()
+        """Keep what was done. Raises `ToolError` (`transaction_failed`) if a statement failed before.
+
+        The error's `data` says `committed: null` if the answer to the commit is lost, so that nobody knows what became of it.
+        """
+        is_unknown = False
+        try:
+            with self._step(ctx) as transaction:
+                try:
+                    transaction.commit()
+                except Exception as error:
+                    is_unknown = self._is_unanswered(error)
+                    raise
+        except RrextError as error:
+            if is_unknown:
+                error.data["committed"] = None
+                error.hint = UNKNOWN
+            raise
+
+    def _is_unanswered(self, error: Exception) -> bool:
+        """Whether a commit failed by something else than the database's own word."""
+        if isinstance(error, EngineLost):
+            return error.is_unknown
+        failure = self._backend.failure(error)
+        return failure is None or failure.kind == "lost"
 
     def close(self) -> None:
         """Undo what is not committed and give the connection back. May be called twice."""
@@ -115,12 +153,21 @@ class Work:
         if stop.reason == "timeout":
             return _told(self._too_slow())
         if isinstance(error, RrextError):
-            return error
+            return self._with_outcome(error) if isinstance(error, EngineLost) else error
         failure = self._backend.failure(error)
-        return error if failure is None else _told(failure)
+        if failure is None:
+            return error
+        return self._with_outcome(_told(failure)) if failure.kind == "lost" else _told(failure)
+
+    def _with_outcome(self, error: RrextError) -> RrextError:
+        """The error of a transaction that was lost before its commit, with what became of it."""
+        if self._writes:
+            error.data["committed"] = False
+            error.hint = f"Nothing of this transaction was kept. {error.hint or ''}".strip()
+        return error
 
     def _too_slow(self) -> Failure:
-        return Failure("timeout", f"it took longer than statement_timeout ({self._timeout:g} s)")
+        return Failure("timeout", f"it took longer than statement_timeout ({self._limit:g} s)")
 
     def __repr__(self) -> str:
         return f"<Work {'broken' if self.is_broken else 'open' if self._transaction else 'over'}>"
