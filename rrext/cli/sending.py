@@ -32,9 +32,10 @@ class Unreadable(ClientError):
 
 
 class _Closed(msgspec.Struct):
-    """What of a result body says how the object ended."""
+    """What of a result body says how the object ended, and what stores have of it."""
 
     error: dict[str, Any] | None = None
+    stored: dict[str, int] = {}
 
 
 class Sending:
@@ -49,6 +50,7 @@ class Sending:
         self._bytes_total = sum(source.size for source in sources)
         self._bytes_done = 0
         self._unheard: set[str] = set()
+        self._chunks: dict[str, int] = {}
         self.done = 0
         self.failed = 0
         self.skipped = 0
@@ -73,7 +75,13 @@ class Sending:
         parts = [f"{self.done} done", f"{self.failed} failed"]
         others = ((self.skipped, "skipped"), (self.cancelled, "cancelled"), (rest, "not sent"))
         parts += [f"{count} {how}" for count, how in others if count]
-        return f"{total} file{'s' if total != 1 else ''}, {size(self._bytes_done)} sent: {', '.join(parts)}"
+        return f"{total} file{'s' if total != 1 else ''}, {size(self._bytes_done)} sent: {', '.join(parts)}{self._stored()}"
+
+    def _stored(self) -> str:
+        """How many chunks the stores have of what was sent."""
+        if len(self._chunks) == 1:
+            return f"; {sum(self._chunks.values())} chunks stored"
+        return "".join(f"; {count} chunks stored in {store}" for store, count in self._chunks.items())
 
     async def _work(self, turns: Iterator[tuple[int, Source]]) -> None:
         for index, source in turns:
@@ -119,10 +127,12 @@ class Sending:
                 error.result = await self._result_of_failed(pipe_id, caller)
                 raise
         closed, _ = await pipeline.ask(Close(pipe_id=pipe_id), caller=caller)
-        failure = msgspec.json.decode(closed, type=_Closed).error
-        if failure is None:
-            return closed
-        raise _failed(failure, msgspec.json.decode(closed))
+        ended = msgspec.json.decode(closed, type=_Closed)
+        if ended.error is not None:
+            raise _failed(ended.error, msgspec.json.decode(closed))
+        for store, count in ended.stored.items():
+            self._chunks[store] = self._chunks.get(store, 0) + count
+        return closed
 
     async def _result_of_failed(self, pipe_id: int, caller: Caller) -> dict[str, Any] | None:
         try:

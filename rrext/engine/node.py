@@ -25,7 +25,7 @@ class Entry:
     """
 
     __slots__ = (
-        "metadata", "mime_type", "name", "object_id", "path", "result", "result_types", "signature", "size", "url",
+        "metadata", "mime_type", "name", "object_id", "path", "result", "result_types", "signature", "size", "stored", "url",
     )  # fmt: skip
 
     def __init__(
@@ -49,6 +49,8 @@ class Entry:
         self.size = size
         self.metadata: dict[str, Any] = dict(metadata) if metadata else {}
         self.object_id = object_id or str(uuid.uuid5(_namespace(tenant), self.url))
+        self.stored: dict[str, int] = {}
+        """Id of a store's node → how many chunks it has of what was sent; a store tells it at `closing`."""
         self.result_types: dict[str, str] = {}
         self.result: dict[str, list[Any]] = {}
 
@@ -60,6 +62,8 @@ class Entry:
     def body(self) -> dict[str, Any]:
         """The result body of `close`, as the RocketRide client reads it."""
         body: dict[str, Any] = {"name": self.name, "path": self.path, "objectId": self.object_id}
+        if self.stored:
+            body["stored"] = dict(self.stored)
         if self.result_types:
             body["result_types"] = dict(self.result_types)
             body.update(self.result)

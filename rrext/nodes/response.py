@@ -30,7 +30,7 @@ __all__ = [
 MIB = 1024 * 1024
 MAX_BYTES = 16 * MIB
 
-RESERVED = frozenset({"name", "path", "objectId", "result_types", "metadata", "error"})
+RESERVED = frozenset({"name", "path", "objectId", "result_types", "stored", "metadata", "error"})
 """Keys of the result body that are no results."""
 
 

@@ -169,3 +169,40 @@ def test_odd_names_are_objects_of_their_own(name: bytes, tmp_path: Path) -> None
     (tmp_path / os.fsdecode(name)).write_text("x")
     (tmp_path / "other").write_text("x")
     assert len({source.about["url"] for source in find_files([str(tmp_path)])}) == 2
+
+
+def test_a_result_says_how_many_chunks_were_stored(two: Path, store: str) -> None:
+    (two / "p" / "long.txt").write_text("A sentence of some words. " * 400)
+    (two / "p" / "empty.txt").write_text("")
+    done = call("send", store, "p", cwd=two)
+    stored = {line["path"]: line["result"]["stored"] for line in done.lines}
+    counts = [found["store"] for found in stored.values()]
+    assert stored["p/empty.txt"] == {"store": 0}
+    assert stored["p/readme.md"] == {"store": 1}
+    assert stored["p/long.txt"]["store"] > 5
+    assert kept(store)["count"] == sum(counts)
+    assert done.err.endswith(f"5 done, 0 failed; {sum(counts)} chunks stored\n")
+
+
+def test_what_two_stores_have_is_told_of_each(two: Path, tmp_path: Path) -> None:
+    path = pipeline(
+        tmp_path,
+        component("w", "webhook"),
+        component("split", "split", "text:w"),
+        component("one", "store_qdrant_edge", "documents:split", path="one", min_free_bytes=0),
+        component("two", "store_qdrant_edge", "documents:split", path="two", min_free_bytes=0),
+    )
+    done = call("send", path, "p", cwd=two)
+    assert [line["result"]["stored"] for line in done.lines] == [{"one": 1, "two": 1}] * 3
+    assert done.err.endswith("3 done, 0 failed; 3 chunks stored in one; 3 chunks stored in two\n")
+
+
+async def test_the_result_of_a_question_tells_nothing_of_chunks(tmp_path: Path) -> None:
+    path = pipeline(
+        tmp_path,
+        component("w", "webhook"),
+        component("store", "store_qdrant_edge", "questions:w", path="store", min_free_bytes=0),
+        component("out", "response_answers", "answers:store"),
+    )
+    async with open_pipeline(path) as client:
+        assert "stored" not in await client.send('{"questions": [{"text": "x"}]}', mimetype="lane/questions")

@@ -144,6 +144,7 @@ def test_a_key_of_the_result_body_itself_is_refused(key: str) -> None:
 
 def test_the_reserved_keys_are_those_that_a_body_can_have() -> None:
     entry = Entry("a", metadata={"m": 1})
+    entry.stored["store_1"] = 3
     entry.respond("text", "text", "t")
     assert set(entry.body()) - {"text"} | {"error"} == RESERVED
 

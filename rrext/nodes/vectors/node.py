@@ -246,6 +246,8 @@ class VectorStoreNode(Node):
         }
 
     def open(self, entry: Entry) -> None:
+        self._entry = entry
+        self._asked = False
         self._sent = {}
 
     def write_documents(self, documents: Sequence[dict[str, Any]], ctx: ToolContext) -> None:
@@ -256,6 +258,8 @@ class VectorStoreNode(Node):
             if metadata.get("isDeleted"):
                 self.shared.delete(Scope(object_ids=(object_id,)), ctx)
             else:
+                if self._entry.signature is not None and object_id == self._entry.object_id:
+                    document = {**document, "metadata": {**metadata, "signature": self._entry.signature}}
                 keys = ("page_content", "metadata/objectId")
                 drafts.append(draft_of(f"/documents/{n}", keys, document, object_id, document.get("page_content")))
         if drafts:
@@ -267,8 +271,11 @@ class VectorStoreNode(Node):
         sent, self._sent = self._sent, {}
         for object_id, chunk_ids in sent.items():
             self.shared.prune(object_id, chunk_ids, ctx)
+        if not self._asked:
+            self._entry.stored[self.node_id] = sum(map(len, sent.values()))
 
     def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
+        self._asked = True
         documents = documents_for(question, self.shared, embedder_of(self), ctx)
         self.emit("documents", documents)
         self.emit("answers", answer_to(question, documents))
