@@ -156,15 +156,6 @@ def test_a_new_id_is_one_that_nothing_uses() -> None:
     assert titles(text, "invoke_missing") == ['Add "llm_2", bound to "a" (llm)']
 
 
-def test_a_variable_in_an_id_stays_a_variable() -> None:
-    text = doc(component("${ROCKETRIDE_KEY}", "webhook"))
-    (fix,) = fixes(text, "source_unread")
-    after = applied(text, fix.edits)
-    assert '"from": "${ROCKETRIDE_KEY}"' in after
-    assert "hunter2" not in after + fix.title
-    assert look(after).problems == ()
-
-
 def test_a_node_that_others_lead_to_is_connected_at_its_head() -> None:
     text = doc(
         W,

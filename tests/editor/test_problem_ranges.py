@@ -118,6 +118,7 @@ CLASSIC = [
         "warning",
     ),
     ("variable_not_allowed", doc('{"id": "t", "provider": "weather", "config": {"units": "«${HOME}»"}}'), "warning"),
+    ("variable_in_name", doc('{"id": «"${ROCKETRIDE_KEY}"», "provider": "webhook", "config": {}}', PLAIN_W, OUT), "error"),
     ("variable_in_project_id", doc(PLAIN_W, OUT, more=', "project_id": «"${ROCKETRIDE_KEY}"»'), "error"),
     # what comes out
     ("source_unread", doc('{"id": «"c"», "provider": "chat", "config": {}}'), "warning"),

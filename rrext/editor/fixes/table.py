@@ -53,6 +53,7 @@ NO_FIX: Final[Mapping[str, str]] = {
     "too_deep": "what to leave out is its author's to say",
     "too_many_components": "what to leave out is its author's to say",
     "too_many_problems": "it is about the list of problems, and goes with them",
+    "variable_in_name": "which name was meant is its author's to say",
     "provider_unavailable": "something must be installed, and nothing written",
     "cannot_run": "the message of the plan says what is wrong, and has no place in the file",
 }

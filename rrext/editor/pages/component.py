@@ -66,7 +66,7 @@ def _add_head(page: Page, part: Part, definition: Mapping[str, Any] | None, anal
     page.title(*called)
     said: list[Inline] = [Code(part.provider)] if part.provider else ["It has no provider."]
     if "${" in part.provider:
-        said.append(" says which node it is: variables are not looked into here.")
+        said.append(" is no name of a node: variables are replaced in config alone.")
     elif part.provider and definition is None:
         said.append(" is not known here.")
         if not analysis.around.trusted:

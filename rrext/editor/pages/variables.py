@@ -11,7 +11,6 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.pages.page import Code, Page
 from rrext.editor.spot import Spot
 from rrext.engine.pipeline.environment import NEVER, PLACEHOLDER, PREFIX
-from rrext.engine.pipeline.loading import LITERAL
 from rrext.engine.text.problems import Span
 
 __all__ = ["Variable", "variable_at", "variable_page"]
@@ -34,8 +33,7 @@ def variable_at(analysis: Analysis, spot: Spot, offset: int) -> Variable | None:
         return None
     for match in _VARIABLE.finditer(analysis.text, located.start, located.end):
         if match.start() <= offset <= match.end():
-            literal = spot.role == "root_value" and spot.parts[0] in LITERAL
-            return Variable(match[1], match.span(), literal)
+            return Variable(match[1], match.span(), spot.role not in ("config_value", "profile"))
     return None
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from rrext.engine.pipeline.redaction import Redactor
 from rrext.engine.text.pointer import below
 
 __all__ = ["NEVER", "PLACEHOLDER", "PREFIX", "Environment", "Substitution", "substitute"]
@@ -17,15 +18,20 @@ NEVER: Final = frozenset({"ROCKETRIDE_APIKEY", "ROCKETRIDE_URI", "ROCKETRIDE_DEP
 
 PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 """A variable in a text, as a regular expression; its group is the name."""
-_WORD_LIKE: Final = 4  # a shorter value is replaced in messages only where it stands alone
 
 
 class Environment:
-    """The variables that a pipeline may read: `ROCKETRIDE_*` and the names that the operator gave, with their values."""
+    """The variables that a pipeline may read: `ROCKETRIDE_*` and the names that the operator gave, with their values.
 
-    __slots__ = ("_names", "_values")
+    `redactor` knows each value that was put into a pipeline, and takes it out of texts.
+    """
 
-    def __init__(self, values: Mapping[str, str] | None = None, names: Iterable[str] = ()) -> None:
+    __slots__ = ("_names", "_values", "redactor")
+
+    def __init__(
+        self, values: Mapping[str, str] | None = None, names: Iterable[str] = (), redactor: Redactor | None = None
+    ) -> None:
+        self.redactor = redactor or Redactor()
         self._names = frozenset(names) - NEVER
         self._values = {name: value for name, value in (values or {}).items() if self.may_read(name)}
 
@@ -43,7 +49,7 @@ class Environment:
 
     def with_values(self, env: Mapping[str, str] | None) -> Environment:
         """The same with the `env` of an `execute`, which wins."""
-        return Environment({**self._values, **env}, self._names) if env else self
+        return Environment({**self._values, **env}, self._names, self.redactor) if env else self
 
     def may_read(self, name: str) -> bool:
         """Whether pipelines may read this variable at all."""
@@ -65,16 +71,16 @@ class Environment:
 class Substitution:
     """What replacing the variables of one document gave.
 
-    `unresolved` has (pointer, name) of each variable without a value; its text is left as it was. The values are secret:
-    `redacted` takes them out of every text that a person may read.
+    `unresolved` has (pointer, name) of each variable without a value; its text is left as it was. `used` says whether any
+    other was replaced: the environment's redactor knows its value from then on.
     """
 
-    __slots__ = ("_used", "unresolved", "value")
+    __slots__ = ("unresolved", "used", "value")
 
     def __init__(self) -> None:
         self.value: Any = None
         self.unresolved: list[tuple[str, str]] = []
-        self._used: dict[str, str] = {}
+        self.used = False
 
     def resolve(self, text: str, path: str, environment: Environment) -> str:
         """One text with its variables replaced."""
@@ -85,47 +91,24 @@ class Substitution:
             if value is None:
                 self.unresolved.append((path, name))
                 return match[0]
-            self._used[name] = value
+            environment.redactor.learn(name, value)
+            self.used = True
             return value
 
         return re.sub(PLACEHOLDER, value_of, text)
 
-    def redacted(self, text: str) -> str:
-        """The text with every value replaced by the name of its variable."""
-        for name, value in sorted(self._used.items(), key=lambda item: -len(item[1])):
-            if len(value) >= _WORD_LIKE:
-                text = text.replace(value, f"${{{name}}}")
-            elif value:
-                text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _, name=name: f"${{{name}}}", text)
-        return text
-
-    def add(self, other: Substitution, path: str) -> None:
-        """Count what was replaced in a value that stands at a pointer as if it was replaced here."""
-        self.unresolved += [(path + inner, name) for inner, name in other.unresolved]
-        self._used.update(other._used)
-
-    @property
-    def found(self) -> bool:
-        """Whether there was any variable."""
-        return bool(self._used or self.unresolved)
-
-    @property
-    def used(self) -> bool:
-        """Whether any variable was replaced."""
-        return bool(self._used)
-
     def __repr__(self) -> str:
-        return f"<Substitution of {', '.join(self._used) or 'nothing'}>"
+        return f"<Substitution, {len(self.unresolved)} unresolved>"
 
 
-def substitute(value: Any, environment: Environment, path: str = "", *, skip: Container[str] = ()) -> Substitution:
-    """Replace `${NAME}` in every text value, not in keys, and not at the pointers `skip`. The original stays as it is.
+def substitute(value: Any, environment: Environment, path: str = "") -> Substitution:
+    """Replace `${NAME}` in every text value, not in keys. The original stays as it is. `path` is where the value stands.
 
     The value is put in after parsing, so it can hold quotes and anything else. `${…}` around something that is no
     name of a variable is left alone.
     """
     done = Substitution()
-    done.value = _resolved(value, environment, path, skip, done) if _may_hold_variables(value) else value
+    done.value = _resolved(value, environment, path, done) if _may_hold_variables(value) else value
     return done
 
 
@@ -143,10 +126,10 @@ def _may_hold_variables(value: Any) -> bool:
     return False
 
 
-def _resolved(value: Any, environment: Environment, path: str, skip: Container[str], done: Substitution) -> Any:
+def _resolved(value: Any, environment: Environment, path: str, done: Substitution) -> Any:
     kind = type(value)
     if kind is str:
-        return done.resolve(value, path, environment) if "${" in value and path not in skip else value
+        return done.resolve(value, path, environment) if "${" in value else value
     if kind is dict:
         items: Iterable[tuple[str | int, Any]] = value.items()
     elif kind is list:
@@ -158,7 +141,7 @@ def _resolved(value: Any, environment: Environment, path: str, skip: Container[s
         inner = type(item)
         if inner is not dict and inner is not list and (inner is not str or "${" not in item):
             continue
-        new = _resolved(item, environment, below(path, key), skip, done)
+        new = _resolved(item, environment, below(path, key), done)
         if new is not item:
             if copy is None:
                 copy = value.copy()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rrext.engine.pipeline.environment import NEVER, PREFIX, Environment, Substitution, substitute
+from rrext.engine.pipeline.environment import NEVER, PREFIX, Environment
 from rrext.engine.pipeline.loaded import Loaded
 from rrext.engine.pipeline.near_names import NearNames
 from rrext.engine.pipeline.reading import Reader, Reading
+from rrext.engine.pipeline.redaction import Redactor
 from rrext.engine.pipeline.validation import Outline, Validation
 from rrext.engine.providers.catalog import Catalog
 from rrext.engine.text.pointer import below
@@ -24,9 +25,6 @@ __all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
 
 Around: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
 """What the answers of a check depend on beside the text."""
-
-LITERAL = ("project_id", "name", "description")
-"""What stays as it is written: the project keeps its id wherever it runs, and whoever lists pipelines reads the others."""
 
 
 def load_pipeline(
@@ -66,13 +64,13 @@ def load_pipeline(
     near = NearNames(former=None if known is None else known.near)
     reader = Reader(catalog, environment, near, limits.max_problems, unknown_provider, {} if known is None else known.readings)
     readings = _readings(document, reader, limits, pause)
-    done = _substituted(document, readings, environment, base)
-    _report_variables(document, done, environment, base, problems, "error" if strict_env else "warning", near)
+    unresolved = _unresolved(readings, base)
+    _report_variables(unresolved, environment, problems, "error" if strict_env else "warning", near)
     validation = Validation(problems, near, limits, base=base, pause=pause)
-    spec = validation.run(done.value, readings, source)
+    spec = validation.run(document, readings, source)
     return Loaded(
         spec,
-        _sifted(problems.listing(), given, done),
+        _sifted(problems.listing(), given, unresolved, environment.redactor),
         document,
         base=base,
         outline=validation.outline,
@@ -220,16 +218,14 @@ def _readings(document: Mapping[str, Any], reader: Reader, limits: Limits, pause
     return found
 
 
-def _substituted(document: Mapping[str, Any], readings: Sequence[Reading], environment: Environment, base: str) -> Substitution:
-    """The document with its variables replaced, but for its components: they were read by themselves."""
-    rest = {key: value for key, value in document.items() if key != "components" or not isinstance(value, list)}
-    done = substitute(rest, environment, base, skip=[below(base, key) for key in LITERAL])
-    done.value = {**document, **done.value}
+def _unresolved(readings: Sequence[Reading], base: str) -> list[tuple[str, str]]:
+    """Pointer and name of each variable without a value."""
     components = below(base, "components")
-    for index, reading in enumerate(readings):
-        if reading.variables.found:
-            done.add(reading.variables, f"{components}/{index}")
-    return done
+    return [
+        (f"{components}/{index}{path}", name)
+        for index, reading in enumerate(readings)
+        for path, name in reading.variables.unresolved
+    ]
 
 
 def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
@@ -243,20 +239,10 @@ def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
 
 
 def _report_variables(
-    document: Mapping[str, Any],
-    done: Substitution,
-    environment: Environment,
-    base: str,
-    problems: Problems,
-    severity: Severity,
-    near: NearNames,
+    unresolved: Sequence[tuple[str, str]], environment: Environment, problems: Problems, severity: Severity, near: NearNames
 ) -> None:
-    project = document.get("project_id")
-    if isinstance(project, str) and "${" in project:
-        message = "project_id must be literal: a pipeline keeps it wherever it runs."
-        problems.add("variable_in_project_id", message, below(base, "project_id"))
     known = environment.names
-    for path, name in dict.fromkeys(done.unresolved):
+    for path, name in dict.fromkeys(unresolved):
         code, message = "unresolved_variable", f"The variable ${{{name}}} has no value."
         like = near.of(name, known)
         if not environment.may_read(name):
@@ -267,16 +253,20 @@ def _report_variables(
         problems.add(code, message, path, severity=severity, near=like, part=f"${{{name}}}")
 
 
-def _sifted(found: tuple[Problem, ...], given: Source, done: Substitution) -> tuple[Problem, ...]:
+def _sifted(
+    found: tuple[Problem, ...], given: Source, unresolved: Sequence[tuple[str, str]], redactor: Redactor
+) -> tuple[Problem, ...]:
     """The problems in the order of the text, without those that only repeat others, and without any variable's value."""
-    unresolved = {path for path, _ in done.unresolved}
+    without_value = {path for path, _ in unresolved}
+    no_names = {problem.path for problem in found if problem.code == "variable_in_name"}
     kept: list[Problem] = []
     if given.map is not None:
         found = tuple(sorted(found, key=given.map.span_of))
     for problem in found:
-        consequence = problem.path in unresolved and problem.code == "invalid_config"
+        consequence = problem.path in without_value and problem.code == "invalid_config"
+        consequence = consequence or (problem.path in no_names and problem.code != "variable_in_name")
         if problem.span is None and given.map is not None and given.map.is_hole(problem.path):
             consequence = True
         if not consequence:
-            kept.append(problem.rewritten(done.redacted) if done.used else problem)
+            kept.append(problem.rewritten(redactor.text) if redactor.knows_any else problem)
     return tuple(kept)

@@ -86,8 +86,9 @@ class Reader:
         self._near.taken()
         self._settled = True
         problems = Problems(self._limit + 1)  # one more than are shown, so that it is seen that there are more
-        variables = substitute(value, self._environment)
-        draft = ShapeReader("", problems, self._near).component(variables.value)
+        draft = ShapeReader("", problems, self._near).component(value)
+        variables = substitute(draft.config, self._environment, "/config")
+        draft.config = variables.value
         self._find_node(draft, problems)
         self._configure(draft, problems)
         asked = self._near.taken()

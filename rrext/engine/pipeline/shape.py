@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.engine.node import Node
+from rrext.engine.pipeline.environment import PLACEHOLDER
 from rrext.engine.pipeline.near_names import NearNames
 from rrext.engine.pipeline.spec import ControlEdge, DataEdge
 from rrext.engine.text.pointer import below
@@ -21,6 +23,8 @@ ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "de
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
 COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name", "description", "ui")
 EDGE_KEYS: Final = {"input": ("lane", "from"), "control": ("classType", "from")}
+NAMES: Final = frozenset({"id", "provider", "source", "project_id", "lane", "classType", "from"})
+"""Keys of what parts of a pipeline are called."""
 VERSION: Final = 1
 
 _TYPES: Final = {
@@ -156,6 +160,8 @@ class ShapeReader:
     def _text(self, item: Mapping[str, Any], key: str, path: str, *, required: bool) -> str:
         value = item.get(key)
         if isinstance(value, str) and (value or not required):
+            if key in NAMES and "${" in value and re.search(PLACEHOLDER, value) is not None:
+                self._report_variable(key, path)
             return value
         if value is None and not required:
             return ""
@@ -165,6 +171,15 @@ class ShapeReader:
             got = "an empty one" if value == "" else type_text(value)
             self._problems.add("wrong_type", f"Expected a text for {key}, got {got}.", below(path, key))
         return ""
+
+    def _report_variable(self, key: str, path: str) -> None:
+        """A name holds a variable, and everybody may read names."""
+        if key == "project_id":
+            message = "project_id must be literal: a pipeline keeps it wherever it runs."
+            self._problems.add("variable_in_project_id", message, below(path, key))
+        else:
+            message = f"{key} must be literal: names are shown to everybody, so variables are replaced in config alone."
+            self._problems.add("variable_in_name", message, below(path, key))
 
     def _list(self, item: Mapping[str, Any], key: str, path: str, *, required: bool) -> list[Any]:
         value = item.get(key)

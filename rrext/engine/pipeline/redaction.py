@@ -1,0 +1,182 @@
+"""`Redactor`: takes the values of variables out of texts that people and programs read."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rrext.errors import RrextError
+
+__all__ = ["Redactor"]
+
+LEAST: Final = 4
+"""Characters of a value that is looked for: a shorter one is no secret, and every text holds it."""
+ANYWHERE: Final = 8
+"""Characters from which a value is found inside of words too; a shorter one has to stand alone."""
+PART: Final = 12
+"""Characters of a part of a value (a path's last name, a URL's password) that is looked for by itself."""
+KEPT: Final = 1000
+"""Values that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
+
+_BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,]+")
+_ELLIPSIS: Final = re.compile(r"…|\.\.\.")
+
+Span = tuple[int, int, str]
+"""Start and end in a text, and the name of the variable whose value stands there."""
+
+
+class Redactor:
+    """Knows the values that were put in for variables, and replaces them by `${NAME}` wherever a text has them.
+
+    A value is found as it is, in either case of its letters, escaped for JSON, Python, SQL and URLs, in base64 and hex,
+    and where an ellipsis or the end of the text cuts it. Any thread may use it.
+    """
+
+    __slots__ = ("_forms", "_values")
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], None] = {}
+        self._forms: tuple[tuple[str, str], ...] | None = ()
+
+    def learn(self, name: str, value: str) -> None:
+        """The value of a variable was put in for its name."""
+        if len(value) >= LEAST and (name, value) not in self._values:
+            self._values[name, value] = None
+            if len(self._values) > KEPT:
+                self._values.pop(next(iter(self._values)), None)
+            self._forms = None
+
+    @property
+    def knows_any(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._values)
+
+    def text(self, text: str) -> str:
+        """The text with the name of the variable in place of each value."""
+        forms = self._known()
+        if not forms or not text:
+            return text
+        folded = text.lower()
+        if len(folded) != len(text):  # a few letters have two in the other case: places would not fit
+            folded = text
+        found = sorted(self._spans(folded, forms), key=lambda span: (span[0], -span[1]))
+        if not found:
+            return text
+        pieces: list[str] = []
+        done = 0
+        for start, end, name in found:
+            if start >= done:
+                pieces += (text[done:start], f"${{{name}}}")
+            done = max(done, end)
+        return "".join((*pieces, text[done:]))
+
+    def raw(self, data: bytes) -> bytes:
+        """The same for a text in UTF-8."""
+        if not self._known():
+            return data
+        return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def value(self, value: Any) -> Any:
+        """The same for every text and every key in a JSON value."""
+        if not self._known():
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.value(key): self.value(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(item) for item in value]
+        return value
+
+    def error(self, error: RrextError) -> None:
+        """Take the values out of a failure that is about to be told."""
+        if not self._known():
+            return
+        error.message = self.text(error.message)
+        error.args = (error.message,)
+        error.hint = None if error.hint is None else self.text(error.hint)
+        try:
+            error.data = self.value(error.data)
+        except RecursionError:  # such data cannot travel either
+            error.data = {}
+
+    def _known(self) -> tuple[tuple[str, str], ...]:
+        """Every form of every value, with the name of the variable; the longest first."""
+        forms = self._forms
+        if forms is None:
+            found = {form.lower(): name for name, value in list(self._values) for form in _forms(value)}
+            forms = self._forms = tuple(sorted(found.items(), key=lambda item: -len(item[0])))
+        return forms
+
+    def _spans(self, text: str, forms: tuple[tuple[str, str], ...]) -> Iterator[Span]:
+        cuts = [(match.start(), match.end()) for match in _ELLIPSIS.finditer(text)]
+        for form, name in forms:
+            start = text.find(form)
+            while start >= 0:
+                end = start + len(form)
+                if len(form) >= ANYWHERE or _stands_alone(text, start, end):
+                    yield start, end, name
+                start = text.find(form, start + 1)
+            if len(form) > ANYWHERE:
+                yield from _cut_before(text, form, name, [*(start for start, _ in cuts), len(text)])
+                yield from _cut_behind(text, form, name, [end for _, end in cuts])
+
+    def __repr__(self) -> str:
+        return f"<Redactor of {len(self._values)} values>"
+
+
+def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Span]:
+    """Where the beginning of a value stands right before one of the places."""
+    for end in ends:
+        start = text.find(form[:ANYWHERE], max(0, end - len(form)), end)
+        if start >= 0 and form.startswith(text[start:end]):
+            yield start, end, name
+
+
+def _cut_behind(text: str, form: str, name: str, starts: list[int]) -> Iterator[Span]:
+    """Where the end of a value stands right behind one of the places."""
+    for start in starts:
+        found = text.rfind(form[-ANYWHERE:], start, start + len(form))
+        if found >= 0 and form.endswith(text[start : found + ANYWHERE]):
+            yield start, found + ANYWHERE, name
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    return not (_in_word(text[start - 1 : start]) or _in_word(text[end : end + 1]))
+
+
+def _in_word(character: str) -> bool:
+    return character == "_" or character.isalnum()
+
+
+def _forms(value: str) -> set[str]:
+    """How a value may stand in a text."""
+    import json  # these are for pipelines that have variables, once something is to be told
+    from urllib.parse import quote, quote_plus
+
+    plain = {value, *(part for part in _BETWEEN_PARTS.split(value) if len(part) >= PART)}
+    if os.sep in value:
+        plain.add(os.path.normpath(value))
+    found = set(plain)
+    for text in plain:
+        data = text.encode("utf-8", "surrogateescape")
+        found |= {quote(data), quote(data, safe=""), quote_plus(data), data.hex()}
+        found |= {text.replace("'", "''"), text.replace('"', '""'), repr(data)[2:-1]}
+        found |= set(_base64(data))
+        once = {json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text), ascii(text)}
+        escaped = {form[1:-1] for form in once}
+        found |= escaped | {json.dumps(form)[1:-1] for form in escaped}  # as in a text that holds JSON
+    return {form for form in found if len(form) >= LEAST}
+
+
+def _base64(data: bytes) -> Iterator[str]:
+    """The characters that stand for the bytes in base64, wherever in a group of three they begin."""
+    from base64 import b64encode
+
+    for shift in range(3):
+        bits = 8 * (shift + len(data))
+        coded = b64encode(bytes(shift) + data).decode()[-(-8 * shift // 6) : bits // 6]
+        yield coded
+        yield coded.replace("+", "-").replace("/", "_")
