@@ -50,7 +50,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check the files; 2 if one of them cannot be run."""
     try:
-        catalog, environment = catalog_from(args), environment_from(args)
+        environment, catalog = environment_from(args), catalog_from(args)
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
         return EXIT_INVALID

@@ -7,11 +7,12 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
+from rrext.cli.redacted import RedactedStream
 from rrext.cli.report import NodeLog, print_error
 from rrext.cli.results import Results
 from rrext.columns import printable
@@ -144,9 +145,13 @@ def run_locally(args: argparse.Namespace, work: Work, *, limits: Limits = DEFAUL
     with ExitStack() as stack:
         try:
             results = stack.enter_context(Results(keeps_stdin=keeps_stdin))
+            environment = environment_from(args)
+            told = RedactedStream(sys.stderr, environment.redactor.text)
+            stack.enter_context(redirect_stderr(told))
+            stack.enter_context(redirect_stdout(told))
             stack.enter_context(NodeLog())
             text = _read(args.file, limits)
-            catalog, environment = catalog_from(args), environment_from(args)
+            catalog = catalog_from(args)
         except OSError as error:
             print(f"rrext: {error.filename or 'stdout'}: {error.strerror}", file=sys.stderr)
             return EXIT_USAGE

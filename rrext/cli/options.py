@@ -52,10 +52,13 @@ def catalog_from(args: argparse.Namespace) -> Catalog:
 
 
 def environment_from(args: argparse.Namespace) -> Environment:
-    """What `${NAME}` may mean: this process's variables, as far as they may be read."""
+    """What `${NAME}` may mean: this process's variables, as far as they may be read, which it does not hand on to children.
+
+    To be asked for before any node's code is imported, as that may start processes.
+    """
     from rrext.engine.pipeline.environment import Environment
 
-    return Environment.of_process(args.env)
+    return Environment.taken_from_process(args.env)
 
 
 def root_from(args: argparse.Namespace) -> str | None:

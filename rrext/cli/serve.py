@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, root_from, seconds, whole_number
+from rrext.cli.redacted import RedactedStream
 from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
 from rrext.transports.claim import claim_stdio
@@ -117,11 +118,15 @@ def write_last_words(writers: list[LossyWriter]) -> None:
 def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: ParentWatch, writers: list[LossyWriter]) -> int:
     from rrext.server.logs import set_up_logging
 
+    environment = environment_from(args)
+    redact = environment.redactor.text
+    sys.stdout, sys.stderr = RedactedStream(sys.stdout, redact), RedactedStream(sys.stderr, redact)  # type: ignore[assignment]
+    level = args.log_level or ("info" if args.log_file else "warning")
     try:
-        writers.append(set_up_logging(args.log_level or ("info" if args.log_file else "warning"), args.log_file))
+        writers.append(set_up_logging(level, args.log_file, redact=redact))
     except OSError as error:
         raise UsageError(f"--log-file {args.log_file}: {error.strerror}") from None
-    catalog, environment = catalog_from(args), environment_from(args)
+    catalog = catalog_from(args)
     loop = asyncio.new_event_loop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
     asyncio.set_event_loop(loop)
 

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from rrext.picture.picture import picture_of
 
     try:
-        catalog, environment = catalog_from(args), environment_from(args)
+        environment, catalog = environment_from(args), catalog_from(args)
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
         return EXIT_INVALID

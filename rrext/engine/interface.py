@@ -174,7 +174,8 @@ class Feed(Protocol):
 class Call(msgspec.Struct, eq=False, weakref=True):
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
-    `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock.
+    `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock,
+    `redact` takes out of a failure what nobody may read.
     The engine sets `stop` while there is something to stop, `seconds` and `deadline` when it has to end, `was_quick` when
     `Engine.start_short` would have taken the call on a thread that may block, and `was_quick_alone` when it would have if
     the call was alone.
@@ -193,6 +194,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     deadline: float | None = None
     was_quick: bool = False
     was_quick_alone: bool = False
+    redact: Callable[[RrextError], None] | None = None
     _unsettled: list[bool] = msgspec.field(default_factory=lambda: [True])
 
     @property
@@ -213,6 +215,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         if not self.claim():
             return False
         self.stop = None
+        if self.redact is not None:
+            self.redact(error)
         self.answer.fail(self, error)
         return True
 

@@ -41,6 +41,7 @@ def load_task(
     classes = {component.id: component.node_class for component in spec.components}
     specs = {component.id: component for component in spec.components}
     bindings = _bindings(spec)
+    written = loaded.unresolved["components"]  # whoever lists the tools reads this
     components = {
         node_id: Component(
             node_id,
@@ -48,7 +49,7 @@ def load_task(
             specs[node_id].settings,
             directory=directory,
             confined=confined,
-            tool_description=_text(specs[node_id].config.get("tool_description")),
+            tool_description=_text(written[specs[node_id].index]["config"].get("tool_description")),
             bindings=bindings.get(node_id, {}),
         )
         for node_id in spec.chain

@@ -57,7 +57,9 @@ class LocalEngine(Engine):
     folder that no node setting may leave; without one, relative paths begin at the pipeline's own folder.
     """
 
-    __slots__ = ("_host", "_objects", "_pipes", "_reaper", "_tasks", "_tools", "catalog", "environment", "limits", "root")
+    __slots__ = (
+        "_host", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "catalog", "environment", "limits", "root",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -73,7 +75,9 @@ class LocalEngine(Engine):
         self.environment = environment or Environment()
         self.limits = limits
         self.root = root
-        self._host = Host(asyncio.get_running_loop(), limits=limits, clock=clock, callbacks=callbacks)
+        redactor = self.environment.redactor
+        self._host = Host(asyncio.get_running_loop(), limits=limits, clock=clock, callbacks=callbacks, redactor=redactor)
+        self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()
         self._tools = ToolCalls(self._host, self._pipes)
@@ -89,6 +93,7 @@ class LocalEngine(Engine):
 
     def start(self, call: Call) -> None:
         operation = call.operation
+        call.redact = self._redact
         if call.received is not None and self._host.is_late(call):
             return
         try:
@@ -118,6 +123,7 @@ class LocalEngine(Engine):
 
     def start_short(self, call: Call, *, may_block: bool, alone: bool = False) -> bool:
         operation = call.operation
+        call.redact = self._redact
         if type(operation) is Write:
             return may_block and self._objects.write_inline(call, operation)
         if type(operation) is not Tool:

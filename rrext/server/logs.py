@@ -6,6 +6,7 @@ import logging
 import os
 import time
 import traceback
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -36,9 +37,12 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 
 """What could end a line, or steer a terminal: a log must not be forged by what tools and peers put into their texts."""
 
 
-def set_up_logging(level: str, path: str | None = None, *, form: LogForm = "text") -> LossyWriter:
+def set_up_logging(
+    level: str, path: str | None = None, *, form: LogForm = "text", redact: Callable[[str], str] = str
+) -> LossyWriter:
     """Log events of `level` and above to stderr, or append them to a file, which is made readable for its owner alone.
 
+    `redact` takes out of each text what nobody may read.
     Returns the writer, to be flushed at the end. Raises `OSError` when the file cannot be opened.
     """
     fd = 2 if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -50,7 +54,7 @@ def set_up_logging(level: str, path: str | None = None, *, form: LogForm = "text
     root = logging.getLogger()
     for handler in root.handlers[:]:
         root.removeHandler(handler)
-    root.addHandler(LineHandler(writer, form))
+    root.addHandler(LineHandler(writer, form, redact))
     root.setLevel(LEVELS[level])
     return writer
 
@@ -61,16 +65,17 @@ class LineHandler(logging.Handler):
     As text, a traceback follows on lines of its own, which begin with a space, as no event does. As JSON it is a member.
     """
 
-    def __init__(self, writer: LossyWriter, form: LogForm) -> None:
+    def __init__(self, writer: LossyWriter, form: LogForm, redact: Callable[[str], str] = str) -> None:
         super().__init__()
+        self._redact = redact
         self._writer = writer
         self._line = _json if form == "json" else _text
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = self._line(record, _message(record))
+            line = self._line(record, self._redact(_message(record)), self._redact(_trace(record)))
         except Exception as error:  # whatever an argument's __str__ raises
-            line = self._line(record, f"an event of {record.pathname}:{record.lineno} has no text: {type(error).__name__}")
+            line = self._line(record, f"an event of {record.pathname}:{record.lineno} has no text: {type(error).__name__}", "")
         self._writer.write(line)
 
 
@@ -79,15 +84,15 @@ def _message(record: logging.LogRecord) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} characters cut)"
 
 
-def _text(record: logging.LogRecord, message: str) -> bytes:
+def _text(record: logging.LogRecord, message: str, trace: str) -> bytes:
     line = f"{_stamp(record)} {record.levelname} {record.name} {message}"
-    lines = [line, *(f"  {part}" for part in _trace(record).splitlines())]
+    lines = [line, *(f"  {part}" for part in trace.splitlines())]
     return "".join(f"{part.translate(_CONTROLS)}\n" for part in lines).encode("utf-8", "backslashreplace")
 
 
-def _json(record: logging.LogRecord, message: str) -> bytes:
+def _json(record: logging.LogRecord, message: str, trace: str) -> bytes:
     event = {"time": _stamp(record), "level": record.levelname.lower(), "logger": record.name, "message": message}
-    if trace := _trace(record):
+    if trace:
         event["exception"] = trace
     plain = {name: text.encode("utf-8", "backslashreplace").decode() for name, text in event.items()}
     return msgspec.json.encode(plain) + b"\n"
@@ -105,4 +110,4 @@ def _trace(record: logging.LogRecord) -> str:
 
 def _dropped(drops: int, form: LogForm) -> bytes:
     record = logging.LogRecord("rrext.log", logging.WARNING, __file__, 0, "", None, None)
-    return (_json if form == "json" else _text)(record, f"events dropped here, because nobody read them in time: {drops}")
+    return (_json if form == "json" else _text)(record, f"events dropped here, because nobody read them in time: {drops}", "")

@@ -146,10 +146,10 @@ def test_node_code_that_cannot_be_loaded_is_a_usage_error(folder: Path, capsys: 
 
 
 def test_env_names_are_known(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_LANE", "text")
-    (folder / "env.pipe").write_text(GOOD.replace('"lane": "text"', '"lane": "${MY_LANE}"'))
+    monkeypatch.setenv("MY_KEY", "text")
+    (folder / "env.pipe").write_text(GOOD.replace('"config": {}, "input"', '"config": {"laneName": "${MY_KEY}"}, "input"'))
     assert "variable_not_allowed" in check(capsys, "env.pipe")[1]
-    assert check(capsys, "--env", "MY_LANE", "env.pipe")[:2] == (0, "")
+    assert check(capsys, "--env", "MY_KEY", "env.pipe")[:2] == (0, "")
 
 
 def test_what_serve_would_refuse_later_is_found_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,14 +139,17 @@ def test_standard_input_is_a_pipeline_too() -> None:
 def test_nodes_of_ones_own_and_names_of_variables_are_known(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MY_ID", "hidden")
+    monkeypatch.setenv("MY_KEY", "hidden")
     path = pipeline(
-        tmp_path, WEBHOOK, component("${MY_ID}", "picky", "text:w"), component("r", "response_text", "text:${MY_ID}")
+        tmp_path,
+        WEBHOOK,
+        component("p", "picky", "text:w", config={"hideForm": "${MY_KEY}"}),
+        component("r", "response_text", "text:p"),
     )
     assert here(capfd, "show", path).code == 2
-    done = here(capfd, "show", "--nodes", NODES, "--env", "MY_ID", path)
+    done = here(capfd, "show", "--nodes", NODES, "--env", "MY_KEY", path)
     assert done.code == 0
-    assert "${MY_ID}" in done.out.decode()
+    assert "picky" in done.out.decode()
     assert "hidden" not in done.out.decode() + done.err
 
 

@@ -32,16 +32,20 @@ def keyed(text: str) -> dict[str, Any]:
 
 
 async def test_a_server_sees_an_allow_list_rocketride_names_and_what_is_given(
-    dialect: Any, monkeypatch: pytest.MonkeyPatch
+    dialect: Any, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "XROCKETRIDE_A", "rocketride_a"):
         monkeypatch.setenv(name, "swordfish")
-    monkeypatch.setenv("ROCKETRIDE_GREETING", "hello")
+    monkeypatch.setenv("ROCKETRIDE_GREETING", f"hello-{key}")
     async with Client.spawn(PIPELINE, nodes=NODES, env={**ROOT, "GIVEN": "this"}, dialect=dialect) as client:
         seen = await client.tool(tool="environment")
+        await client.use(pipeline=keyed("${ROCKETRIDE_GREETING}"), token="greeting")
+        assert await client.tool(tool="connection", token="greeting") == ["the connection"]
+        assert await client.tool(tool="journal", input={"key": f"hello-{key}"}, token="face") == ["setup"]
     assert "swordfish" not in str(seen)
-    assert (seen["ROCKETRIDE_GREETING"], seen["GIVEN"]) == ("hello", "this")
-    others = {name for name in seen if not name.startswith(("LC_", "ROCKETRIDE_"))} - {"GIVEN"}
+    assert "hello" not in str(seen), "what pipelines read is not in the environment of tools and their children"
+    assert seen["GIVEN"] == "this"
+    others = {name for name in seen if not name.startswith("LC_")} - {"GIVEN"}
     assert others <= ALLOWED
     assert "PATH" in others
 

@@ -14,6 +14,7 @@ from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.places import Place, Places
 from rrext.engine.calls.runner import Runner
 from rrext.engine.interface import Call, Tool
+from rrext.engine.pipeline.redaction import Redactor
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
 from rrext.tools.callbacks import SILENT, ToolCallbacks
@@ -47,7 +48,7 @@ class Ticket(Protocol):
 class Host:
     """The surroundings of an engine's calls, on one asyncio loop."""
 
-    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "runner", "workers")
+    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "redactor", "runner", "workers")
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Host:
         limits: Limits,
         clock: Clock | None = None,
         callbacks: ToolCallbacks = SILENT,
+        redactor: Redactor | None = None,
     ) -> None:
         self.loop = loop
         self.limits = limits
@@ -63,6 +65,7 @@ class Host:
         self.workers = Workers()
         self.runner = Runner(loop)
         self.callbacks = callbacks
+        self.redactor = redactor or Redactor()
         self.deadlines = Deadlines(self.clock, self._expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
 

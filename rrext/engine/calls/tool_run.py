@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.calls.chunks import Chunks
@@ -178,6 +179,12 @@ class ToolRun(Run):
             ),
         )
 
+    def _report(self, feed: Feed) -> Callable[[float, float | None, str | None], None]:
+        redactor = self.host.redactor
+        if not redactor.knows_any:
+            return feed.progress
+        return lambda value, total, message: feed.progress(value, total, None if message is None else redactor.text(message))
+
     def context(self) -> ToolContext:
         """A context for the tool or for its predicate."""
         call, operation = self.call, self.call.operation
@@ -195,7 +202,7 @@ class ToolRun(Run):
             meta=operation.meta,
             deadline=self.deadline,
             clock=self.host.clock.now,
-            report=None if feed is None else feed.progress,
+            report=None if feed is None else self._report(feed),
             nested=Nesting(self),
             callbacks=self.host.callbacks,
         )

@@ -338,6 +338,7 @@ class ObjectCalls:
         )
 
     def _count_failure(self, task: Task, error: RrextError) -> None:
+        self._host.redactor.error(error)
         task.failed_count += 1
         task.note_error(error.message)
 

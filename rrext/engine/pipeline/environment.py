@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from rrext.engine.pipeline.process_environment import take_variables
 from rrext.engine.pipeline.redaction import Redactor
 from rrext.engine.text.pointer import below
 
@@ -39,6 +40,12 @@ class Environment:
     def of_process(cls, names: Iterable[str] = ()) -> Environment:
         """What this process has: for pipelines of the operator."""
         return cls(os.environ, names)
+
+    @classmethod
+    def taken_from_process(cls, names: Iterable[str] = ()) -> Environment:
+        """The same, and no process that this one starts inherits the variables: they are in its environment no more."""
+        names = frozenset(names)
+        return cls(take_variables(PREFIX, names), names)
 
     @classmethod
     def of_client(cls, env: Mapping[str, str] | None, names: Iterable[str] = ()) -> Environment:

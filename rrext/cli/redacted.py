@@ -1,0 +1,36 @@
+"""Standard streams that do not tell the values of variables, whoever prints to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TextIO
+
+__all__ = ["RedactedStream"]
+
+
+class RedactedStream:
+    """A text stream in place of another: each text that is written to it goes through `redact` first."""
+
+    def __init__(self, stream: TextIO, redact: Callable[[str], str]) -> None:
+        self._stream = stream
+        self._redact = redact
+
+    def write(self, text: str, /) -> int:
+        """Write a text; returns its length, as streams do."""
+        self._stream.write(self._redact(text))
+        return len(text)
+
+    def writelines(self, lines: Any, /) -> None:
+        """Write texts, one by one."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Let what was written leave."""
+        self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __repr__(self) -> str:
+        return f"<RedactedStream {self._stream!r}>"
