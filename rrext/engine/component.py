@@ -13,7 +13,7 @@ from rrext.engine.calls.places import Places
 from rrext.engine.node import Node
 from rrext.engine.setup import SetupContext, takes_context
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
-from rrext.workers import OwnThread, Workers
+from rrext.workers import OwnThread
 
 if TYPE_CHECKING:
     from rrext.engine.calls.host import Host
@@ -123,7 +123,7 @@ class Component:
         if self._waiting is None:
             self._waiting = host.loop.create_future()
             self._waiting.add_done_callback(_seen)
-            self._keeper = host.spawn(self._keep(self._waiting, host.workers), f"setup {self.id}")
+            self._keeper = host.spawn(self._keep(self._waiting, host), f"setup {self.id}")
         try:
             await asyncio.shield(self._waiting)
         except asyncio.CancelledError:
@@ -168,9 +168,14 @@ class Component:
             if self._thread is not None:
                 self._thread.stop()
 
-    async def _keep(self, waiting: asyncio.Future[None], workers: Workers) -> None:
+    async def _keep(self, waiting: asyncio.Future[None], host: Host) -> None:
         context = SetupContext(
-            workers, node_id=self.id, directory=self.directory, confined=self.confined, bindings=self.bindings
+            host.workers,
+            node_id=self.id,
+            directory=self.directory,
+            confined=self.confined,
+            bindings=self.bindings,
+            redact=host.redactor.text,
         )
         try:
             if not self._checked:

@@ -28,7 +28,7 @@ class SetupContext:
     what `setup` yields.
     """
 
-    __slots__ = ("_listeners", "_workers", "bindings", "confined", "directory", "node_id")
+    __slots__ = ("_listeners", "_redact", "_workers", "bindings", "confined", "directory", "node_id")
 
     def __init__(
         self,
@@ -38,8 +38,10 @@ class SetupContext:
         directory: str = "",
         confined: bool = False,
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._workers = workers
+        self._redact = redact
         self._listeners: list[Callable[[str], object]] = []
         self.node_id = node_id
         self.directory = directory
@@ -61,6 +63,13 @@ class SetupContext:
                     hint="Give a path below --root.",
                 )
         return path
+
+    def shown(self, text: str) -> str:
+        """A text that holds settings as others may read it: with `${NAME}` in place of the values of variables.
+
+        Failures and log lines are given to their readers like that anyway; results are not.
+        """
+        return self._redact(text)
 
     async def in_thread(self, function: Callable[..., T], *args: Any) -> T:
         """Run a function that imports, connects or reads on a thread of its own, and return or raise what it did.

@@ -8,13 +8,16 @@ message msgpack
 from __future__ import annotations
 
 import struct
-from typing import BinaryIO, Final
+import sys
+from typing import BinaryIO, Final, TypeVar
 
 import msgspec
 
 from rrext.errors import RrextError, error_from_wire
 
-__all__ = ["Answer", "Done", "Failed", "frame", "receive"]
+__all__ = ["Answer", "Done", "Failed", "frame", "receive", "receive_settings"]
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 HEAD: Final = struct.Struct("<IQ")
 """A message has 4 GB at most. The longest, a page of 1000 chunks of 200,000 characters, is far below."""
@@ -62,3 +65,12 @@ def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
     size, call = HEAD.unpack(head)
     data = stream.read(size)
     return (call, data) if len(data) == size else None
+
+
+def receive_settings(stream: BinaryIO, kind: type[S]) -> S:
+    """The message that comes before all others: what the process works with. Ends the process if the other end is gone.
+
+    It is none of the process's arguments, as everybody on the machine may read those.
+    """
+    received = receive(stream)
+    return sys.exit() if received is None else msgspec.msgpack.decode(received[1], type=kind)

@@ -32,6 +32,9 @@ _SETTLING: Final = 2.0
 _TURN: Final = 0.01
 """Seconds between looks at whether those have their answers."""
 
+_LINE: Final = 4096
+"""Bytes of a line that is logged; more of it is another event."""
+
 _IN_ORDER: Final = "exit code 0"
 
 log = logging.getLogger(__name__)
@@ -134,13 +137,11 @@ class ChildEngine:
         "_outbox", "_reader", "_what", "_workers",
     )  # fmt: skip
 
-    def __init__(self, command: list[str], *, what: str, crash: tuple[str, str], closed: str) -> None:
-        """Start it. Raises `Unavailable` if that cannot be."""
+    def __init__(self, command: list[str], settings: msgspec.Struct, *, what: str, crash: tuple[str, str], closed: str) -> None:
+        """Start it; `settings` are its first message. Raises `Unavailable` if it cannot be started."""
+        pipe = subprocess.PIPE
         try:
-            # What the engine has to say when it panics goes to the standard error, which is the server's.
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, cwd="/", env=environment()
-            )
+            self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd="/", env=environment())
         except OSError as error:
             raise Unavailable(f"The process of {what} cannot be started: {error.strerror}") from error
         self._what = what
@@ -150,6 +151,7 @@ class ChildEngine:
         self._answers = io.BufferedReader(cast(io.FileIO, self._child.stdout))
         self._lock = threading.Lock()
         self._numbers = itertools.count()
+        self.tell(settings)
         self._calls: dict[int, Waiting] = {}
         self._ending: _Ended | None = None
         self._is_closing = False
@@ -157,6 +159,7 @@ class ChildEngine:
         self._workers = Workers()
         self._reader = threading.Thread(target=self._read, name=f"rrext-child-{self._child.pid}", daemon=True)
         self._reader.start()
+        threading.Thread(target=self._listen, name=f"rrext-child-stderr-{self._child.pid}", daemon=True).start()
 
     @property
     def id(self) -> int:
@@ -264,6 +267,12 @@ class ChildEngine:
         for call in calls:
             call.settle(ended)
         self._outbox.close()
+
+    def _listen(self) -> None:
+        """Log what the engine has to say, as when it panics: it may name what the settings say, which the log does not."""
+        with io.BufferedReader(cast(io.FileIO, self._child.stderr)) as said:
+            while line := said.readline(_LINE):
+                log.warning("the process of %s says: %s", self._what, line.decode("utf-8", "replace").rstrip())
 
     def _reaped(self) -> str:
         try:

@@ -120,5 +120,6 @@ def put_one(store: ProcessStore, name: str, ctx: ToolContext) -> None:
 def engine_that(code: str, monkeypatch: pytest.MonkeyPatch) -> EngineProcess:
     """A process that does something else; `read` and `write` are its pipes."""
     imports = "import sys; from rrext.nodes.vectors.edge.messages import *; read, write = sys.stdin.buffer, sys.stdout.buffer\n"
+    imports += "receive(read)\n"  # the settings
     monkeypatch.setattr(process, "module_command", lambda *_: [sys.executable, "-c", imports + code])
     return EngineProcess("/nowhere", "shown", 0)

@@ -15,7 +15,7 @@ LEAST: Final = 4
 """Characters of a value that is looked for: a shorter one is no secret, and every text holds it."""
 ANYWHERE: Final = 8
 """Characters from which a value is found inside of words too; a shorter one has to stand alone."""
-PART: Final = 12
+PART: Final = 8
 """Characters of a part of a value (a path's last name, a URL's password) that is looked for by itself."""
 KEPT: Final = 1000
 """Values that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""

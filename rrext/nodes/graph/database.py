@@ -30,12 +30,16 @@ class GraphLimits(msgspec.Struct, frozen=True):
 
 
 class Graph:
-    """One graph database, connected to when a call first needs it. Thread-safe."""
+    """One graph database, connected to when a call first needs it. Thread-safe.
 
-    __slots__ = ("_limits", "_schema", "_watch", "backend", "sessions")
+    `shown` gives a text that holds settings as others may read it.
+    """
 
-    def __init__(self, backend: GraphBackend, limits: GraphLimits) -> None:
+    __slots__ = ("_limits", "_schema", "_watch", "backend", "sessions", "shown")
+
+    def __init__(self, backend: GraphBackend, limits: GraphLimits, *, shown: Callable[[str], str] = str) -> None:
         self.backend = backend
+        self.shown = shown
         self._limits = limits
         self._schema: GraphSchema | None = None
         self._watch = Watch()
@@ -80,7 +84,8 @@ class Graph:
         """The snapshot of the schema; read when it is first asked for, and again with `refresh`."""
         found = self._schema
         if found is None or refresh:
-            found = self._schema = self.backend.read_schema(self._reader(ctx))
+            found = self.backend.read_schema(self._reader(ctx))
+            found = self._schema = msgspec.structs.replace(found, database=self.shown(found.database))
         return found
 
     def _reader(self, ctx: ToolContext) -> Callable[[str], list[list[Any]]]:

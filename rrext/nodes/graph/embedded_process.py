@@ -74,7 +74,8 @@ class ProcessBackend(GraphBackend):
     def _started(self) -> ChildEngine:
         lost = "What was committed is still there." if self._settings.path else "What was in memory is lost."
         return ChildEngine(
-            module_command("rrext.nodes.graph.embedded_worker", msgspec.json.encode(self._settings).decode()),
+            module_command("rrext.nodes.graph.embedded_worker"),
+            self._settings,
             what=WHAT,
             crash=(CRASHED, f"The statement may use a function wrongly, as id(null). Another process is started. {lost}"),
             closed=CLOSED,

@@ -1,7 +1,7 @@
-"""The process of an embedded graph: `python -m rrext.nodes.graph.embedded_worker SETTINGS`.
+"""The process of an embedded graph: `python -m rrext.nodes.graph.embedded_worker`.
 
-Requests come through the standard input and answers leave through the standard output, as `embedded_calls` says. SETTINGS
-are an `EmbeddedSettings` in JSON. When the server closes its end, or is killed, open transactions are undone, the database
+Requests come through the standard input and answers leave through the standard output, as `embedded_calls` says, after the
+`EmbeddedSettings`. When the server closes its end, or is killed, open transactions are undone, the database
 is closed, and this process ends.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import traceback
 from typing import Any, BinaryIO
@@ -17,7 +16,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from rrext.errors import Cancelled, InternalError, RrextError
-from rrext.nodes.child_calls import Answer, Done, Failed, frame, receive
+from rrext.nodes.child_calls import Answer, Done, Failed, frame, receive, receive_settings
 from rrext.nodes.children import leave_signals_to_server, private_streams
 from rrext.nodes.graph.backend import Cursor, Transaction
 from rrext.nodes.graph.embedded import EmbeddedBackend, EmbeddedError, EmbeddedSettings
@@ -191,8 +190,8 @@ class Worker:
 def main() -> None:
     """Serve one database until the server is gone."""
     leave_signals_to_server()
-    settings = msgspec.json.decode(sys.argv[1], type=EmbeddedSettings)
     requests, answers = private_streams()
+    settings = receive_settings(requests, EmbeddedSettings)
     Worker(EmbeddedBackend(settings), answers).serve(requests)
 
 

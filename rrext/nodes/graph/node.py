@@ -97,7 +97,7 @@ class GraphNode(Node):
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Graph]:
         limits = GraphLimits(config.statement_timeout, config.session_idle)
-        graph = Graph(await ctx.in_thread(cls.backend, config, ctx), limits)
+        graph = Graph(await ctx.in_thread(cls.backend, config, ctx), limits, shown=ctx.shown)
         ctx.on_disconnect(graph.sessions.lost)
         try:
             yield graph

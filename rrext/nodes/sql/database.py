@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,12 +35,23 @@ class PoolLimits(msgspec.Struct, frozen=True):
 
 
 class Database:
-    """One database, connected to when a call first needs it. Thread-safe."""
+    """One database, connected to when a call first needs it. Thread-safe.
 
-    __slots__ = ("_limits", "_readers", "_schema", "_watch", "_writers", "backend", "gate", "sessions")
+    `shown` gives a text that holds settings as others may read it.
+    """
 
-    def __init__(self, backend: Backend, limits: PoolLimits, allowed_functions: Iterable[str] = ()) -> None:
+    __slots__ = ("_limits", "_readers", "_schema", "_watch", "_writers", "backend", "gate", "sessions", "shown")
+
+    def __init__(
+        self,
+        backend: Backend,
+        limits: PoolLimits,
+        allowed_functions: Iterable[str] = (),
+        *,
+        shown: Callable[[str], str] = str,
+    ) -> None:
         self.backend = backend
+        self.shown = shown
         self.gate = Gate(backend.dialect, allowed_functions)
         self._limits = limits
         self._writers = self._new_pool(read_only=False)
@@ -117,7 +128,8 @@ class Database:
         found = self._schema
         if found is None or refresh:
             with self.transaction(ctx, read_only=True) as transaction, transaction.guarded(ctx):
-                found = self._schema = self.backend.read_schema(transaction.connection)
+                found = self.backend.read_schema(transaction.connection)
+            found = self._schema = msgspec.structs.replace(found, database=self.shown(found.database))
         return found
 
     def close(self) -> None:

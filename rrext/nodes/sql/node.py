@@ -118,7 +118,7 @@ class SqlNode(Node):
     @classmethod
     def _prepare(cls, config: Any, ctx: SetupContext) -> Database:
         limits = PoolLimits(config.pool_size, config.pool_timeout, config.statement_timeout, config.session_idle)
-        return Database(cls.backend(config, ctx), limits, config.allowed_functions)
+        return Database(cls.backend(config, ctx), limits, config.allowed_functions, shown=ctx.shown)
 
     # reading
 
@@ -224,7 +224,7 @@ class SqlNode(Node):
         """Insert the rows of an answer; all of them or none."""
         ALLOW_INSERT.require(self, "insert")
         count = insert_rows(self.shared, ctx, self.config.insert_table, answer["answer"])
-        self.emit("text", f"{count} rows were inserted into {self.config.insert_table}")
+        self.emit("text", f"{count} rows were inserted into {self.shared.shown(self.config.insert_table)}")
 
     # statements of any kind
 

@@ -118,8 +118,9 @@ class SqliteBackend(Backend):
     separate_readers = True
     reusable_after_cancel = True
 
-    def __init__(self, path: str, *, create: bool, lock_timeout: float, foreign_keys: bool) -> None:
-        """`path` is absolute, or `:memory:`."""
+    def __init__(self, path: str, *, create: bool, lock_timeout: float, foreign_keys: bool, shown: str = "") -> None:
+        """`path` is absolute, or `:memory:`. `shown` is how messages name it: as the node's settings do."""
+        self._shown = shown or path
         self._folder: TemporaryDirectory[str] | None = None
         self._is_memory = path == MEMORY
         if self._is_memory:
@@ -149,10 +150,13 @@ class SqliteBackend(Backend):
     def _make_file(self) -> None:
         if not self._create:
             raise Unavailable(
-                f'There is no database file "{self._path}"',
+                f'There is no database file "{self._shown}"',
                 hint='Set "create": true in the settings to begin with an empty one.',
             )
-        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f'The folder of "{self._shown}" cannot be made: {error.strerror}') from error
         connection = self._opened("rwc")
         try:
             # With a write-ahead log, readers and the writer do not wait for each other. A file that others made keeps its way.
@@ -256,7 +260,7 @@ class SqliteBackend(Backend):
         if kind == "statement" and _SYNTAX.search(message):
             kind = "syntax"
         if kind == "unreachable":
-            message = f'{message} ("{os.path.basename(self._path)}")'
+            message = f'{message} ("{os.path.basename(self._shown)}")'
         return Failure(kind, message, _HINTS.get(code & 0xFF))
 
     def _failure_of_module(self, error: Exception, message: str) -> Failure:
@@ -267,11 +271,11 @@ class SqliteBackend(Backend):
         return Failure("statement", message, hint)
 
     def read_schema(self, connection: SqliteConnection) -> Schema:
-        name = MEMORY if self._is_memory else os.path.basename(self._path)
+        name = MEMORY if self._is_memory else os.path.basename(self._shown)
         return inspected(connection, "sqlite://", name)
 
     def __repr__(self) -> str:
-        return f"<SqliteBackend {self._path}>"
+        return f"<SqliteBackend {self._shown}>"
 
 
 def _check_values(params: Sequence[Any]) -> None:
@@ -337,4 +341,10 @@ class SqliteNode(SqlNode):
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> SqliteBackend:
         path = config.path if config.path == MEMORY else ctx.path(config.path)
-        return SqliteBackend(path, create=config.create, lock_timeout=config.lock_timeout, foreign_keys=config.foreign_keys)
+        return SqliteBackend(
+            path,
+            create=config.create,
+            lock_timeout=config.lock_timeout,
+            foreign_keys=config.foreign_keys,
+            shown=ctx.shown(config.path),
+        )

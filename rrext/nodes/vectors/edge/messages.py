@@ -33,11 +33,21 @@ __all__ = [
     "Query",
     "Request",
     "Stats",
+    "StoreSettings",
     "Upsert",
     "frame",
     "numbers_of",
     "receive",
 ]
+
+
+class StoreSettings(msgspec.Struct, frozen=True):
+    """What a process is told first: its folder, how messages name it, the free bytes it leaves, the server's process id."""
+
+    path: str
+    shown: str
+    min_free: int
+    owner: int
 
 
 class Call(ChildRequest, frozen=True, tag=True):

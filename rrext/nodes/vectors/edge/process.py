@@ -7,6 +7,7 @@ from typing import Final
 
 from rrext.nodes.child_engine import ChildEngine
 from rrext.nodes.children import module_command
+from rrext.nodes.vectors.edge.messages import StoreSettings
 
 __all__ = ["CLOSED", "EngineProcess"]
 
@@ -27,5 +28,6 @@ class EngineProcess(ChildEngine):
 
     def __init__(self, path: str, shown: str, min_free: int) -> None:
         """Start it. Raises `Unavailable` if that cannot be."""
-        command = module_command("rrext.nodes.vectors.edge.worker", path, shown, str(min_free), str(os.getpid()))
-        super().__init__(command, what=f'the vector store in "{shown}"', crash=_CRASHED, closed=CLOSED)
+        command = module_command("rrext.nodes.vectors.edge.worker")
+        settings = StoreSettings(path, shown, min_free, os.getpid())
+        super().__init__(command, settings, what=f'the vector store in "{shown}"', crash=_CRASHED, closed=CLOSED)

@@ -1,7 +1,7 @@
-"""The process of an embedded store: `python -m rrext.nodes.vectors.edge.worker PATH SHOWN MIN_FREE OWNER`.
+"""The process of an embedded store: `python -m rrext.nodes.vectors.edge.worker`.
 
-Requests come through the standard input and answers leave through the standard output, as `messages` says. OWNER is the
-process id of the server. When that closes its end, or is killed, this process finishes what it does, closes the store and
+Requests come through the standard input and answers leave through the standard output, as `messages` says, after the
+`StoreSettings`. When the server closes its end, or is killed, this process finishes what it does, closes the store and
 ends.
 """
 
@@ -17,9 +17,10 @@ from typing import BinaryIO, Final
 import msgspec
 
 from rrext.errors import InternalError, RrextError, ToolError
+from rrext.nodes.child_calls import receive_settings
 from rrext.nodes.children import leave_signals_to_server, private_streams
 from rrext.nodes.vectors.edge.folder import StoreFolder
-from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Message, Request, frame, receive
+from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Message, Request, StoreSettings, frame, receive
 from rrext.nodes.vectors.store import VectorStore
 from rrext.tools.context import CancelToken, ToolContext
 
@@ -97,15 +98,15 @@ class Worker:
 def main() -> None:
     """Serve one folder until the server is gone."""
     leave_signals_to_server()
-    path, shown, min_free, owner = sys.argv[1:]
     requests, answers = private_streams()
+    given = receive_settings(requests, StoreSettings)
     from rrext.nodes.vectors.edge.store import EdgeStore
 
-    store = EdgeStore(lambda: StoreFolder(path, shown, owner=int(owner)), min_free=int(min_free))
+    store = EdgeStore(lambda: StoreFolder(given.path, given.shown, owner=given.owner), min_free=given.min_free)
     try:
         Worker(store, answers).serve(requests)
     except ToolError as error:
-        sys.exit(f'The vector store in "{shown}" was not closed in order: {error.message}')
+        sys.exit(f'The vector store in "{given.shown}" was not closed in order: {error.message}')
 
 
 if __name__ == "__main__":
