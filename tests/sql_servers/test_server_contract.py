@@ -20,4 +20,4 @@ class TestServers(SqlContract):
         config = served.database.settings
         if served.node is MysqlNode:
             return Kind(MysqlNode, config, "mysql", MARIADB_ENDLESS, MARIADB_NUMBERS, text="varchar(200) CHARACTER SET utf8mb4")
-        return Kind(served.node, config, "postgres", POSTGRES_ENDLESS, POSTGRES_NUMBERS)
+        return Kind(served.node, config, "postgres", POSTGRES_ENDLESS, POSTGRES_NUMBERS, item_types=("integer", "text"))

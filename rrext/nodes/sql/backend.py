@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.schema import Schema
 
-__all__ = ["Backend", "Cursor", "Failure", "FailureKind"]
+__all__ = ["MOST_WARNINGS", "Backend", "Cursor", "Failure", "FailureKind", "Warnings"]
+
+MOST_WARNINGS: Final = 100
+"""Warnings of one statement that are told."""
+LONGEST_WARNING: Final = 2000
+"""Characters of a warning that are told."""
 
 FailureKind = Literal["statement", "syntax", "timeout", "cancelled", "read_only", "locked", "lost", "unreachable"]
 """Why a driver failed.
@@ -29,6 +34,32 @@ class Failure(msgspec.Struct, frozen=True):
     kind: FailureKind
     message: str
     hint: str | None = None
+
+
+class Warnings:
+    """What a database says beside a result: the first `MOST_WARNINGS` of it, and how many more there were."""
+
+    __slots__ = ("_count", "_texts")
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._count = 0
+
+    def add(self, text: str) -> None:
+        self._count += 1
+        if self._count <= MOST_WARNINGS:
+            self._texts.append(text if len(text) <= LONGEST_WARNING else f"{text[:LONGEST_WARNING]} …")
+
+    def clear(self) -> None:
+        self._texts, self._count = [], 0
+
+    @property
+    def texts(self) -> list[str]:
+        more = self._count - len(self._texts)
+        return [*self._texts, f"and {more:,} more"] if more else self._texts
+
+    def __repr__(self) -> str:
+        return f"<Warnings {self._count}>"
 
 
 class Cursor(Protocol):

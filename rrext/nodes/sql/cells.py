@@ -7,16 +7,21 @@
 | decimal | a number if a 64-bit float holds exactly these digits (12.50 → 12.5), else its text ("0.1234567890123456789") |
 | date, time, timestamp | ISO 8601 text, with the offset if the value has one |
 | interval | ISO 8601 duration, as "P1DT7200S" |
-| bytes | their text if they are UTF-8, else `{"base64": "…"}` |
-| list, struct, map, JSON | nested JSON; in `execute` JSON text, as RocketRide's nodes answer |
+| bytes | their text if they are UTF-8 without NUL and backslash, else `{"base64": "…"}`, as is every blob of SQLite |
+| list, struct, map | nested JSON; in `execute` JSON text, as RocketRide's nodes answer |
+| JSON | nested JSON, as above; the JSON text of a string, of null, and of what no reader of JSON has exactly |
 | UUID, address, range, all else | the text that the driver shows of it |
+
+What is answered can be written back as a parameter: so a text in the place of JSON is always JSON text, and what reading
+JSON would change, as a number with more digits than a float, stays text.
 
 RocketRide's `execute` rounds every decimal to a float, and replaces bytes that are no UTF-8.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -26,16 +31,54 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["LARGE_BATCH", "Rows", "json_cell", "json_rows", "rows_within", "size_of", "unique_names"]
+from rrext.errors import InvalidArguments
+
+__all__ = [
+    "LARGE_BATCH",
+    "Blob",
+    "JsonDocument",
+    "Rows",
+    "bytes_in",
+    "json_cell",
+    "json_document",
+    "json_rows",
+    "rows_within",
+    "size_of",
+    "unique_names",
+]
 
 LARGE_BATCH: Final = 1024 * 1024
 """Bytes after which a driver is asked for no further row at once: a few rows may be as large as thousands of others."""
 
 Rows = list[Sequence[Any]]
 
+EXACT_DIGITS: Final = 15
+"""Decimal digits that a 64-bit float keeps, whatever they are."""
+
+
+class Blob(bytes):
+    """Bytes of a database that tells them apart from a text of the same bytes."""
+
+
+class JsonDocument:
+    """A value of a database's JSON type that was read, and how long its text was."""
+
+    __slots__ = ("size", "value")
+
+    def __init__(self, value: Any, size: int) -> None:
+        self.value = value
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"<JsonDocument of {self.size} characters>"
+
+
 _AS_IS: Final = frozenset({type(None), bool, int, str})
 _MOSTLY_AS_IS: Final = _AS_IS | {float}
-_LONG: Final = frozenset({str, bytes, bytearray, memoryview, list, dict, tuple})
+_LONG: Final = frozenset({str, bytes, Blob, bytearray, memoryview, list, dict, tuple, JsonDocument})
 
 
 def rows_within(rows: Iterator[Sequence[Any]], size: int) -> list[Sequence[Any]]:
@@ -72,7 +115,9 @@ def _row(row: Sequence[Any], *, nested_as_text: bool) -> Sequence[Any]:
 
 def _top_cell(value: Any) -> Any:
     cell = json_cell(value)
-    if isinstance(value, dict | list | tuple | set | frozenset):
+    if isinstance(value, dict | list | tuple | set | frozenset) or (
+        type(value) is JsonDocument and isinstance(cell, dict | list)
+    ):
         return msgspec.json.encode(cell).decode()
     return cell
 
@@ -90,7 +135,9 @@ def json_cell(value: Any) -> Any:
     if isinstance(value, timedelta):
         return msgspec.to_builtins(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return _bytes(bytes(value))
+        return _base64(value) if isinstance(value, Blob) else _bytes(bytes(value))
+    if type(value) is JsonDocument:
+        return value.value
     if isinstance(value, Mapping):
         return {_key(key): json_cell(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
@@ -119,10 +166,61 @@ def _decimal(value: Decimal) -> float | str:
 
 
 def _bytes(value: bytes) -> str | dict[str, str]:
+    if b"\0" not in value and b"\\" not in value:  # databases read a backslash in a text for bytes as an escape
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            pass
+    return _base64(value)
+
+
+def _base64(value: bytes) -> dict[str, str]:
+    return {"base64": b64encode(value).decode("ascii")}
+
+
+def bytes_in(value: dict[str, Any], path: str) -> bytes | None:
+    """The bytes that `{"base64": "…"}` means; None for an object of another shape. Raises `InvalidArguments` at `path`."""
+    text = value.get("base64")
+    if len(value) != 1 or not isinstance(text, str):
+        return None
     try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(value).decode("ascii")}
+        return b64decode(text, validate=True)
+    except ValueError:
+        raise InvalidArguments.at(f"{path}/base64", "is no base64") from None
+
+
+class _Inexact(ValueError):
+    """A reader of JSON would get another value."""
+
+
+def json_document(text: str, *, may_repeat: bool = False) -> JsonDocument | str:
+    """The value of a JSON text; the text itself for a string, for null, and for what would not be read exactly.
+
+    `may_repeat` says that an object may have a key twice, of which a reader would see one.
+    """
+    try:
+        value = json.loads(text, parse_float=_exact_float, object_pairs_hook=_unrepeated if may_repeat else None)
+        if "\\u" in text:
+            msgspec.json.encode(value)  # half a surrogate pair is no text
+    except (ValueError, RecursionError):
+        return text
+    return text if value is None or isinstance(value, str) else JsonDocument(value, len(text))
+
+
+def _exact_float(text: str) -> float:
+    value = float(text)
+    if (len(text) > EXACT_DIGITS or "e" in text or "E" in text) and not (
+        isfinite(value) and Decimal(repr(value)) == Decimal(text)
+    ):
+        raise _Inexact
+    return value
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise _Inexact
+    return value
 
 
 def size_of(rows: Sequence[Sequence[Any]]) -> int:

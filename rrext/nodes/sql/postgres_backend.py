@@ -5,20 +5,15 @@ Importing this imports psycopg.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Sequence
-from decimal import Decimal
-from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import psycopg
-from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
-from psycopg.types.json import set_json_loads
-from psycopg.types.string import TextLoader
 
-from rrext.errors import ToolError
+from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.postgres import (
     PostgresSettings,
     confined_parameters,
@@ -27,9 +22,13 @@ from rrext.nodes.postgres import (
     driver_sentence,
 )
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
-from rrext.nodes.sql.libpq import CANCEL_TIMEOUT, ResultStream, ask, settle, tell
+from rrext.nodes.sql.libpq import ask, settle, tell
 from rrext.nodes.sql.placeholders import split_at_placeholders
+from rrext.nodes.sql.postgres_connection import PostgresConnection, adapters
+from rrext.nodes.sql.postgres_params import encoded
+from rrext.nodes.sql.postgres_rows import CANCEL_TIMEOUT, ResultStream
 from rrext.nodes.sql.postgres_schema import read_schema
+from rrext.nodes.sql.postgres_types import ParameterType, PostgresTypes
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.schema import Schema
@@ -41,20 +40,10 @@ ANSWER_TIMEOUT: Final = 10.0
 
 KNOWN_FORMS: Final = (
     "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'iso_8601'; "
-    "SET LOCAL bytea_output = 'hex'"
+    "SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1"
 )
 """The gate and the placeholders read literals as the SQL standard has them; so must the server, whatever its settings say.
 The others are how values are written that we read."""
-
-AS_TEXT: Final = (
-    *("interval", "timetz", "inet", "cidr", "uuid", "record"),
-    *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
-    *("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
-)
-"""Types whose values stay as PostgreSQL writes them: Python's own would lose something, as months of an interval."""
-
-OR_TEXT: Final = ("date", "time", "timestamp", "timestamptz")
-"""Types with values that Python's own cannot hold (`infinity`, years before 1 and after 9999): those stay texts."""
 
 _KINDS: Final[tuple[tuple[str, FailureKind], ...]] = (
     ("57014", "cancelled"),
@@ -80,7 +69,7 @@ class PostgresBackend(Backend):
 
     dialect: ClassVar[str] = "postgres"
 
-    __slots__ = ("_begin_reading", "_begin_writing", "_parameters")
+    __slots__ = ("_begin_reading", "_begin_writing", "_parameters", "_types")
 
     def __init__(
         self, settings: PostgresSettings, *, statement_timeout: float, path: Callable[[str], str], confined: bool
@@ -88,19 +77,18 @@ class PostgresBackend(Backend):
         """`statement_timeout` is in seconds, 0 for none. `path` makes paths of settings absolute, and refuses those outside
         of the root of a `confined` node. Raises `Unavailable` for settings that cannot be used."""
         self._parameters: dict[str, Any] = confined_parameters(connection_parameters(settings), path=path, confined=confined)
+        self._types = PostgresTypes()
         limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_FORMS}"
         # The query takes the transaction's snapshot: from then on nothing can make it a writing one any more.
         self._begin_reading = f"BEGIN READ ONLY; {limit}; SELECT 1".encode()
         self._begin_writing = f"BEGIN READ WRITE; {limit}".encode()
 
-    def connect(self, *, read_only: bool) -> psycopg.Connection[Any]:
+    def connect(self, *, read_only: bool) -> PostgresConnection:
         # A server's standby, or a pooler, may forget prepared statements; ours are sent once anyway.
         try:
-            connection = psycopg.connect(**self._parameters, autocommit=True, prepare_threshold=None)
+            return PostgresConnection.connect(**self._parameters, autocommit=True, prepare_threshold=None, context=adapters())
         except psycopg.Error as error:
             raise connection_failure(error, self._parameters) from None
-        _register_types(connection)
-        return connection
 
     def begin(self, connection: Any, *, read_only: bool) -> None:
         self._await_cleaning(connection)
@@ -139,9 +127,27 @@ class PostgresBackend(Backend):
             raise psycopg.OperationalError("the connection could not be cleaned") from error
 
     def run(self, connection: Any, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
-        if params:
-            split_at_placeholders(sql, self.dialect, len(params))
-        return ResultStream(connection, sql, params)
+        text = _encoded(sql)
+        if not params:
+            return ResultStream(connection, text, (), self._types)
+        split_at_placeholders(sql, self.dialect, len(params))
+        try:
+            return ResultStream(connection, text, self._bound(connection, sql, text, params), self._types)
+        except psycopg.Error:
+            self._types.forget()
+            raise
+
+    def _bound(
+        self, connection: PostgresConnection, sql: str, text: bytes, params: Sequence[Any]
+    ) -> list[tuple[bytes | None, int]]:
+        expected: Sequence[ParameterType | None] = ()
+        if not all(value is None or isinstance(value, str) for value in params):  # whose types the server finds by itself
+            expected = self._types.parameters(connection, sql, text)
+        try:
+            pairs = zip_longest(params, expected)
+            return [encoded(value, kind, f"/input/params/{place}") for place, (value, kind) in enumerate(pairs)]
+        except RecursionError:
+            raise InvalidArguments.at("/input/params", "has lists or objects too deep in each other") from None
 
     def cancel(self, connection: Any) -> None:
         try:
@@ -180,34 +186,17 @@ class PostgresBackend(Backend):
         return f"<PostgresBackend {self._parameters['host']}:{self._parameters['port']}>"
 
 
+def _encoded(sql: str) -> bytes:
+    if "\0" in sql:  # libpq would take it for the end of the statement
+        raise InvalidArguments.at("/input/sql", "has a NUL character in it, which PostgreSQL cannot hold")
+    try:
+        return sql.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArguments.at("/input/sql", f"is no text: {error.reason} at {error.start}") from None
+
+
 def _kind_of(code: str) -> FailureKind:
     for beginning, kind in _KINDS:
         if code.startswith(beginning):
             return kind
     return "statement"
-
-
-def _register_types(connection: psycopg.Connection[Any]) -> None:
-    adapters = connection.adapters
-    set_json_loads(partial(json.loads, parse_float=Decimal), connection)
-    for name in AS_TEXT:
-        adapters.register_loader(name, TextLoader)
-    for name in OR_TEXT:
-        own: type[Any] = adapters.get_loader(adapters.types[name].oid, 0)  # type: ignore[assignment]
-
-        class OrText(Loader):
-            """The driver's own loader, and the server's text where that has no value for it."""
-
-            _own = own
-
-            def __init__(self, oid: int, context: Any = None) -> None:
-                super().__init__(oid, context)
-                self._load = self._own(oid, context).load
-
-            def load(self, data: Any) -> Any:
-                try:
-                    return self._load(data)
-                except psycopg.DataError:
-                    return bytes(data).decode()
-
-        adapters.register_loader(name, OrText)
