@@ -173,5 +173,4 @@ class Backend(ABC):
 
     @abstractmethod
     def read_schema(self, connection: Any) -> Schema:
-        """Tables and views with their columns and keys, read in an open read-only transaction. What SQLAlchemy has a
-        dialect for uses `schema.inspected`."""
+        """Tables and views with their columns and keys, read in an open read-only transaction."""

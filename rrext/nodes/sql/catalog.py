@@ -1,115 +1,107 @@
-"""`SHOW`, `DESCRIBE` and `EXPLAIN`: the few forms that only read, word by word. sqlglot does not parse most of them."""
+"""How `SHOW`, `DESCRIBE`, `EXPLAIN`, `PRAGMA` and the like begin where they only read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-if TYPE_CHECKING:
-    from sqlglot.tokenizer_core import Token
+from rrext.nodes.sql.lexer import NAME, NUMBER, STRING, WORD, Token
+from rrext.nodes.sql.rules import words
 
-__all__ = ["catalog_statement", "explain_prefix"]
+__all__ = ["catalog_statement", "query_after_explain"]
 
-_SHOW: Final = {
-    "postgres": frozenset(("ALL",)),
-    "duckdb": frozenset(("TABLES", "ALL", "DATABASES", "SCHEMAS")),
-    "mysql": frozenset(
-        (
-            *("FULL", "EXTENDED", "GLOBAL", "SESSION", "TABLES", "COLUMNS", "FIELDS", "INDEX", "INDEXES", "KEYS", "DATABASES"),
-            *("SCHEMAS", "CREATE", "TABLE", "VIEW", "VARIABLES", "STATUS", "WARNINGS", "ERRORS", "ENGINES", "CHARACTER", "SET"),
-            *("CHARSET", "COLLATION", "FROM", "IN", "LIKE", "GRANTS", "TRIGGERS"),
-        )
-    ),
-}
-"""Words that may follow `SHOW`, beside names and a text after `LIKE`."""
+_SHOW_MYSQL: Final = words(
+    """tables table columns fields index indexes keys databases schemas variables status warnings errors engines storage
+    character charset collation grants triggers open events procedure function plugins privileges processlist count package
+    create locales"""
+)
+"""What MySQL's SHOW may show, behind FULL, EXTENDED, GLOBAL or SESSION."""
+_SHOW_MODIFIERS: Final = frozenset({"full", "extended", "global", "session", "local"})
 
-_EXPLAIN_WORDS: Final = frozenset(
-    (
-        *(
-            "ANALYZE",
-            "VERBOSE",
-            "COSTS",
-            "SETTINGS",
-            "GENERIC_PLAN",
-            "BUFFERS",
-            "SERIALIZE",
-            "WAL",
-            "TIMING",
-            "SUMMARY",
-            "MEMORY",
-        ),
-        *("FORMAT", "TEXT", "JSON", "XML", "YAML", "TREE", "TRADITIONAL", "ON", "OFF", "TRUE", "FALSE", "NONE"),
-        *("EXTENDED", "PARTITIONS", "QUERY", "PLAN"),
-    )
+_DUCKDB_PRAGMAS: Final = words(
+    """collations database_list database_size functions platform show show_databases show_tables show_tables_expanded
+    storage_info table_info user_agent version metadata_info"""
+)
+"""DuckDB's PRAGMAs that only tell something. Others change settings, also without a value."""
+
+_EXPLAIN_WORDS: Final = words(
+    """analyze analyse verbose costs settings generic_plan buffers serialize wal timing summary memory format text json xml yaml
+    html graphviz tree traditional on off true false none binary extended partitions query plan"""
 )
 """Words between `EXPLAIN` and the query. Some databases run the query for it; it only reads, whether it runs or not."""
-
-_BEFORE_NAMES: Final = frozenset(("SHOW", "DESCRIBE", "DESC", "SUMMARIZE", "FROM", "IN", "TABLE", "VIEW", "."))
-"""What a name may follow."""
+_CHECKS: Final = frozenset({"quick", "fast", "medium", "extended", "changed"})
 
 
-def catalog_statement(dialect: str, tokens: list[Token]) -> str | None:
-    """The text of a statement that looks at the catalog, or None if this is none."""
-    first = tokens[0].text.upper()
-    rest = tokens[1:]
-    if first == "SHOW" and dialect in _SHOW:
-        return _written("SHOW", dialect, rest, _SHOW[dialect]) if rest else None
-    if first in ("DESCRIBE", "DESC", "SUMMARIZE") and rest and dialect in ("mysql", "duckdb"):
-        return _written(first, dialect, rest, frozenset())
-    return None
-
-
-def explain_prefix(dialect: str, tokens: list[Token]) -> tuple[str, list[Token]]:
-    """`EXPLAIN …` as it is sent, with a blank at its end, and the tokens of the query; an empty text if it is a query."""
-    words = ["EXPLAIN"]
-    if tokens[0].text.upper() not in ("EXPLAIN", "DESCRIBE", "DESC", "SUMMARIZE") or (
-        tokens[0].text.upper() != "EXPLAIN" and dialect != "duckdb"
-    ):
-        return "", tokens
-    words = [tokens[0].text.upper()]
-    index = 1
-    if _bracketed_options(tokens):
-        while tokens[index].token_type.name != "R_PAREN":
-            words.append(tokens[index].text.upper())
-            index += 1
-        return " ".join([*words, ") "]), tokens[index + 1 :]
-    while index < len(tokens) and (tokens[index].text.upper() in _EXPLAIN_WORDS or tokens[index].text == "="):
-        words.append(tokens[index].text.upper())
-        index += 1
-    return " ".join(words) + " ", tokens[index:]
-
-
-def _bracketed_options(tokens: list[Token]) -> bool:
-    """Whether `EXPLAIN (ANALYZE, FORMAT JSON) …` begins here, and not a query in brackets."""
-    if len(tokens) < 3 or tokens[1].token_type.name != "L_PAREN":
-        return False
-    for token in tokens[2:]:
-        if token.token_type.name == "R_PAREN":
-            return True
-        if token.text.upper() not in _EXPLAIN_WORDS and token.token_type.name != "COMMA":
-            return False
+def catalog_statement(dialect: str, tokens: Sequence[Token]) -> bool:
+    """Whether a statement looks at the catalog or at a setting, and does nothing else."""
+    first = tokens[0].text if tokens[0].kind == WORD else ""
+    second = tokens[1].text if len(tokens) > 1 and tokens[1].kind in (WORD, NAME) else ""
+    match dialect, first:
+        case "postgres" | "duckdb", "show":
+            return bool(second)
+        case "duckdb", "describe" | "desc" | "summarize":
+            return bool(second) and second not in ("select", "with", "values", "from", "table") and len(tokens) <= 6
+        case "duckdb", "pragma":
+            return second in _DUCKDB_PRAGMAS and not any(token.kind in ("=", ";") for token in tokens)
+        case "duckdb", "call":
+            return bool(second)
+        case "mysql", "show":
+            return _shows(tokens)
+        case "mysql", "describe" | "desc" | "explain":
+            return bool(second) and second not in _EXPLAIN_WORDS and second not in _DESCRIBED and _sign(tokens, 2) != "="
+        case "mysql", "check":
+            return second in ("table", "view") and all(token.text in _CHECKS for token in _options(tokens))
+        case "mysql", "checksum":
+            return second == "table"
+        case "mysql", "help":
+            return len(tokens) == 2
     return False
 
 
-def _written(first: str, dialect: str, tokens: list[Token], words: frozenset[str]) -> str | None:
-    """The statement with its known words, names where names may be, and a text after LIKE; None for anything else."""
-    parts = [first]
-    for token in tokens:
-        kind, text, before = token.token_type.name, token.text, parts[-1]
-        if text.upper() in words and kind != "IDENTIFIER":
-            parts.append(text.upper())
-        elif kind == "STRING" and before == "LIKE" and "\\" not in text:
-            parts.append("'" + text.replace("'", "''") + "'")
-        elif kind == "DOT" and len(parts) > 1:
-            parts.append(text)
-        elif before in _BEFORE_NAMES and (named := _name(kind, text, dialect)):
-            parts.append(named)
+_DESCRIBED: Final = words(
+    """select with values table insert update delete replace merge for call create alter drop set do load truncate"""
+)
+"""What MySQL explains, and does not describe."""
+
+
+def _shows(tokens: Sequence[Token]) -> bool:
+    words = [token.text for token in tokens[1:4] if token.kind == WORD and token.text not in _SHOW_MODIFIERS]
+    return bool(words) and words[0] in _SHOW_MYSQL
+
+
+def _options(tokens: Sequence[Token]) -> list[Token]:
+    """The words behind the last name of `CHECK TABLE a, b.c QUICK FAST`."""
+    at = 2
+    while at < len(tokens):
+        at += 1
+        if at < len(tokens) and tokens[at].kind in (".", ","):
+            at += 1
         else:
-            return None
-    return " ".join(parts)
+            break
+    return list(tokens[at:])
 
 
-def _name(kind: str, text: str, dialect: str) -> str | None:
-    if kind == "IDENTIFIER":
-        quote = "`" if dialect == "mysql" else '"'
-        return quote + text.replace(quote, quote * 2) + quote
-    return text if kind != "STRING" and text.isidentifier() and text.isascii() else None
+def _sign(tokens: Sequence[Token], index: int) -> str:
+    return tokens[index].kind if index < len(tokens) else ""
+
+
+def query_after_explain(dialect: str, tokens: Sequence[Token]) -> int:
+    """Where the query begins behind `EXPLAIN …`; 0 if the statement does not begin so."""
+    first = tokens[0].text if tokens[0].kind == WORD else ""
+    explains = {"explain", "analyze", "describe", "desc"} if dialect == "mysql" else {"explain"}
+    if dialect == "duckdb":
+        explains = {"explain", "describe", "desc", "summarize"}
+    if first not in explains or (first == "analyze" and len(tokens) > 1 and tokens[1].text == "table"):
+        return 0
+    at = 1
+    if _sign(tokens, 1) == "(":
+        end = 2
+        while end < len(tokens) and (
+            tokens[end].kind in (",", STRING, NUMBER) or (tokens[end].kind == WORD and tokens[end].text in _EXPLAIN_WORDS)
+        ):
+            end += 1
+        if _sign(tokens, end) == ")":
+            return end + 1
+    while at < len(tokens) and (tokens[at].kind == "=" or (tokens[at].kind == WORD and tokens[at].text in _EXPLAIN_WORDS)):
+        at += 1
+    return at

@@ -13,22 +13,6 @@ from typing import Final
 
 __all__ = ["ATTRIBUTES_REFUSED", "known_functions"]
 
-_SQLITE: Final = """
-abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling changes char coalesce concat concat_ws cos cosh count
-cume_dist current_date current_time current_timestamp date datetime degrees dense_rank exp first_value floor format
-fts5_source_id generate_series glob group_concat hex highlight if ifnull iif instr json json_array json_array_length json_each
-json_error_position json_extract json_group_array json_group_object json_insert json_object json_patch json_pretty json_quote
-json_remove json_replace json_set json_tree json_type json_valid jsonb jsonb_array jsonb_each jsonb_extract jsonb_group_array
-jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace jsonb_set jsonb_tree julianday lag
-last_insert_rowid last_value lead length like likelihood likely ln log log10 log2 lower ltrim match matchinfo max median min
-mod nth_value ntile nullif octet_length offsets percent_rank percentile percentile_cont percentile_disc pi pow power
-pragma_collation_list pragma_compile_options pragma_database_list pragma_foreign_key_list pragma_function_list
-pragma_index_info pragma_index_list pragma_index_xinfo pragma_table_info pragma_table_list pragma_table_xinfo printf quote
-radians random randomblob rank replace round row_number rtreedepth rtreenode rtrim sign sin sinh snippet soundex
-sqlite_source_id sqlite_version sqrt strftime string_agg substr substring sum tan tanh time timediff total total_changes trim
-trunc typeof unhex unicode unistr unistr_quote unixepoch unlikely upper zeroblob
-"""
-
 _DUCKDB: Final = """
 abs acos acosh add age ago alias all any any_value apply approx_count_distinct approx_quantile approx_top_k arbitrary arg_max
 arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg array_aggr array_aggregate
@@ -211,7 +195,7 @@ ATTRIBUTES_REFUSED: Final = frozenset(_ATTRIBUTES.split())
 """PostgreSQL reads `x.f` as `f(x)` if `x` has no column `f`: names that are refused after a dot, beside `pg_…`, `lo_…`
 and `dblink…`. These are its functions that do more than compute; columns are hardly ever called so."""
 
-_TEXTS: Final = {"sqlite": _SQLITE, "duckdb": _DUCKDB, "postgres": _POSTGRES, "mysql": _MYSQL}
+_TEXTS: Final = {"sqlite": "", "duckdb": _DUCKDB, "postgres": _POSTGRES, "mysql": _MYSQL}
 
 
 def known_functions(dialect: str) -> frozenset[str]:

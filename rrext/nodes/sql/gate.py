@@ -1,4 +1,4 @@
-"""The read-only gate: which statements only read, told from their syntax tree, and the text that is sent instead of theirs.
+"""The read-only gate: which statements only read, told from their words. It judges; what is sent is the caller's own text.
 
 The gate gives early and clear errors, and keeps away what a read-only transaction does not stop: functions that read
 files or hold locks, `COPY … TO`, several statements in one text. It is the first of two walls: the second is the
@@ -10,34 +10,32 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rrext.nodes.sql.functions import known_functions
+from rrext.errors import InvalidArguments
+from rrext.nodes.sql.inspection import Inspection
 from rrext.nodes.sql.statement import Statement
 
-if TYPE_CHECKING:
-    from rrext.nodes.sql.grammar import Grammar
-    from rrext.nodes.sql.inspection import Inspection
+__all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "MAX_STATEMENT", "Gate", "Statement", "read_only"]
 
-__all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "Gate", "Statement", "read_only"]
+MAX_STATEMENT: Final = 4 * 1024 * 1024
+"""Characters of a statement that is judged: a list of some 500,000 numbers. Values belong into parameters."""
 
 CACHE_ENTRIES: Final = 1024
 """Statements that a gate remembers; programs repeat a few dozen."""
 CACHE_BYTES: Final = 4 * 1024 * 1024
-"""Characters of remembered statements, theirs and ours together: a few huge ones must not fill the memory."""
+"""Characters of remembered statements: a few huge ones must not fill the memory."""
 
 
 class Gate:
-    """Decides for one dialect. Makes sqlglot's parser at the first statement; may be used by many threads at once."""
+    """Decides for one dialect. Many threads may use it at once."""
 
-    __slots__ = ("_allowed", "_entries", "_grammar", "_inspection", "_lock", "_size", "dialect")
+    __slots__ = ("_entries", "_inspection", "_lock", "_size", "dialect")
 
     def __init__(self, dialect: str, allowed_functions: Iterable[str] = ()) -> None:
         """`allowed_functions`: names beside the known ones, as `my_function`, `schema.function` or `prefix_*`."""
         self.dialect = dialect
-        self._allowed = tuple(allowed_functions)
-        self._grammar: Grammar | None = None
-        self._inspection: Inspection | None = None
+        self._inspection = Inspection(dialect, allowed_functions)
         self._entries: OrderedDict[str, Statement] = OrderedDict()
         self._size = 0
         self._lock = Lock()
@@ -46,7 +44,7 @@ class Gate:
         return f"<Gate {self.dialect}, {len(self._entries)} statements>"
 
     def read_only(self, sql: str) -> Statement:
-        """The statement to send instead of `sql`. About a microsecond if it was seen before.
+        """The statement, judged. About a microsecond if it was seen before; else in proportion to its length.
 
         Raises `InvalidArguments` at `/input/sql` for what is no single statement of the dialect (with `line` and `column`
         in its data), and `ToolError` with code `not_read_only` for what does, or may do, more than read.
@@ -56,32 +54,25 @@ class Gate:
             if known is not None:
                 self._entries.move_to_end(sql)
                 return known
-        made = self._decide(sql)
+        if len(sql) > MAX_STATEMENT:
+            problem = InvalidArguments.at(
+                "/input/sql", f"the statement has {len(sql):,} characters: MAX_STATEMENT is {MAX_STATEMENT:,}"
+            )
+            problem.data["limit"], problem.data["maximum"] = "MAX_STATEMENT", MAX_STATEMENT
+            raise problem
+        made = self._inspection.statement(sql)
         self._remember(sql, made)
         return made
-
-    def _decide(self, sql: str) -> Statement:
-        grammar, inspection = self._tools()
-        return inspection.statement(grammar, sql)
-
-    def _tools(self) -> tuple[Grammar, Inspection]:
-        from rrext.nodes.sql.grammar import Grammar
-        from rrext.nodes.sql.inspection import Inspection
-
-        if self._grammar is None or self._inspection is None:
-            self._inspection = Inspection(self.dialect, known_functions(self.dialect), self._allowed)
-            self._grammar = Grammar(self.dialect)
-        return self._grammar, self._inspection
 
     def _remember(self, sql: str, made: Statement) -> None:
         with self._lock:
             if sql in self._entries:
                 return
             self._entries[sql] = made
-            self._size += len(sql) + len(made.sql)
+            self._size += len(sql)
             while len(self._entries) > CACHE_ENTRIES or self._size > CACHE_BYTES:
-                old, gone = self._entries.popitem(last=False)
-                self._size -= len(old) + len(gone.sql)
+                old, _ = self._entries.popitem(last=False)
+                self._size -= len(old)
 
 
 def read_only(sql: str, dialect: str, allowed_functions: Iterable[str] = ()) -> Statement:

@@ -1,71 +1,35 @@
-"""What a syntax tree may hold if its statement is only to read. What is not named here is refused."""
+"""Whether the tokens of a statement can only read: no writing word, and no function but those known to only read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.sql.catalog import catalog_statement, explain_prefix
-from rrext.nodes.sql.comparisons import check_comparisons
-from rrext.nodes.sql.functions import ATTRIBUTES_REFUSED
-from rrext.nodes.sql.grammar import Grammar, plain
-from rrext.nodes.sql.placeholders import spaced_placeholders
-from rrext.nodes.sql.statement import Statement
-
-if TYPE_CHECKING:
-    from sqlglot.expressions.core import Expr
-    from sqlglot.tokenizer_core import Token
+from rrext.errors import InvalidArguments, ToolError, near_matches
+from rrext.nodes.sql.catalog import catalog_statement, query_after_explain
+from rrext.nodes.sql.functions import ATTRIBUTES_REFUSED, known_functions
+from rrext.nodes.sql.lexer import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Token, placed, readings
+from rrext.nodes.sql.rules import RULES, words
+from rrext.nodes.sql.statement import Kind, Statement
 
 __all__ = ["Inspection", "refusal"]
 
-_QUERIES: Final = frozenset(("SELECT", "WITH", "VALUES", "FROM", "TABLE", "("))
-"""How a query begins; in DuckDB also with PIVOT and UNPIVOT."""
-
-_NODES: Final = """
-    Select From Join Where Group Having Order Ordered Limit LimitOptions Offset Fetch Distinct Window WindowSpec Qualify
-    Union Intersect Except RecursiveWithSearch Explode Subquery Table TableAlias TableSample CTE With Values Tuple Lateral
-    Unnest Cube Rollup GroupingSets Pivot PivotAlias PivotAny UnpivotColumns Star Column Identifier Alias Aliases Dot
-    Literal Null Boolean Paren Parameter Var RawString Heredoc Introducer IndexTableHint Add Sub Mul Div IntDiv Mod And Or
-    Xor Not Neg BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift EQ NEQ GT GTE LT LTE
-    NullSafeEQ NullSafeNEQ Is Like ILike SimilarTo Glob RegexpLike RegexpILike RegexpFullMatch Between In Exists Any All
-    Escape DPipe Collate Operator Overlaps Adjacent ExtendsLeft ExtendsRight Pow ArrayContainsAll ArrayContainedBy
-    ArrayOverlaps ArrayContains Distance DistanceNd Slice Bracket Array List Struct Map ToMap Lambda Comprehension Kwarg
-    Variadic Match MatchAgainst StartsWith Opclass Sqrt Cbrt Factorial Abs JSONExtract JSONExtractScalar JSONBExtract
-    JSONBExtractScalar JSONBContains JSONBContainedBy JSONBContainsAnyTopKeys JSONBContainsAllTopKeys JSONBDeleteAtPath
-    JSONBPathExists JSONBPathMatch JSONBContainsTopKey JSONPath JSONPathFilter JSONPathKey JSONPathRecursive JSONPathRoot
-    JSONPathScript JSONPathSelector JSONPathSlice JSONPathSubscript JSONPathUnion JSONPathWildcard JSONArrayContains Cast
-    TryCast JSONCast Case If Extract Trim Substring StrPosition Overlay GroupConcat Normalize JSONObject JSONKeyValue
-    JSONObjectAgg JSONTable JSONSchema JSONColumnDef JSONValue OnCondition FormatJson XMLElement XMLTable XMLNamespace
-    Interval IntervalSpan AtTimeZone DataType DataTypeParam PseudoType ObjectIdentifier ColumnDef CharacterSet Chr
-    WeightString CurrentDate CurrentTime CurrentTimestamp CurrentDatetime CurrentUser CurrentRole CurrentCatalog
-    CurrentSchema SessionUser Localtime Localtimestamp UtcDate UtcTime UtcTimestamp Anonymous Filter WithinGroup IgnoreNulls
-    RespectNulls HavingMax JSON
-"""
-"""Node types of sqlglot that only read, in every dialect."""
-
-_MORE: Final = {
-    "sqlite": "",
-    "duckdb": "PropertyEQ PositionalColumn Columns PercentileCont PercentileDisc",
-    "postgres": "PropertyEQ Concat",
-    "mysql": "SessionParameter Values Concat",
-}
-"""Node types that only read in one dialect: `:=` names an argument here, and assigns a variable in MySQL."""
-
-_WHY: Final = {
-    "Into": "SELECT … INTO writes",
-    "Lock": "FOR UPDATE and FOR SHARE take locks",
-    "Insert": "INSERT writes",
-    "Update": "UPDATE writes",
-    "Delete": "DELETE writes",
-    "Merge": "MERGE writes",
-    "Create": "CREATE changes the database",
-    "Drop": "DROP changes the database",
-    "PropertyEQ": ":= assigns a variable",
-    "NextValueFor": "NEXT VALUE FOR moves a sequence on",
-}
+_NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
+_TABLE_FOLLOWS: Final = frozenset(
+    {"from", "join", "table", "pivot", "unpivot", "describe", "desc", "summarize", "show", "only"}
+)
+_LOCKING: Final = frozenset({"update", "share", "no", "key"})
+_WRITTEN: Final = {"into": "SELECT … INTO writes", "for": "FOR UPDATE and FOR SHARE take locks"}
+_STATEMENTS: Final = words(
+    """abort alter analyze attach backup begin call change check checkpoint close cluster comment commit copy create
+    deallocate declare delete describe desc detach discard do drop end execute exec export fetch flush force grant
+    handler help import insert install kill listen load lock merge move notify optimize pragma prepare purge refresh reindex
+    release rename repair replace reset revoke rollback savepoint security set show shutdown start stop summarize truncate
+    unlisten unlock update upsert use vacuum xa"""
+)
+"""How statements begin that are no queries."""
 
 _FILE: Final = re.compile(r"[/\\*?:]|\.\w+$")
 """How a name looks that DuckDB would take for a file: with a folder, a pattern, a protocol or an ending."""
@@ -77,179 +41,239 @@ def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
 
 
 class Inspection:
-    """The rules of one dialect."""
+    """The judge of one dialect."""
 
-    __slots__ = ("_functions", "_names", "_nodes", "_patterns", "_queries", "dialect")
+    __slots__ = ("_functions", "_patterns", "_rules", "dialect")
 
-    def __init__(self, dialect: str, functions: Iterable[str], allowed: Iterable[str]) -> None:
-        from sqlglot import expressions
-
+    def __init__(self, dialect: str, allowed: Iterable[str]) -> None:
         self.dialect = dialect
-        self._names = (expressions.Identifier, expressions.Var)
-        self._functions = frozenset(functions)
-        self._queries = _QUERIES | {"PIVOT", "UNPIVOT"} if dialect == "duckdb" else _QUERIES
+        self._rules = RULES[dialect]
+        self._functions = known_functions(dialect)
         self._patterns = tuple(pattern.lower() for pattern in allowed)
-        names = f"{_NODES} {_MORE[dialect]}".split()
-        self._nodes: frozenset[type[Expr]] = frozenset(
-            found for name in names if (found := getattr(expressions, name, None)) is not None
-        )
 
-    def statement(self, grammar: Grammar, sql: str) -> Statement:
-        """The statement to send. Raises as `Gate.read_only` says."""
-        sql = spaced_placeholders(sql, self.dialect)
-        tokens = _one_statement(grammar.tokens(sql))
-        shown = catalog_statement(self.dialect, tokens)
-        if shown is not None:
-            return Statement(shown, "show")
-        prefix, rest = explain_prefix(self.dialect, tokens)
-        if not rest or rest[0].text.upper() not in self._queries:
-            word = (rest or tokens)[0].text.upper()[:40]
+    def statement(self, sql: str) -> Statement:
+        """The statement, if it only reads in every way in which a server may read it. Raises as `Gate.read_only` says."""
+        first, *others = readings(sql, self.dialect)
+        found = self._judged(sql, first)
+        for other in others:
+            self._judged(sql, other)
+        return found
+
+    def _judged(self, sql: str, tokens: list[Token]) -> Statement:
+        tokens = _one_statement(sql, tokens)
+        if catalog_statement(self.dialect, tokens):
+            return Statement(sql, "show", self._inspected(sql, tokens))
+        query = query_after_explain(self.dialect, tokens)
+        self._check_beginning(sql, tokens, query)
+        kind: Kind = "explain" if query else "show" if tokens[0].text == "pragma" else "select"
+        return Statement(sql, kind, self._inspected(sql, tokens))
+
+    def _check_beginning(self, sql: str, tokens: Sequence[Token], at: int) -> None:
+        while at < len(tokens) and tokens[at].kind == "(":
+            at += 1
+        token = tokens[at] if at < len(tokens) else tokens[0]
+        if token.kind == WORD and token.text in self._rules.queries:
+            return
+        word = token.text.upper()[:40]
+        if token.kind == WORD and (token.text in _STATEMENTS or at):
             raise refusal(f"{word} is no query", statement=word)
-        if self.dialect == "mysql":
-            _no_outfile(rest)
-            check_comparisons(rest)
-        tree = grammar.read(sql, rest)
-        tables = self._inspected(tree)
-        text = grammar.text(tree, sql, rest)
-        self._reads_back(grammar, text)
-        return Statement(prefix + text, "explain" if prefix else "select", tables)
+        shown = word or sql[token.start : token.start + 20]
+        near = near_matches(token.text, sorted(self._rules.queries))
+        hint = f"Did you mean {' or '.join(near).upper()}?" if near else None
+        raise placed(sql, token.start, f'syntax error near "{shown if token.kind != WORD else _written(sql, token)}"', hint)
 
-    def _reads_back(self, grammar: Grammar, text: str) -> None:
-        """Whether the text means the tree that it was made from: read again, it has to give itself."""
-        spaced = spaced_placeholders(text, self.dialect)
-        tokens = grammar.tokens(spaced)
-        again = grammar.text(grammar.read(spaced, tokens), spaced, tokens)
-        if again != text:
-            raise InvalidArguments.at(
-                "/input/sql",
-                "this statement cannot be written from its syntax tree without a change",
-                hint="Write it more plainly.",
-            )
-
-    def _inspected(self, tree: Expr) -> tuple[str, ...]:
-        """The tables of a tree that only reads. Raises `ToolError`."""
-        from sqlglot import expressions as exp
-
+    def _inspected(self, sql: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+        """The tables that are named. Raises `ToolError` for what may do more than read."""
         tables: dict[str, None] = {}
         defined: set[str] = set()
-        for node in tree.walk():
-            kind = type(node)
-            if kind is exp.Placeholder and self.dialect == "duckdb" and str(node.this).isdecimal():
-                continue  # its `$1`; a `?` has no number
-            if kind not in self._nodes:
-                raise self._refused_node(node)
-            if kind is exp.Anonymous:
-                self._check_function(node)
-            elif kind is exp.Table:
-                name = self._table(node)
-                if name:
-                    tables[name] = None
-            elif kind is exp.CTE:
-                defined.add(node.alias)
-            elif kind is exp.Dot or kind is exp.Column:
-                self._check_attribute(node)
-            elif kind is exp.Not:
-                _check_not(node)
-            else:
-                _settle(node)
+        opened: list[int] = []  # the tokens before the brackets that are open
+        closed: dict[int, int] = {}  # a closing bracket → the token before its opening one
+        attributes = self.dialect == "postgres"
+        catalog = "pg_catalog" if attributes and _only_qualifies(tokens, "pg_catalog") else None
+        for index, (kind, text, _) in enumerate(tokens):
+            if kind == WORD:
+                if text in _SUSPECT:
+                    self._check_word(tokens, index)
+                elif text in _TABLE_FOLLOWS and not (opened and tokens[opened[-1]].text in _SPECIAL):
+                    self._add_table(tokens, index + 1, tables)
+                elif text == "as" and index and _text(tokens, index + 1) in _QUERY_FOLLOWS:
+                    defined.add(tokens[index - 1].text)
+            elif kind == "(":
+                opened.append(index - 1)
+                before = tokens[index - 1] if index else None
+                if before is not None and before.kind in _NAMES and self.dialect != "sqlite":
+                    self._check_call(sql, tokens, index - 1, closed, defined)
+            elif kind == ")":
+                closed[index] = opened.pop() if opened else -1
+            elif kind == "." and attributes:
+                _check_attribute(tokens, index, catalog)
+            elif kind == OTHER_PLACEHOLDER:
+                raise InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
+            elif kind == ":=" and self.dialect == "mysql":
+                raise refusal(":= assigns a variable")
         return tuple(name for name in tables if name not in defined)
 
-    def _refused_node(self, node: Expr) -> Exception:
-        name = type(node).__name__
-        if name == "Placeholder":
-            return InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
-        return refusal(_WHY.get(name, f"{name} is not known to only read"), node=name)
+    def _check_word(self, tokens: Sequence[Token], index: int) -> None:
+        """Refuse a word that begins a part of a statement which writes or locks."""
+        text = tokens[index].text
+        before = tokens[index - 1] if index else None
+        after = tokens[index + 1] if index + 1 < len(tokens) else None
+        if before is not None and (before.kind == "." or (before.kind == WORD and before.text == "as")):
+            return  # a column's name, or a new one for it
+        follows = after.text if after is not None and after.kind == WORD else ""
+        is_reserved = self.dialect == "mysql" and (after is None or after.kind != "(")
+        match text:
+            case "into":
+                writes = follows != "name"  # as in DuckDB's UNPIVOT
+            case "for":
+                writes = follows in _LOCKING
+            case "lock":
+                writes = follows == "in"
+            case "next":
+                writes = follows in ("value", "values") and _text(tokens, index + 2) == "for"
+            case "update":
+                writes = is_reserved or (after is not None and after.kind in _NAMES and follows not in _AFTER_COLUMN)
+            case _:
+                writes = is_reserved or follows == "from"
+        if writes:
+            raise refusal(_WRITTEN.get(text) or _LOCKS.get(text) or f"{text.upper()} writes")
 
-    def _check_function(self, node: Expr) -> None:
-        name = plain(node.name).lower()
-        schema = ""
-        parent = node.parent
-        if parent is not None and type(parent).__name__ == "Dot" and parent.expression is node:
-            schema = self._qualifier(parent.this)
-        if name in self._functions and schema in _SYSTEM:
+    def _add_table(self, tokens: Sequence[Token], index: int, tables: dict[str, None]) -> None:
+        if self.dialect == "duckdb" and index < len(tokens) and tokens[index].kind == STRING:
+            raise refusal("a text in the place of a table names a file")
+        parts: list[str] = []
+        while index < len(tokens) and tokens[index].kind in (WORD, NAME):
+            parts.append(tokens[index].text)
+            if index + 1 >= len(tokens) or tokens[index + 1].kind != ".":
+                break
+            index += 2
+        if not parts or (index + 1 < len(tokens) and tokens[index + 1].kind == "("):
             return
-        full = f"{schema}.{name}" if schema else name
-        if any(fnmatchcase(full, pattern) for pattern in self._patterns):
+        if self.dialect == "duckdb" and tokens[index].kind == NAME and _FILE.search(parts[-1]):
+            raise refusal(f'"{parts[-1][:80]}" names a file', table=parts[-1][:80])
+        tables[".".join(parts)] = None
+
+    def _check_call(self, sql: str, tokens: Sequence[Token], index: int, closed: dict[int, int], defined: set[str]) -> None:
+        """Refuse the function that the name at `index` is, unless it is known, or the name calls nothing."""
+        token = tokens[index]
+        start = _start_of_name(tokens, index)
+        if start == index and token.kind == WORD and token.text in self._rules.no_calls:
             return
+        before = tokens[start - 1] if start else None
+        is_bare = before is not None and before.kind == WORD
+        if before is not None and (before.kind == "::" or (is_bare and before.text == "as")):
+            return  # a type with a length, or a new name with columns
+        schema = ".".join(part.text for part in tokens[start:index:2])
+        if self._is_known(token, schema, is_method=before is not None and before.kind == "."):
+            return
+        if start == index and before is not None:
+            if (is_bare and before.text in ("with", "recursive")) or (before.kind == "," and _defines(tokens, index)):
+                defined.add(token.text)
+                return
+            if before.kind == ")" and _gives_rows(tokens, closed.get(start - 1, -1)):
+                return
+        name = f"{schema}.{token.text}" if schema else token.text
+        if token.kind == ESCAPED_NAME:
+            raise placed(sql, token.start, "the name of a function may not be written with escapes")
+        near = [found for found in near_matches(token.text, sorted(self._functions)) if found != token.text][:3]
+        hint = f'If it is, the operator can add "{name}" to "allowed_functions" in the settings of the node.'
         raise refusal(
-            f'the function "{full}" is not known to only read',
-            hint=f'If it is, the operator can add "{full}" to "allowed_functions" in the settings of the node.',
-            function=full,
+            f'the function "{name}" is not known to only read',
+            hint=f"Did you mean {' or '.join(near)}? {hint}" if near else hint,
+            function=name,
         )
 
-    def _qualifier(self, owner: Expr) -> str:
-        """The schema before the name of a function. DuckDB has `value.function()` too, which is no schema."""
-        names = [part.name for part in owner.find_all(*self._names)]
-        if self.dialect == "duckdb" and type(owner).__name__ not in ("Identifier", "Column", "Var"):
-            return ""
-        return plain(".".join(dict.fromkeys(names))).lower() or "?"
-
-    def _table(self, node: Expr) -> str:
-        parts = [
-            part.name for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part is not None and part.name
-        ]
-        if type(node.this).__name__ != "Identifier":
-            return ""
-        name = plain(".".join(parts))
-        if self.dialect == "mysql" and name.upper() == "DUAL":
-            return ""
-        if self.dialect == "duckdb" and (_FILE.search(node.this.name) or type(node.this).__name__ == "Literal"):
-            raise refusal(f'"{name[:80]}" names a file', table=name[:80])
-        return name
-
-    def _check_attribute(self, node: Expr) -> None:
-        """PostgreSQL calls a function for `x.f` where there is no column `f`."""
-        if self.dialect != "postgres":
-            return
-        last = node.expression if type(node).__name__ == "Dot" else node.this
-        if type(last).__name__ != "Identifier" or (type(node).__name__ == "Column" and not node.args.get("table")):
-            return
-        name = last.name.lower()
-        if name in ATTRIBUTES_REFUSED or name.startswith(("pg_", "lo_", "dblink")):
-            raise refusal(f'".{name}" may call the function "{name}"', function=name)
+    def _is_known(self, token: Token, schema: str, *, is_method: bool) -> bool:
+        rules = self._rules
+        text = token.text if token.kind == WORD or rules.exact_quotes else token.text.lower()
+        if text in self._functions:
+            return rules.own_schemas is None or (not is_method and (not schema or schema in rules.own_schemas))
+        full = (f"{schema}.{text}" if schema else text).lower()
+        return token.kind != ESCAPED_NAME and any(fnmatchcase(full, pattern) for pattern in self._patterns)
 
 
-_SYSTEM: Final = frozenset(("", "pg_catalog", "public", "main", "system.main"))
-"""Where a known function's own name may say it is."""
+def _check_attribute(tokens: Sequence[Token], index: int, catalog: str | None) -> None:
+    """PostgreSQL calls a function for `x.f` where there is no column `f`. `catalog`: a schema alone has that name."""
+    after = tokens[index + 1] if index + 1 < len(tokens) else None
+    if after is None or after.kind not in _NAMES or _text(tokens, index + 2) == "(":
+        return
+    if index and catalog is not None and tokens[index - 1].kind in _NAMES and tokens[index - 1].text == catalog:
+        return
+    name = after.text.lower()
+    if name in ATTRIBUTES_REFUSED or name.startswith(("pg_", "lo_", "dblink")) or after.kind == ESCAPED_NAME:
+        raise refusal(f'".{name}" may call the function "{name}"', function=name)
 
 
-def _one_statement(tokens: list[Token]) -> list[Token]:
+def _only_qualifies(tokens: Sequence[Token], name: str) -> bool:
+    """Whether a name stands only before a dot."""
+    places = [index for index, token in enumerate(tokens) if token.text == name]
+    return all(_text(tokens, index + 1) == "." for index in places)
+
+
+_SUSPECT: Final = frozenset({"into", "for", "lock", "delete", "insert", "update", "next"})
+_LOCKS: Final = {"lock": "LOCK IN SHARE MODE takes locks", "next": "NEXT VALUE FOR moves a sequence on"}
+_AFTER_COLUMN: Final = words(
+    """from as asc desc nulls and or not is in like between limit offset order group having union where end then else when
+    collate"""
+)
+"""What may follow a column that has the name `update`, and no UPDATE."""
+_SPECIAL: Final = frozenset({"extract", "trim", "substring", "overlay", "position"})
+"""Functions whose arguments have FROM between them."""
+_QUERY_FOLLOWS: Final = frozenset({"(", "materialized", "not"})
+_SUBQUERY: Final = frozenset({"from", "join", "lateral", "(", ","})
+
+
+def _written(sql: str, token: Token) -> str:
+    return sql[token.start : token.start + min(len(token.text), 40)]
+
+
+def _text(tokens: Sequence[Token], index: int) -> str:
+    return tokens[index].text if index < len(tokens) else ""
+
+
+def _one_statement(sql: str, tokens: list[Token]) -> list[Token]:
     end = len(tokens)
-    while end and tokens[end - 1].token_type.name == "SEMICOLON":
+    while end and tokens[end - 1].kind == ";":
         end -= 1
     found = tokens[:end]
     if not found:
         raise InvalidArguments.at("/input/sql", "expected a statement")
-    if any(token.token_type.name == "SEMICOLON" for token in found):
-        raise InvalidArguments.at("/input/sql", "expected one statement, not several", hint="Send them one by one.")
+    several = next((token for token in found if token.kind == ";"), None)
+    if several is not None:
+        raise placed(sql, several.start, "expected one statement, not several", "Send them one by one.")
     return found
 
 
-def _settle(node: Expr) -> None:
-    """Change what would be sent as something else than it is: hints are comments, and `-~` would be one operator."""
-    from sqlglot import expressions as exp
-
-    if type(node) is exp.Select and node.args.get("hint"):
-        node.set("hint", None)
-    elif type(node) is exp.Neg and type(node.this) is exp.BitwiseNot:
-        node.set("this", exp.Paren(this=node.this))
+def _start_of_name(tokens: Sequence[Token], index: int) -> int:
+    """The place of the first part of `a.b.c`, of which `c` stands at `index`."""
+    while index > 1 and tokens[index - 1].kind == "." and tokens[index - 2].kind in (WORD, NAME):
+        index -= 2
+    return index
 
 
-def _check_not(node: Expr) -> None:
-    """`a = b IS NOT NULL` would be written `a = NOT b IS NULL`, which the database may read in another way."""
-    from sqlglot import expressions as exp
-
-    parent = node.parent
-    if isinstance(parent, (exp.Binary, exp.Unary, exp.Between, exp.In, exp.Cast)) and not isinstance(
-        parent, (exp.Connector, exp.Paren, exp.Not, exp.PropertyEQ, exp.Kwarg)
-    ):
-        raise InvalidArguments.at(
-            "/input/sql", "NOT beside another operator can be read in two ways", hint="Put brackets around the part with NOT."
-        )
+def _gives_rows(tokens: Sequence[Token], opener: int) -> bool:
+    """Whether the brackets that open behind `opener` are a query or a function's: a name behind them is one for their rows."""
+    before = tokens[opener] if opener >= 0 else None
+    return before is not None and (
+        before.text in _SUBQUERY or (before.kind in _NAMES and before.text not in ("on", "operator"))
+    )
 
 
-def _no_outfile(tokens: list[Token]) -> None:
-    """sqlglot does not parse `INTO OUTFILE` everywhere; a syntax error would be the wrong answer to it."""
-    for index, token in enumerate(tokens[:-1]):
-        if token.token_type.name == "INTO" and tokens[index + 1].text.upper() in ("OUTFILE", "DUMPFILE"):
-            raise refusal("SELECT … INTO writes")
+def _defines(tokens: Sequence[Token], index: int) -> bool:
+    """Whether `name(a, b) AS (SELECT` stands here: a further query of WITH. Columns of a function have types."""
+    at = index + 2
+    while at < len(tokens) and tokens[at].kind in (WORD, NAME) and _text(tokens, at + 1) == ",":
+        at += 2
+    if at + 1 >= len(tokens) or tokens[at].kind not in (WORD, NAME) or tokens[at + 1].kind != ")":
+        return False
+    at += 2
+    if _text(tokens, at) != "as":
+        return False
+    at += 1
+    at += _text(tokens, at) == "not"
+    at += _text(tokens, at) == "materialized"
+    if _text(tokens, at) != "(":
+        return False
+    return _text(tokens, at + 1) in ("select", "with", "table", "(") or (
+        _text(tokens, at + 1) == "values" and _text(tokens, at + 2) == "("
+    )

@@ -98,7 +98,7 @@ class SqlNode(Node):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        return missing_packages(cls.extra, "sqlalchemy", "sqlglot", *cls.packages)
+        return missing_packages(cls.extra, *cls.packages)
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> Backend:

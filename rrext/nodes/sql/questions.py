@@ -143,7 +143,7 @@ def _asked(database: Database, ctx: ToolContext, question: str) -> dict[str, Any
 
 
 def _checked(database: Database, ctx: ToolContext, sql: str) -> str:
-    """The statement as it is sent, if it only reads and the database can plan it."""
+    """The statement, if it only reads and the database can plan it."""
     statement = database.gate.read_only(sql)
     if statement.kind != "select":
         raise InvalidArguments.at("/input/sql", "expected a query that gives data, as SELECT")

@@ -1,8 +1,8 @@
-"""Tables, columns and keys of a database: the records, how SQLAlchemy reads them, and the answer of `get_schema`."""
+"""Tables, columns and keys of a database: the records, and the answer of `get_schema`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 
 from rrext.errors import ToolError, near_matches
 
-__all__ = ["Column", "ForeignKey", "Schema", "Table", "inspected"]
+__all__ = ["Column", "ForeignKey", "Schema", "Table"]
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -36,9 +36,11 @@ class Table(msgspec.Struct, frozen=True):
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     is_view: bool = False
+    problem: str | None = None
+    """Why the database itself cannot say which columns it has."""
 
     def as_json(self) -> dict[str, Any]:
-        """`{columns: [{column, type}], primary_key?, foreign_keys?, view?}`."""
+        """`{columns: [{column, type}], primary_key?, foreign_keys?, view?, problem?}`."""
         answer: dict[str, Any] = {"columns": [{"column": column.name, "type": column.type} for column in self.columns]}
         if self.primary_key:
             answer["primary_key"] = list(self.primary_key)
@@ -49,6 +51,8 @@ class Table(msgspec.Struct, frozen=True):
             ]
         if self.is_view:
             answer["view"] = True
+        if self.problem is not None:
+            answer["problem"] = self.problem
         return answer
 
 
@@ -77,58 +81,3 @@ class Schema(msgspec.Struct, frozen=True):
             hint=hint,
             data={"near": near},
         )
-
-
-def inspected(connection: Any, url: str, database: str, schemas: Sequence[str | None] = (None,)) -> Schema:
-    """What SQLAlchemy's inspector finds on a DBAPI connection, inside of the transaction that is open there.
-
-    `url` names SQLAlchemy's dialect and driver, as `postgresql+psycopg://`. `schemas` are looked into one after the other;
-    None is the one that is searched by default, and its tables have plain names.
-    """
-    from sqlalchemy import create_engine, inspect
-    from sqlalchemy.pool import StaticPool
-
-    engine = create_engine(url, creator=lambda: connection, poolclass=StaticPool, pool_reset_on_return=None)
-    tables: dict[str, Table] = {}
-    with engine.connect() as connected:
-        inspector = inspect(connected)
-        for schema in schemas:
-            found = _tables_of(inspector, schema)
-            tables.update((table.name, table) for table in sorted(found, key=lambda table: table.name))
-        connected.detach()  # the connection is the caller's: it must be neither closed nor rolled back here
-    return Schema(database, tables)
-
-
-def _tables_of(inspector: Any, schema: str | None) -> list[Table]:
-    from sqlalchemy.engine.reflection import ObjectKind
-
-    columns = inspector.get_multi_columns(schema=schema, kind=ObjectKind.ANY)
-    primary = inspector.get_multi_pk_constraint(schema=schema)
-    foreign = inspector.get_multi_foreign_keys(schema=schema)
-    views = {*inspector.get_view_names(schema=schema)}
-    return [
-        Table(
-            _name(schema, name),
-            tuple(Column(column["name"], _type(column["type"], inspector.dialect)) for column in columns[schema, name]),
-            tuple((primary.get((schema, name)) or {}).get("constrained_columns") or ()),
-            tuple(_foreign_key(key) for key in foreign.get((schema, name)) or ()),
-            name in views,
-        )
-        for _, name in columns
-    ]
-
-
-def _name(schema: str | None, name: str) -> str:
-    return name if schema is None else f"{schema}.{name}"
-
-
-def _type(kind: Any, dialect: Any) -> str:
-    try:
-        return kind.compile(dialect=dialect)
-    except Exception:  # a type that SQLAlchemy does not know: what it shows of it is better than no schema
-        return str(kind)
-
-
-def _foreign_key(key: Mapping[str, Any]) -> ForeignKey:
-    table = _name(key.get("referred_schema"), key["referred_table"])
-    return ForeignKey(tuple(key["constrained_columns"]), table, tuple(key["referred_columns"]))

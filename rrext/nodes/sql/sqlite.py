@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
 import msgspec
 
 from rrext.engine.setup import SetupContext
-from rrext.errors import InvalidArguments, Unavailable
+from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
 from rrext.nodes.sql.cells import rows_within
+from rrext.nodes.sql.inspection import refusal
 from rrext.nodes.sql.node import SqlNode
-from rrext.nodes.sql.placeholders import split_at_placeholders
-from rrext.nodes.sql.schema import Schema, inspected
+from rrext.nodes.sql.placeholders import check_placeholders
+from rrext.nodes.sql.schema import Schema
+from rrext.nodes.sql.sqlite_authorizer import reader_may, writer_may
+from rrext.nodes.sql.sqlite_schema import read_schema
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -31,35 +34,6 @@ LARGEST_HEAP: Final = 512 * 1024 * 1024
 """Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
 CACHED_STATEMENTS: Final = 256
 """Prepared statements that a connection keeps; programs repeat a few dozen."""
-
-_READS: Final = frozenset(
-    {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
-)
-_NEVER: Final = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
-"""Other files than the one of the settings are nobody's business."""
-_MAKES_TEMPORARY: Final = frozenset(
-    {
-        sqlite3.SQLITE_CREATE_TEMP_INDEX,
-        sqlite3.SQLITE_CREATE_TEMP_TABLE,
-        sqlite3.SQLITE_CREATE_TEMP_TRIGGER,
-        sqlite3.SQLITE_CREATE_TEMP_VIEW,
-    }
-)
-_REFUSED_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
-_ASKING_PRAGMAS: Final = frozenset(
-    {
-        "table_info", "table_xinfo", "table_list", "index_info", "index_xinfo", "index_list", "foreign_key_list",
-        "foreign_key_check", "integrity_check", "quick_check",
-    }
-)  # fmt: skip
-_PLAIN_PRAGMAS: Final = _ASKING_PRAGMAS | {
-    "application_id", "collation_list", "compile_options", "data_version", "database_list", "encoding", "foreign_keys",
-    "freelist_count", "function_list", "journal_mode", "module_list", "page_count", "page_size", "read_uncommitted",
-    "schema_version", "user_version",
-}  # fmt: skip
-"""PRAGMAs without a value that only tell something. Most others change the connection, which the next call gets."""
-_OF_THE_FILE: Final = frozenset({"application_id", "user_version", "defer_foreign_keys"})
-"""PRAGMAs that a statement of any kind may set: what they change is undone with the transaction."""
 
 _READS_ONLY: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:SELECT|VALUES|EXPLAIN|PRAGMA)\b", re.DOTALL | re.IGNORECASE)
 _SYNTAX: Final = re.compile(r"syntax error|incomplete input|unrecognized token")
@@ -77,7 +51,6 @@ _KINDS: Final[dict[int, FailureKind]] = {
 }
 _HINTS: Final[dict[int, str]] = {
     sqlite3.SQLITE_BUSY: "Another transaction writes. Try again, or roll back this one and begin anew.",
-    sqlite3.SQLITE_AUTH: "ATTACH, PRAGMAs that change a connection and functions that read files are refused.",
 }
 
 
@@ -94,6 +67,8 @@ class SqliteConnection(sqlite3.Connection):
     """Whether its transaction has run no statement yet."""
     has_temporary: bool = False
     """Whether something was made on it that no other connection sees."""
+    refused: str | None = None
+    """What its authorizer did not allow last."""
 
 
 class SqliteCursor(sqlite3.Cursor):
@@ -186,7 +161,7 @@ class SqliteBackend(Backend):
             connection.execute(f"PRAGMA foreign_keys={'ON' if self._foreign_keys else 'OFF'}")
             if self._is_memory:
                 connection.execute("PRAGMA synchronous=OFF")
-        connection.set_authorizer(_reader_may if read_only else _writer_may(connection))
+        connection.set_authorizer(reader_may(connection) if read_only else writer_may(connection))
 
     def _file(self) -> tuple[int, int]:
         found = os.stat(self._path)
@@ -223,19 +198,26 @@ class SqliteBackend(Backend):
     # statements
 
     def run(self, connection: SqliteConnection, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
-        values: Sequence[Any] = ()
+        values: Mapping[str, Any] = {}
         if params:
-            texts, numbers = split_at_placeholders(sql, self.dialect, len(params))
-            sql = "?".join(texts)
+            check_placeholders(sql, self.dialect, len(params))
             _check_values(params)
-            values = [params[number - 1] for number in numbers]
+            values = {str(number): value for number, value in enumerate(params, 1)}  # SQLite's name for $1 is 1
         if not read_only and connection.is_fresh and not _READS_ONLY.match(sql):
             # A transaction that begins by writing takes its lock at once, and waits for it: one that read first and
             # writes later cannot wait, since what it has read may have changed.
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
         connection.is_fresh = False
-        return connection.cursor(SqliteCursor).execute(sql, values)
+        connection.refused = None
+        try:
+            return connection.cursor(SqliteCursor).execute(sql, values)
+        except sqlite3.DatabaseError as error:
+            if connection.refused is None or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_AUTH:
+                raise
+            if read_only:
+                raise refusal(connection.refused) from None
+            raise ToolError(f"The statement is refused: {connection.refused}", code="sql_failed") from None
 
     def cancel(self, connection: SqliteConnection) -> None:
         connection.interrupt()
@@ -272,7 +254,7 @@ class SqliteBackend(Backend):
 
     def read_schema(self, connection: SqliteConnection) -> Schema:
         name = MEMORY if self._is_memory else os.path.basename(self._shown)
-        return inspected(connection, "sqlite://", name)
+        return read_schema(connection, name)
 
     def __repr__(self) -> str:
         return f"<SqliteBackend {self._shown}>"
@@ -284,36 +266,6 @@ def _check_values(params: Sequence[Any]) -> None:
             raise InvalidArguments.at(f"/input/params/{number}", "SQLite has no such values: pass them as JSON text")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise InvalidArguments.at(f"/input/params/{number}", "SQLite's integers have 64 bits: pass it as text")
-
-
-def _reader_may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
-    if action == sqlite3.SQLITE_PRAGMA:
-        return _allowed((first or "").lower() in (_ASKING_PRAGMAS if second is not None else _PLAIN_PRAGMAS))
-    if action == sqlite3.SQLITE_FUNCTION:
-        return _allowed((second or "").lower() not in _REFUSED_FUNCTIONS)
-    return _allowed(action in _READS)
-
-
-def _writer_may(connection: SqliteConnection) -> Callable[..., int]:
-    from weakref import ref
-
-    owner = ref(connection)  # SQLite holds the authorizer: no circle of the two
-
-    def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
-        if action == sqlite3.SQLITE_PRAGMA:
-            name = (first or "").lower()
-            return _allowed(name in (_ASKING_PRAGMAS | _OF_THE_FILE if second is not None else _PLAIN_PRAGMAS))
-        if action == sqlite3.SQLITE_FUNCTION:
-            return _allowed((second or "").lower() not in _REFUSED_FUNCTIONS)
-        if action in _MAKES_TEMPORARY and (made_on := owner()) is not None:
-            made_on.has_temporary = True
-        return _allowed(action not in _NEVER)
-
-    return may
-
-
-def _allowed(is_allowed: bool) -> int:
-    return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 
 
 class SqliteNode(SqlNode):

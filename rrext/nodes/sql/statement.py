@@ -1,20 +1,22 @@
-"""A statement that only reads, as the gate gives it back."""
+"""A statement that only reads, as the gate has judged it."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Statement"]
+__all__ = ["Kind", "Statement"]
+
+Kind: TypeAlias = Literal["select", "explain", "show"]
 
 
 class Statement(msgspec.Struct, frozen=True):
     """A statement that only reads."""
 
     sql: str
-    """What is sent to the database: made from the syntax tree, without comments."""
-    kind: Literal["select", "explain", "show"]
+    """What is sent to the database: the caller's own text."""
+    kind: Kind
     """`select`: any query; `explain` shows how one would run; `show` looks at the catalog or a setting."""
     tables: tuple[str, ...] = ()
-    """The tables and views that are named, without those that `WITH` defines; each once, with its schema."""
+    """Names in the places of tables, without those that `WITH` defines; each once, with its schema."""

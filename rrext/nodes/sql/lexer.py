@@ -1,0 +1,299 @@
+"""The words, literals and signs of an SQL statement, told apart as the database tells them apart.
+
+Nothing is parsed. The scan takes time in proportion to the text, and no single step of it holds the interpreter for long:
+other threads run in between. Lists of plain literals (`, 1, 'a'`) are passed over as a whole.
+
+MySQL reads a backslash in a literal by its `sql_mode`. `readings` gives every way in which a server may read a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from rrext.errors import InvalidArguments
+
+__all__ = ["MAX_TOKENS", "Token", "placed", "placeholders", "readings", "tokens"]
+
+MAX_TOKENS: Final = 20_000
+"""Words, literals and signs of a statement that is judged, beside those of plain lists: some 25 ms of scanning."""
+
+WORD: Final = "word"
+NAME: Final = "name"
+STRING: Final = "string"
+NUMBER: Final = "number"
+PLACEHOLDER: Final = "placeholder"
+OTHER_PLACEHOLDER: Final = "other"
+_AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER})
+ESCAPED_NAME: Final = "escaped name"
+
+
+class Token(NamedTuple):
+    """A part of a statement. `kind` is one of the constants of this module; of a sign, the sign itself.
+
+    `text` is a word in small letters, a quoted name without its quotes, or what is written there; that of a literal is
+    empty. `start` is its place in the statement.
+    """
+
+    kind: str
+    text: str
+    start: int
+
+
+_SPACE: Final = r"[ \t\n\r\f\v]"
+_LIST: Final = rf"(?P<list>(?:,{_SPACE}*+(?:'[^'\\]*+'|\d++(?:\.\d++)?){_SPACE}*+(?=[,)])){{1,1000}})"
+_JUNK: Final = r"[\w$\x80-\U0010ffff]"
+_NUMBER: Final = (
+    r"(?P<number>(?>0[xX][\da-fA-F_]++|0[bB][01_]++|0[oO][0-7_]++|\d[\d_]*+(?:\.(?!\.)[\d_]*+)?(?:[eE][+-]?\d++)?)"
+    rf"(?!{_JUNK}))"
+)
+_MYSQL_NUMBER: Final = _NUMBER.replace("_]", "]")
+"""`1_000` is a name in MySQL."""
+_WORD: Final = r"(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*+)"
+_WIDE_SPACES: Final = r"\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""Blanks of Unicode. DuckDB takes them for blanks; to the others they are letters."""
+_DUCKDB_LETTER: Final = rf"[^\x00-\x7f{_WIDE_SPACES}]"
+_DUCKDB_WORD: Final = rf"(?P<word>(?:[A-Za-z_]|{_DUCKDB_LETTER})(?:[\w$]|{_DUCKDB_LETTER})*+)"
+_SIGN: Final = r"(?P<sign>::|:=|.)"
+_NUMBERED: Final = rf"(?P<placeholder>\$\d++(?!{_JUNK}))"
+_DOLLARS: Final = r"(?P<dollars>\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*+)?\$)"
+_STRAIGHT: Final = r"(?P<string>')"
+_TORN_STANDARD: Final = r"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d)"
+"""What can be read in two ways: a carriage return that ends a comment or does not, a number with a word at its end."""
+_MYSQL_COMMENT: Final = r"(?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\r]*+"
+_LINE: Final = r"(?P<line>--[^\n\r]*+)"
+_BLOCK: Final = r"(?P<block>/\*)"
+
+_PATTERNS: Final = {
+    "sqlite": (
+        rf"(?P<space>{_SPACE}++)", _LIST, _NUMBER, _NUMBERED, _TORN_STANDARD, _LINE, _BLOCK, _WORD,
+        _STRAIGHT, r'(?P<name>["`])', r"(?P<bracketed>\[)", r"(?P<other>\?\d*+|[:@#$][A-Za-z_][\w$]*+)", _SIGN,
+    ),
+    "duckdb": (
+        rf"(?P<space>[\s{_WIDE_SPACES}]++)", _LIST, _NUMBER, _NUMBERED, _TORN_STANDARD, _LINE, _BLOCK, r"(?P<escaped>[eE]')",
+        _DUCKDB_WORD, _STRAIGHT, r'(?P<name>["`])', _DOLLARS, r"(?P<other>\?|\$[A-Za-z_]\w*+)", _SIGN,
+    ),
+    "postgres": (
+        rf"(?P<space>{_SPACE}++)", _LIST, _NUMBER, _NUMBERED, _TORN_STANDARD, _LINE, _BLOCK, r"(?P<escaped>[eE]')",
+        r"(?P<unicode>[uU]&[\"'])", _WORD, _STRAIGHT, r'(?P<name>")', _DOLLARS, _SIGN,
+    ),
+    "mysql": (
+        rf"(?P<space>{_SPACE}++)", _LIST, _MYSQL_NUMBER, _NUMBERED, rf"(?P<torn>{_MYSQL_COMMENT}\r(?!\n)|\$?\d)",
+        rf"(?P<line>{_MYSQL_COMMENT})", _BLOCK, _WORD, _STRAIGHT, r'(?P<name>["`])', r"(?P<other>\?)", _SIGN,
+    ),
+}  # fmt: skip
+"""Dialect → what is tried at each place, one after the other."""
+
+_NESTING: Final = frozenset({"postgres", "duckdb"})
+"""Dialects whose comments contain each other."""
+_STEPS: Final = 1000
+"""Doubled quotes and escapes that one step of the scan passes over; between steps other threads run."""
+_EXECUTED: Final = ("!", "M!", "m!")
+"""What a comment begins with that MySQL or MariaDB runs."""
+_SETTING_HINT: Final = re.compile(r"\b(?:set_var|resource_group|set)\s*\(", re.IGNORECASE)
+_COMMENTS: Final = 100
+"""Comments within a comment, as far as anybody looks."""
+
+
+@lru_cache(maxsize=8)
+def _pattern(dialect: str) -> re.Pattern[str]:
+    return re.compile("|".join(_PATTERNS[dialect]), re.DOTALL | re.ASCII)  # other digits are letters to a database
+
+
+def readings(sql: str, dialect: str) -> Iterator[list[Token]]:
+    """The tokens of a statement, in each way in which a server of the dialect may read it.
+
+    The first one is how servers read unless they were told otherwise. Another one that is not closed is left out: the
+    server that reads so refuses the statement. Raises `InvalidArguments` for what is no sequence of tokens, for more than
+    `MAX_TOKENS`, and for what every server may read in its own way.
+    """
+    first = list(tokens(sql, dialect, at_most=MAX_TOKENS))
+    yield first
+    if dialect != "mysql" or "\\" not in sql:
+        return
+    for escapes in _OTHERS:
+        try:
+            other = list(tokens(sql, dialect, at_most=MAX_TOKENS, escapes=escapes))
+        except InvalidArguments as error:
+            if "unclosed" in error.data:
+                continue
+            raise
+        if other != first:
+            yield other
+
+
+class _Escapes(NamedTuple):
+    """Whether a backslash escapes: in `'…'`, and in `"…"`."""
+
+    in_strings: bool
+    in_names: bool
+
+
+_USUAL: Final = _Escapes(in_strings=True, in_names=True)
+_OTHERS: Final = (_Escapes(in_strings=True, in_names=False), _Escapes(in_strings=False, in_names=False))
+"""How MySQL reads literals under ANSI_QUOTES, and under NO_BACKSLASH_ESCAPES."""
+
+
+def tokens(sql: str, dialect: str, *, at_most: int | None = None, escapes: _Escapes = _USUAL) -> Iterator[Token]:
+    """The tokens of a statement, without blanks, comments and the rest of plain lists. Raises as `readings` does."""
+    match = _pattern(dialect).match
+    at = count = 0
+    while (found := match(sql, at)) is not None:
+        start, at = at, found.end()
+        kind = found.lastgroup
+        if kind == "space" or kind == "list":
+            continue
+        count += 1
+        if at_most is not None and count > at_most:
+            raise _too_many(at_most)
+        if kind == "word":
+            yield Token(WORD, found["word"].lower(), start)
+        elif kind == "sign":
+            sign = found["sign"]
+            if sign == "\0":
+                raise placed(sql, start, "a character U+0000 cannot stand here")
+            yield Token(sign, sign, start)
+        elif kind in _AS_WRITTEN:
+            yield Token(kind, found[0], start)
+        elif kind == "torn":
+            raise _torn(sql, found, start)
+        elif kind == "block":
+            at = _after_block(sql, at, dialect)
+        elif kind != "line":
+            token, at = _quoted(sql, found, start, escapes if dialect == "mysql" else _NONE)
+            yield token
+
+
+_NONE: Final = _Escapes(in_strings=False, in_names=False)
+
+
+def _torn(sql: str, found: re.Match[str], start: int) -> InvalidArguments:
+    if found["torn"].endswith("\r"):
+        return placed(sql, start, "a carriage return ends this comment or does not", "End lines with a line feed.")
+    return placed(sql, start, "a number and a word beside each other can be read in two ways", "Put a blank between them.")
+
+
+def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tuple[Token, int]:
+    """The literal or the quoted name that begins at `start`, and the place behind it."""
+    at = found.end()
+    match found.lastgroup:
+        case "string":
+            return Token(STRING, "", start), _after_quoted(sql, start, at, "'", escapes=escapes.in_strings)
+        case "escaped":
+            at = _after_quoted(sql, start, at, "'", escapes=True)
+            _refuse_continued(sql, at)
+            return Token(STRING, "", start), at
+        case "unicode":
+            quote = sql[at - 1]
+            return Token(STRING if quote == "'" else ESCAPED_NAME, "", start), _after_quoted(sql, start, at, quote)
+        case "dollars":
+            return Token(STRING, "", start), _after_mark(sql, start, at, found["dollars"])
+        case "bracketed":
+            at = _after_mark(sql, start, at, "]")
+            return Token(NAME, sql[start + 1 : at - 1], start), at
+    quote = found["name"]
+    at = _after_quoted(sql, start, at, quote, escapes=quote == '"' and escapes.in_names)
+    return Token(NAME, sql[start + 1 : at - 1].replace(quote * 2, quote), start), at
+
+
+@lru_cache(maxsize=16)
+def _inside(quote: str, *, escapes: bool) -> re.Pattern[str]:
+    """What stands between two quotes: a part of it that has at most `_STEPS` doubled quotes and escapes."""
+    plain = rf"[^{re.escape(quote)}{chr(92) * 2 if escapes else ''}]*+"
+    special = rf"(?:{re.escape(quote)}{{2}}|\\.)" if escapes else rf"{re.escape(quote)}{{2}}"
+    return re.compile(rf"{plain}(?:{special}{plain}){{0,{_STEPS}}}+", re.DOTALL)
+
+
+def _after_quoted(sql: str, start: int, at: int, quote: str, *, escapes: bool = False) -> int:
+    """The place behind what is quoted; a doubled quote does not end it, nor, with `escapes`, one after a backslash."""
+    inside = _inside(quote, escapes=escapes).match
+    while (found := inside(sql, at)) is not None and found.end() > at:
+        at = found.end()
+    if not sql.startswith(quote, at):
+        raise _unclosed(sql, start, quote)
+    return at + 1
+
+
+def _after_mark(sql: str, start: int, at: int, mark: str) -> int:
+    end = sql.find(mark, at)
+    if end < 0:
+        raise _unclosed(sql, start, sql[start:at])
+    return end + len(mark)
+
+
+_CONTINUED: Final = re.compile(r"(?:\s|--[^\n\r]*+)*+'")
+
+
+def _refuse_continued(sql: str, at: int) -> None:
+    """`E'a'` goes on in a literal on the next line, in which backslashes escape too."""
+    found = _CONTINUED.match(sql, at)
+    if found is not None:
+        raise placed(sql, found.end() - 1, "this literal goes on the one before it", "Write one literal, or put || between.")
+
+
+def _after_block(sql: str, at: int, dialect: str) -> int:
+    """The place behind a comment that began just before `at`."""
+    start = at - 2
+    if dialect == "mysql" and sql.startswith(_EXECUTED, at):
+        raise placed(sql, start, "a comment that some servers run can be read in two ways", "Write its text, or leave it out.")
+    end = _after_nested(sql, start) if dialect in _NESTING else sql.find("*/", at) + 2
+    if end < at:
+        raise _unclosed(sql, start, "/*")
+    if sql.startswith("+", at) and _SETTING_HINT.search(sql, at, end):
+        raise placed(sql, start, "a hint that changes a setting may not stand in a statement that only reads")
+    return end
+
+
+def _after_nested(sql: str, start: int) -> int:
+    """The place behind a comment that may hold others; -1 if it is not closed."""
+    depth, at = 1, start + 2
+    opening = sql.find("/*", at)
+    for _ in range(_COMMENTS):
+        closing = sql.find("*/", at)
+        if closing < 0:
+            return -1
+        if 0 <= opening < closing:
+            depth, at = depth + 1, opening + 2
+            opening = sql.find("/*", at)
+            continue
+        depth, at = depth - 1, closing + 2
+        if not depth:
+            return at
+        if 0 <= opening < at:
+            opening = sql.find("/*", at)
+    raise placed(sql, start, f"a comment has more than {_COMMENTS} others inside")
+
+
+def placeholders(sql: str, dialect: str) -> Iterator[Token]:
+    """The placeholders `$1`, `$2`, … of a statement, in the order of its text."""
+    if "$" in sql:
+        yield from (token for token in tokens(sql, dialect) if token.kind == PLACEHOLDER)
+
+
+def placed(sql: str, at: int, message: str, hint: str | None = None) -> InvalidArguments:
+    """The error for a place in a statement, with `line` and `column` in its data, counted from 1."""
+    line, column = line_and_column(sql, at)
+    problem = InvalidArguments.at("/input/sql", f"line {line}, column {column}: {message}", hint=hint)
+    problem.data["line"], problem.data["column"] = line, column
+    return problem
+
+
+def _unclosed(sql: str, at: int, mark: str) -> InvalidArguments:
+    problem = placed(sql, at, f"{mark} is not closed")
+    problem.data["unclosed"] = mark
+    return problem
+
+
+def line_and_column(sql: str, at: int) -> tuple[int, int]:
+    """Where a character of a statement stands, counted from 1."""
+    return sql.count("\n", 0, at) + 1, at - (sql.rfind("\n", 0, at) + 1) + 1
+
+
+def _too_many(limit: int) -> InvalidArguments:
+    problem = InvalidArguments.at(
+        "/input/sql", f"the statement has more than {limit:,} words and signs: MAX_TOKENS", hint="Pass values as params."
+    )
+    problem.data["limit"], problem.data["maximum"] = "MAX_TOKENS", limit
+    return problem
