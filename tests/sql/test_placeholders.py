@@ -83,15 +83,25 @@ def test_any_text_is_split_without_loss(sql: str, dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("opening", ["'", '"', "/*", "-- ", "/* /*"])
-def test_what_is_not_closed_holds_no_placeholder(dialect: str, opening: str) -> None:
-    assert split_at_placeholders(f"$1 {opening} $2", dialect, 1)[1] == [1]
+@pytest.mark.parametrize("opening", ["'", '"', "/*", "/* /*"])
+def test_what_is_not_closed_is_named_with_its_place(dialect: str, opening: str) -> None:
+    sql = f"$1\n {opening} $2"
+    if dialect == "sqlite" and opening.startswith("/*"):  # the end of the text ends SQLite's comments
+        assert split_at_placeholders(sql, dialect, 1)[1] == [1]
+        return
+    with pytest.raises(InvalidArguments, match="line 2, column 2: .* is not closed"):
+        split_at_placeholders(sql, dialect, 1)
+
+
+def test_the_end_of_the_text_ends_a_comment_of_a_line() -> None:
+    for dialect in DIALECTS:
+        assert split_at_placeholders("$1 -- $2", dialect, 1)[1] == [1]
 
 
 def test_a_long_statement_is_read_in_linear_time() -> None:
     sql = "SELECT " + ", ".join(["'a''b' /* c */ \"d\" $1 -- e\n"] * 20_000)
     assert len(split_at_placeholders(sql, "postgres", 1)[1]) == 20_000
-    for nasty in ("'" * 99_999, "/*" * 50_000, "$a" * 50_000, "$" * 100_000 + "1", "-" * 100_000, "\\'" * 50_000):
+    for nasty in ("'" * 99_999, "/*" * 50_000, "$a" * 50_000 + "$$", "$" * 100_000 + "1", "-" * 100_000, "\\'" * 50_000):
         for dialect in DIALECTS:
             with pytest.raises(InvalidArguments):
                 split_at_placeholders(f"{nasty} $9", dialect, 1)

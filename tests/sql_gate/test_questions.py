@@ -89,7 +89,7 @@ async def refusal(client: Client, tool: str, **input: Any) -> RrextError:
 async def test_get_sql_gives_the_statement_that_would_run(path: Path) -> None:
     async with asking(path, {"how many": {"sql": "SELECT COUNT(*) AS n FROM people -- all"}}) as client:
         answer = await client.tool(tool="get_sql", node_id="db", input={"question": "How many people?"})
-        assert answer == {"sql": "SELECT COUNT(*) AS n FROM people", "valid": True}
+        assert answer == {"sql": "SELECT COUNT(*) AS n FROM people -- all", "valid": True}
 
 
 async def test_get_data_gives_rows_within_the_limit_and_says_if_there_are_more(path: Path) -> None:

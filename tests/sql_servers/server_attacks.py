@@ -247,4 +247,4 @@ MARIADB_DISARMED = [
     'SELECT "\\"; DELETE FROM kept; -- "',
     "SELECT LAST_INSERT_ID(77)",
 ]
-"""What runs, but not as it was meant: comments are not sent, literals end where the gate saw them end."""
+"""What a server may read in several ways: refused, or run without doing what was meant."""

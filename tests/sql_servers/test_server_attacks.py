@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,8 @@ async def test_what_hides_in_comments_and_literals_of_mariadb_does_nothing(maria
     target = Target(served, tmp_path / "written")
     async with served.open() as client:
         for attack in MARIADB_DISARMED:
-            await client.tool(tool="query", input={"sql": attack.replace("{file}", str(target.file))})
+            with contextlib.suppress(RrextError):
+                await client.tool(tool="query", input={"sql": attack.replace("{file}", str(target.file))})
             assert target.state() == target.before, attack
     target.victim.close()
 

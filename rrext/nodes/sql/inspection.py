@@ -56,7 +56,13 @@ class Inspection:
         first, *others = readings(sql, self.dialect)
         found = self._judged(sql, first)
         for other in others:
-            self._judged(sql, other)
+            try:
+                self._judged(sql, other)
+            except (InvalidArguments, ToolError) as error:
+                raise refusal(
+                    f"by a server's sql_mode a backslash may end a literal here. Read so: {error.message}",
+                    hint="Double the quotes instead, or pass the value as a parameter.",
+                ) from None
         return found
 
     def _judged(self, sql: str, tokens: list[Token]) -> Statement:

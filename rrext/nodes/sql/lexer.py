@@ -109,13 +109,13 @@ def readings(sql: str, dialect: str) -> Iterator[list[Token]]:
     server that reads so refuses the statement. Raises `InvalidArguments` for what is no sequence of tokens, for more than
     `MAX_TOKENS`, and for what every server may read in its own way.
     """
-    first = list(tokens(sql, dialect, at_most=MAX_TOKENS))
+    first = list(tokens(sql, dialect, judging=True))
     yield first
     if dialect != "mysql" or "\\" not in sql:
         return
     for escapes in _OTHERS:
         try:
-            other = list(tokens(sql, dialect, at_most=MAX_TOKENS, escapes=escapes))
+            other = list(tokens(sql, dialect, judging=True, escapes=escapes))
         except InvalidArguments as error:
             if "unclosed" in error.data:
                 continue
@@ -136,8 +136,11 @@ _OTHERS: Final = (_Escapes(in_strings=True, in_names=False), _Escapes(in_strings
 """How MySQL reads literals under ANSI_QUOTES, and under NO_BACKSLASH_ESCAPES."""
 
 
-def tokens(sql: str, dialect: str, *, at_most: int | None = None, escapes: _Escapes = _USUAL) -> Iterator[Token]:
-    """The tokens of a statement, without blanks, comments and the rest of plain lists. Raises as `readings` does."""
+def tokens(sql: str, dialect: str, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[Token]:
+    """The tokens of a statement, without blanks, comments and the rest of plain lists.
+
+    Raises `InvalidArguments` for what is not closed; with `judging`, also for what can be read in two ways or is too long.
+    """
     match = _pattern(dialect).match
     at = count = 0
     while (found := match(sql, at)) is not None:
@@ -146,8 +149,8 @@ def tokens(sql: str, dialect: str, *, at_most: int | None = None, escapes: _Esca
         if kind == "space" or kind == "list":
             continue
         count += 1
-        if at_most is not None and count > at_most:
-            raise _too_many(at_most)
+        if judging and count > MAX_TOKENS:
+            raise _too_many(MAX_TOKENS)
         if kind == "word":
             yield Token(WORD, found["word"].lower(), start)
         elif kind == "sign":
@@ -157,22 +160,32 @@ def tokens(sql: str, dialect: str, *, at_most: int | None = None, escapes: _Esca
             yield Token(sign, sign, start)
         elif kind in _AS_WRITTEN:
             yield Token(kind, found[0], start)
-        elif kind == "torn":
-            raise _torn(sql, found, start)
         elif kind == "block":
-            at = _after_block(sql, at, dialect)
-        elif kind != "line":
+            at = _after_block(sql, at, dialect, judging=judging)
+        elif kind != "line" and kind != "torn":
             token, at = _quoted(sql, found, start, escapes if dialect == "mysql" else _NONE)
             yield token
+        if judging and (kind == "torn" or kind == "escaped"):
+            _refuse_torn(sql, found, at)
 
 
 _NONE: Final = _Escapes(in_strings=False, in_names=False)
 
 
-def _torn(sql: str, found: re.Match[str], start: int) -> InvalidArguments:
-    if found["torn"].endswith("\r"):
-        return placed(sql, start, "a carriage return ends this comment or does not", "End lines with a line feed.")
-    return placed(sql, start, "a number and a word beside each other can be read in two ways", "Put a blank between them.")
+_CONTINUED: Final = re.compile(r"(?:\s|--[^\n\r]*+)*+'")
+
+
+def _refuse_torn(sql: str, found: re.Match[str], at: int) -> None:
+    """Refuse what can be read in two ways; of a literal with escapes that ends at `at`, that it goes on after a blank."""
+    if found.lastgroup == "escaped":
+        more = _CONTINUED.match(sql, at)
+        if more is not None:
+            raise placed(sql, more.end() - 1, "this literal goes on the one before it", "Write one literal, or put || between.")
+    elif found["torn"].endswith("\r"):
+        raise placed(sql, found.start(), "a carriage return ends this comment or does not", "End lines with a line feed.")
+    else:
+        message = "a number and a word beside each other can be read in two ways"
+        raise placed(sql, found.start(), message, "Put a blank between them.")
 
 
 def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tuple[Token, int]:
@@ -182,9 +195,7 @@ def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tu
         case "string":
             return Token(STRING, "", start), _after_quoted(sql, start, at, "'", escapes=escapes.in_strings)
         case "escaped":
-            at = _after_quoted(sql, start, at, "'", escapes=True)
-            _refuse_continued(sql, at)
-            return Token(STRING, "", start), at
+            return Token(STRING, "", start), _after_quoted(sql, start, at, "'", escapes=True)
         case "unicode":
             quote = sql[at - 1]
             return Token(STRING if quote == "'" else ESCAPED_NAME, "", start), _after_quoted(sql, start, at, quote)
@@ -223,25 +234,17 @@ def _after_mark(sql: str, start: int, at: int, mark: str) -> int:
     return end + len(mark)
 
 
-_CONTINUED: Final = re.compile(r"(?:\s|--[^\n\r]*+)*+'")
-
-
-def _refuse_continued(sql: str, at: int) -> None:
-    """`E'a'` goes on in a literal on the next line, in which backslashes escape too."""
-    found = _CONTINUED.match(sql, at)
-    if found is not None:
-        raise placed(sql, found.end() - 1, "this literal goes on the one before it", "Write one literal, or put || between.")
-
-
-def _after_block(sql: str, at: int, dialect: str) -> int:
+def _after_block(sql: str, at: int, dialect: str, *, judging: bool) -> int:
     """The place behind a comment that began just before `at`."""
     start = at - 2
-    if dialect == "mysql" and sql.startswith(_EXECUTED, at):
+    if judging and dialect == "mysql" and sql.startswith(_EXECUTED, at):
         raise placed(sql, start, "a comment that some servers run can be read in two ways", "Write its text, or leave it out.")
     end = _after_nested(sql, start) if dialect in _NESTING else sql.find("*/", at) + 2
     if end < at:
+        if dialect == "sqlite":
+            return len(sql)
         raise _unclosed(sql, start, "/*")
-    if sql.startswith("+", at) and _SETTING_HINT.search(sql, at, end):
+    if judging and sql.startswith("+", at) and _SETTING_HINT.search(sql, at, end):
         raise placed(sql, start, "a hint that changes a setting may not stand in a statement that only reads")
     return end
 

@@ -103,7 +103,6 @@ setting|CREATE SECRET made (TYPE S3)
 setting|SELECT * FROM duckdb_secrets()
 setting|DETACH memory
 setting|CHECKPOINT
-setting|CALL pragma_version()
 setting|VACUUM ANALYZE
 setting|SELECT write_log('x')
 setting|CALL enable_logging()
