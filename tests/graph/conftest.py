@@ -7,23 +7,10 @@ from pathlib import Path
 
 import pytest
 from bolt_server import BoltServer
-from graph_world import GraphWorld
+from graph_world import PEOPLE, SCHEMA, GraphWorld
 
 from rrext.nodes.graph.ladybug import LadybugNode
 from rrext.nodes.graph.neo4j import Neo4jNode
-
-SCHEMA = (
-    "CREATE NODE TABLE Person(name STRING PRIMARY KEY, born INT64, height DOUBLE)",
-    "CREATE NODE TABLE City(name STRING PRIMARY KEY)",
-    "CREATE REL TABLE KNOWS(FROM Person TO Person, since INT64)",
-    "CREATE REL TABLE LIVES_IN(FROM Person TO City)",
-)
-PEOPLE = (
-    "CREATE (:Person {name: 'Charles', born: 1791})",
-    "MATCH (c:Person) CREATE (:Person {name: 'Ada', born: 1815, height: 1.65})-[:KNOWS {since: 1833}]->(c)",
-    "CREATE (:Person {name: 'Mary', born: 1797})",
-    "MATCH (a:Person {name: 'Ada'}) CREATE (a)-[:LIVES_IN]->(:City {name: 'London'})",
-)
 
 
 @pytest.fixture(scope="session")

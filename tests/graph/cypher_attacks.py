@@ -125,17 +125,40 @@ OF_SERVERS = (
     "MATCH (p:Person) /* /* */ SET p.born = 1 /* */ RETURN p */",
     "MATCH (p:Person) WHERE p.name = 'open",
     "MATCH (p:Person) /* open",
+    "MATCH (p:Person) WHERE p.name <> '\\u0027 SET p.born = 1 RETURN \\u0027' RETURN p",
+    "MATCH (p:Person) WHERE p.name <> '\\u0027//' RETURN p",
+    "MATCH (p:Person) RETURN p // \\u000aCREATE (:City {name: 'Paris'})",
+    "MATCH (p:Person) /* \\u002a\\u002f SET p.born = 1 // */ RETURN p",
+    "MATCH (p:Person) // \rSET p.born = 1 //\nRETURN p",
+    "MATCH (p:Person) // \u2028SET p.born = 1 //\nRETURN p",
+    "MATCH (p:Person) USING INDEX p:Person(name) SET p.born = 1",
+    "MATCH (p:Person) USING JOIN ON p DELETE p",
+    "MATCH (p:Person) USING SCAN p:Person(apoc.create.node(1)) RETURN p",
+    "EXPLAIN EXPLAIN CREATE (:City {name: 'Paris'})",
+    "PROFILE MATCH (p:Person) DETACH DELETE p",
+    "CYPHER 25 CREATE (:City {name: 'Paris'})",
+    "CYPHER 5 runtime=slotted MATCH (p:Person) SET p.born = 1",
+    "CYPHER planner=cost PROFILE CREATE (:City {name: 'Paris'})",
+    "SHOW TRANSACTIONS YIELD * TERMINATE TRANSACTIONS 'x'",
+    "SHOW INDEXES YIELD name CREATE (:City {name: 'Paris'})",
+    "SHOW INDEXES CREATE (:City {name: 'Paris'})",
+    "SHOW SETTINGS",
+    "SHOW",
+    "SHOW ALL",
+    "SHOW INDEXES YIELD * SHOW USERS",
+    "MATCH (p:Person) WHERE p.x IS :: STRING SET p.born = 1",
+    "MATCH (p:Person) RETURN p.born STRING SET",
 )
 """What Neo4j of some version, or something like it, would do."""
 
-DEFUSED = (
-    "MATCH (p:Person) WHERE p.name <> '\\u0027 SET p.born = 1 RETURN \\u0027' RETURN p",
-    "MATCH (p:Person) WHERE p.name <> '\\u0027//' RETURN p",
-)
-"""What is sent in another form, in which it only reads."""
-
 OF_LADYBUG = (
     "COPY (MATCH (p:Person) RETURN p.name) TO '{folder}/stolen.csv'",
+    "EXPLAIN COPY Person FROM '/etc/passwd'",
+    "PROFILE COPY (MATCH (p:Person) RETURN p.name) TO '{folder}/stolen.csv'",
+    "PROFILE LOAD FROM '/etc/passwd' (file_format='csv', header=false, delim=':') RETURN *",
+    "EXPLAIN LOGICAL CREATE NODE TABLE Stolen(id INT64 PRIMARY KEY)",
+    "PROFILE CALL threads = 1",
+    "PROFILE MATCH (p:Person) SET p.born = 1",
     "COPY Person FROM '/etc/passwd'",
     "COPY Person TO '{folder}/stolen.csv'",
     "EXPORT DATABASE '{folder}/stolen'",

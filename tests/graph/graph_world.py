@@ -14,7 +14,20 @@ from rrext.engine.node import Node
 from rrext.errors import RrextError
 from rrext.testing import open_node
 
-__all__ = ["GraphWorld", "Tools", "until"]
+__all__ = ["PEOPLE", "SCHEMA", "GraphWorld", "Tools", "until"]
+
+SCHEMA = (
+    "CREATE NODE TABLE Person(name STRING PRIMARY KEY, born INT64, height DOUBLE)",
+    "CREATE NODE TABLE City(name STRING PRIMARY KEY)",
+    "CREATE REL TABLE KNOWS(FROM Person TO Person, since INT64)",
+    "CREATE REL TABLE LIVES_IN(FROM Person TO City)",
+)
+PEOPLE = (
+    "CREATE (:Person {name: 'Charles', born: 1791})",
+    "MATCH (c:Person) CREATE (:Person {name: 'Ada', born: 1815, height: 1.65})-[:KNOWS {since: 1833}]->(c)",
+    "CREATE (:Person {name: 'Mary', born: 1797})",
+    "MATCH (a:Person {name: 'Ada'}) CREATE (a)-[:LIVES_IN]->(:City {name: 'London'})",
+)
 
 
 async def until(condition: Callable[[], Any]) -> None:

@@ -1,9 +1,9 @@
 """The read-only gate: lets a Cypher statement through only if all of it is known to read.
 
 The gate does not trust a list of what is forbidden. Every word where a clause or an operator can stand has to be one
-that it knows, every function and procedure has to be on a list of those that only read, and the statement that is sent
-is written anew from its tokens, without comments. The database refuses writes in a second place: Neo4j by the access
-mode of the transaction, Ladybug by a read-only transaction.
+that it knows, and every function and procedure has to be on a list of those that only read. It judges and changes nothing:
+the database gets the caller's text. The database refuses writes in a second place: Neo4j by the access mode of the
+transaction, Ladybug by a read-only transaction.
 """
 
 from __future__ import annotations
@@ -14,8 +14,19 @@ from typing import Final
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.graph.lexer import Token, rendered, tokens
-from rrext.nodes.graph.vocabulary import AFTER_OPERAND, CLAUSES, FUNCTIONS, OPERANDS, PATH_MODES, PROCEDURES, WRITING
+from rrext.nodes.graph.lexer import Token, tokens
+from rrext.nodes.graph.prefixes import beginning
+from rrext.nodes.graph.vocabulary import (
+    AFTER_OPERAND,
+    CLAUSES,
+    FUNCTIONS,
+    HINTS,
+    OPERANDS,
+    PATH_MODES,
+    PROCEDURES,
+    TYPES,
+    WRITING,
+)
 
 __all__ = ["STATEMENT_MAX", "Statement", "read_only", "single"]
 
@@ -30,26 +41,33 @@ REMEMBERED: Final = 256
 
 OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")
+NAMES_MAX: Final = 16
+"""Parts that the name of a function or procedure may have."""
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """A statement that only reads: its `text` as it is sent, and the names of its parameters in order."""
+    """A statement that only reads: the caller's `text`, and the names of its parameters in order.
+
+    `is_plan` says that it begins with EXPLAIN or PROFILE, so that its answer is a plan.
+    """
 
     text: str
     parameters: tuple[str, ...]
+    is_plan: bool = False
 
 
 @lru_cache(maxsize=REMEMBERED)
 def read_only(cypher: str, dialect: str, functions: tuple[str, ...] = (), procedures: tuple[str, ...] = ()) -> Statement:
-    """The statement, written anew, if it only reads.
+    """The statement, if it only reads.
 
     `functions` and `procedures` are further ones that may be called, by their full names; a name that ends in `.*` means
     all that begin so. Raises `InvalidArguments` for what is no clear Cypher, and `ToolError` with the code `not_read_only`.
     """
     pieces = single(cypher)
-    _Gate(pieces, dialect, functions, procedures).check()
+    start, is_plan = beginning(pieces, dialect)
+    _Gate(pieces, start, dialect, functions, procedures).check()
     names = dict.fromkeys(token.value for token in pieces if token.kind == "parameter")
-    return Statement(rendered(pieces), tuple(names))
+    return Statement(cypher, tuple(names), is_plan)
 
 
 def single(cypher: str, path: str = "/input/query") -> list[Token]:
@@ -57,77 +75,93 @@ def single(cypher: str, path: str = "/input/query") -> list[Token]:
     if len(cypher) > STATEMENT_MAX:
         raise InvalidArguments.at(path, f"is longer than {STATEMENT_MAX} characters: give data as parameters")
     pieces = tokens(cypher, path)
-    while pieces and pieces[-1].kind == "symbol" and pieces[-1].value == ";":
+    if pieces and pieces[-1].value == ";":
         pieces.pop()
     if not pieces:
         raise InvalidArguments.at(path, "holds no statement")
-    if any(token.kind == "symbol" and token.value == ";" for token in pieces):
-        raise InvalidArguments.at(path, "holds several statements: send them one by one")
     _check_nesting(pieces, path)
     return pieces
 
 
 def _check_nesting(pieces: list[Token], path: str) -> None:
-    """Raise `InvalidArguments` for a statement that is nested more deeply than an engine can read."""
+    """Raise `InvalidArguments` for several statements, and for one that is nested more deeply than an engine can read."""
     brackets = cases = negations = 0
     for token in pieces:
         if token.kind == "symbol":
-            brackets += (token.value in OPENING) - (token.value in ")]}")
-        cases = max(0, cases + (token.keyword == "CASE") - (token.keyword == "END"))
-        negations = negations + 1 if token.keyword == "NOT" else 0
-        if max(brackets, negations) > NESTING_MAX or cases > CASES_MAX:
+            value = token.value
+            if value in "([{":
+                brackets += 1
+            elif value in ")]}":
+                brackets -= 1
+            elif value == ";":
+                raise InvalidArguments.at(path, "holds several statements: send them one by one")
+            negations = 0
+        elif word := token.keyword:
+            negations = negations + 1 if word == "NOT" else 0
+            if word == "CASE":
+                cases += 1
+            elif word == "END":
+                cases = max(0, cases - 1)
+        else:
+            negations = 0
+            continue
+        if brackets > NESTING_MAX or negations > NESTING_MAX or cases > CASES_MAX:
             raise InvalidArguments.at(
                 path, f"is nested too deeply: {NESTING_MAX} brackets or NOTs and {CASES_MAX} CASEs may be within each other"
             )
 
 
 class _Gate:
-    """One look at one statement, from its first token to its last."""
+    """One look at one statement, from a token of it to the last."""
 
-    __slots__ = ("at", "dialect", "functions", "is_alias", "open", "pieces", "procedures")
+    __slots__ = ("at", "functions", "is_alias", "open", "pieces", "procedures")
 
-    def __init__(self, pieces: list[Token], dialect: str, functions: tuple[str, ...], procedures: tuple[str, ...]) -> None:
+    def __init__(
+        self, pieces: list[Token], start: int, dialect: str, functions: tuple[str, ...], procedures: tuple[str, ...]
+    ) -> None:
         self.pieces = pieces
-        self.dialect = dialect
         self.functions = (FUNCTIONS[dialect], tuple(name.lower() for name in functions))
         self.procedures = (PROCEDURES[dialect], tuple(name.lower() for name in procedures))
         self.open: list[str] = []
-        self.at = 0
+        self.at = start
         self.is_alias = False  # whether AS stands before, and is no name itself
 
     def check(self) -> None:
         """Raise if anything is not known to read."""
         is_complete = True  # whether what stands before is complete, so that only a known word may follow
-        while self.at < len(self.pieces):
-            token = self.pieces[self.at]
-            is_named = self._is_name(token)
-            self.is_alias = not is_named and is_complete and token.keyword == "AS"
-            if token.kind == "symbol":
-                is_complete = self._symbol(token, is_complete)
-            elif token.kind in ("string", "number", "parameter"):
+        pieces = self.pieces
+        while self.at < len(pieces):
+            token = pieces[self.at]
+            kind = token.kind
+            if kind == "symbol":
+                self.is_alias = False
+                is_complete = self._symbol(token.value, is_complete)
+            elif kind in ("string", "number", "parameter"):
+                self.is_alias = False
                 is_complete = True
-            elif is_named:
+            elif self._is_name(token):
+                self.is_alias = False
                 if is_complete:  # else what stands before could be a clause that was taken for a name
                     raise self._refusal(token, f'no name can stand after what comes before "{token.value}"')
                 self._called(token)
                 is_complete = True
             else:
+                self.is_alias = is_complete and token.keyword == "AS"
                 is_complete = self._word(token, is_complete)
             self.at += 1
         if self.open:
             raise InvalidArguments.at("/input/query", f'a "{self.open[-1]}" is missing at the end')
 
-    def _symbol(self, token: Token, is_complete: bool) -> bool:
+    def _symbol(self, value: str, is_complete: bool) -> bool:
         """Check a bracket or operator; answers whether what stands before the next token is complete."""
-        value = token.value
-        if value in OPENING:
+        if value in "([{":
             self.open.append(OPENING[value])
             return value == "{" and self._begins_subquery()
         if value in ")]}":
             if not self.open or self.open.pop() != value:
                 raise InvalidArguments.at("/input/query", f'a "{value}" closes what was not opened')
             return True
-        if value in "*":  # `RETURN *` and `count(*)` are complete; `a * b` goes on
+        if value == "*":  # `RETURN *` and `count(*)` are complete; `a * b` goes on
             return not is_complete
         return False
 
@@ -158,6 +192,10 @@ class _Gate:
         if word == "CALL":
             return self._call(token)
         if is_complete:
+            if word == "USING":
+                return self._hint(token)
+            if word in TYPES:
+                return True
             if word not in AFTER_OPERAND:
                 raise self._refusal(token, f'"{token.value}" is nothing that a read-only statement can go on with')
             return self._after(word)
@@ -181,6 +219,23 @@ class _Gate:
             return True
         return word in OPERANDS or word == "OPTIONAL"
 
+    def _hint(self, token: Token) -> bool:
+        """Check USING INDEX, SCAN or JOIN, which says how a pattern is found: words of hints, a variable, what is indexed."""
+        while (word := self._keyword(1)) in HINTS:
+            self.at += 1
+        if self.pieces[self.at] is token or self._token(1) is None:
+            raise self._refusal(token, f"USING {word or ''} is no hint that is known")
+        if self._is_symbol(2, ":"):
+            self.at += 2
+            if self._is_symbol(2, "("):
+                self.at += 2
+                while (inner := self._token(1)) is not None and (inner.kind in ("word", "name") or inner.value in ",."):
+                    self.at += 1
+                if not self._is_symbol(1, ")"):
+                    raise self._refusal(token, "the hint has more than the names of properties in its brackets")
+        self.at += 1
+        return True
+
     def _call(self, token: Token) -> bool:
         """Check CALL: a subquery, whose inside is checked as everything else, or a procedure that only reads."""
         following = self._token(1)
@@ -197,7 +252,7 @@ class _Gate:
     def _dotted(self, offset: int) -> str:
         """The name with dots in it that begins there; names with dots inside of backticks are none that is known."""
         parts: list[str] = []
-        while (token := self._token(offset)) is not None and token.kind in ("word", "name"):
+        while len(parts) < NAMES_MAX and (token := self._token(offset)) is not None and token.kind in ("word", "name"):
             parts.append(token.value.replace(".", "\0"))
             following = self._token(offset + 1)
             if following is None or following.kind != "symbol" or following.value != ".":
@@ -211,7 +266,7 @@ class _Gate:
             return
         parts = [token.value.replace(".", "\0")]
         back = -1
-        while (dot := self._token(back)) is not None and dot.kind == "symbol" and dot.value == ".":
+        while len(parts) <= NAMES_MAX and (dot := self._token(back)) is not None and dot.value == "." and dot.kind == "symbol":
             before = self._token(back - 1)
             parts.append(before.value.replace(".", "\0") if before is not None else "")
             back -= 2
@@ -222,8 +277,15 @@ class _Gate:
             )
 
     def _follows(self, symbol: str) -> bool:
-        following = self._token(1)
+        return self._is_symbol(1, symbol)
+
+    def _is_symbol(self, offset: int, symbol: str) -> bool:
+        following = self._token(offset)
         return following is not None and following.kind == "symbol" and following.value == symbol
+
+    def _keyword(self, offset: int) -> str:
+        following = self._token(offset)
+        return "" if following is None else following.keyword
 
     def _precedes(self, words: frozenset[str]) -> bool:
         following = self._token(1)
@@ -240,6 +302,9 @@ class _Gate:
             hint=hint or 'If it is a name, put it in backticks. What changes the graph goes through "execute".',
             data={"position": token.position},
         )
+
+    def __repr__(self) -> str:
+        return f"<_Gate at token {self.at} of {len(self.pieces)}>"
 
 
 def _allowed(name: str, lists: tuple[frozenset[str], tuple[str, ...]]) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.gate import single
-from rrext.nodes.graph.lexer import Token, rendered
+from rrext.nodes.graph.lexer import Token
 from rrext.nodes.graph.vocabulary import PROCEDURES
 
 __all__ = ["check_embedded"]
@@ -22,7 +22,7 @@ BEFORE: Final = frozenset({"EXPLAIN", "PROFILE", "FORCE"})
 
 
 def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
-    """The statement as it is sent. Raises `ToolError` (`statement_refused`) and `InvalidArguments`.
+    """The statement, which is sent as it is. Raises `ToolError` (`statement_refused`) and `InvalidArguments`.
 
     Whoever may execute may change the graph; the files of this machine are another matter. The engine has procedures that
     read files, or end the process on bad arguments, so only those are called that are known.
@@ -32,7 +32,7 @@ def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
     while pieces[start].keyword in BEFORE and start + 1 < len(pieces):
         start += 1
     _check(pieces[start:], procedures)
-    return rendered(pieces)
+    return cypher
 
 
 def _check(pieces: list[Token], procedures: tuple[str, ...]) -> None:
