@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, whole_number
+from rrext.cli.options import add_pipeline_options, root_from, whole_number
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sending import Sending
 from rrext.client.files import find_files
 from rrext.engine.lanes import choose_lane
-from rrext.errors import InvalidArguments
+from rrext.errors import InvalidArguments, RrextError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+
+if TYPE_CHECKING:
+    from rrext.cli.syncing import Sync
 
 __all__ = ["add_parser", "run"]
 
@@ -25,13 +29,22 @@ EXAMPLE = """examples:
   rrext send pipeline.pipe report.txt
   rrext send pipeline.pipe documents/ --jobs 4 > results.jsonl
   rrext send pipeline.pipe notes --mime text/plain | jq -r 'select(.error) | .path'
+  rrext send --sync pipeline.pipe documents/
 
-A folder means every file below it, hidden ones too; links to folders inside of it are not followed. Files are read in
-pieces, at most --jobs at a time. Each has one line on stdout, in the order in which they are done: {path, result}, or
-{path, error} with the result as far as there is one.
+A folder means every file below it, hidden ones too. A link is followed if it is given itself; in a folder none is, and
+one that leads out of the folder is named as skipped. A file is the same object to a store however it is sent, so that
+sending it again replaces it. Files are read in pieces, at most --jobs at a time. Each has one line on stdout, in the
+order in which they are done: {path, result}, {path, skipped}, or {path, error} with the result as far as there is one.
+`stored` in a result says how many chunks each store has of the file.
 
-Exit code 0: done. 1: at least one file failed. 2: nothing was sent, because the command or the pipeline is wrong. 130:
-ended by Ctrl-C; stderr says what was done.
+--sync makes the pipeline's stores hold what the folders hold. Files that are as they were (size and times, or else the
+content) and that every store still has are left out, others are sent, and what is gone from a folder since it was sent
+with --sync is deleted from the stores; an interrupted --sync goes on where it was. Its lines say {"sync": "new"},
+"changed" or "deleted"; the last one is {summary}. If all files of a folder are gone, or more than half of them (and more
+than 10), nothing is deleted, unless --max-delete allows it. What was sent is kept in FILE.pipe.sync, beside the pipeline.
+
+Exit code 0: done. 1: at least one file failed, or is gone and was not deleted. 2: nothing was sent, because the command
+or the pipeline is wrong, or another --sync of it is running. 130: ended by Ctrl-C; stderr says what was done.
 """
 STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
@@ -51,12 +64,21 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--jobs", type=whole_number, default=CLIENT_DEFAULTS.jobs, metavar="N", help="files at a time (%(default)s)"
     )
+    parser.add_argument(
+        "--sync", action="store_true", help="send what is new or changed, delete what is gone from the folders; see below"
+    )
+    parser.add_argument(
+        "--max-delete", type=_count, metavar="N", help="with --sync: delete nothing if more than N files of a folder are gone"
+    )
     add_pipeline_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Send the files; the exit code."""
+    if args.max_delete is not None and not args.sync:
+        print("rrext: --max-delete goes with --sync", file=sys.stderr)
+        return EXIT_USAGE
     limits = msgspec.structs.replace(
         DEFAULTS,
         threads=max(args.jobs, DEFAULTS.threads),
@@ -75,14 +97,36 @@ async def _send(args: argparse.Namespace, pipeline: LocalPipeline, results: Resu
     except InvalidArguments as error:
         print_error(error)
         return EXIT_USAGE
+    sync = None
+    try:
+        if args.sync:
+            from rrext.cli.syncing import open_sync
+
+            sync = open_sync(pipeline, args.file, mime_type=args.mime, root=root_from(args))
+    except RrextError as error:
+        print_error(error)
+        return EXIT_USAGE
+    try:
+        return await _send_all(args, pipeline, results, sync)
+    finally:
+        if sync is not None:
+            sync.close()
+
+
+async def _send_all(args: argparse.Namespace, pipeline: LocalPipeline, results: Results, sync: Sync | None) -> int:
     sources = await pipeline.in_thread(lambda: find_files(args.paths))
-    sending = Sending(pipeline, results, sources, mime_type=args.mime)
+    sending = Sending(pipeline, results, sources, mime_type=args.mime, sync=sync)
     try:
         await sending.run(args.jobs)
+        if sync is not None:
+            folders = await pipeline.in_thread(lambda: [path for path in args.paths if os.path.isdir(path)])
+            await sending.delete_gone(folders, args.max_delete)
     except asyncio.CancelledError:
         # In one write: nodes that end meanwhile write there too.
         print(f"rrext: interrupted: {sending.summary()}\n", end="", file=sys.stderr)
         raise
+    if sync is not None:
+        results.write_line(msgspec.json.encode({"summary": sending.counts()}))
     print(f"rrext: {sending.summary()}", file=sys.stderr)
     return EXIT_FAILED if sending.failed else EXIT_DONE
 
@@ -101,3 +145,8 @@ def _check(args: argparse.Namespace, pipeline: LocalPipeline) -> None:
     if begins.lanes.get("_source") == ():
         hint = f"`rrext tools {args.file}` lists them"
         raise InvalidArguments(f'"{source}" takes no data: its pipeline has tools alone', hint=hint)
+
+
+def _count(text: str) -> int:
+    """The type of an option that may be 0; for argparse."""
+    return 0 if text == "0" else whole_number(text)

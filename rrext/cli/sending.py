@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from typing import IO, Any
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -13,7 +14,7 @@ from rrext.cli.local import LocalPipeline
 from rrext.cli.progress import ProgressLine, size
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.client.files import Source, shown
+from rrext.client.files import NO_FILE, Source, shown
 from rrext.client.mimetype import LANES_IN_PIECES, mime_type_of
 from rrext.columns import printable
 from rrext.engine.interface import Caller, Close, Open, Write
@@ -22,7 +23,14 @@ from rrext.errors import Cancelled, ClientError, FrameTooLarge, RrextError, erro
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.wire.codec import encode
 
+if TYPE_CHECKING:
+    from rrext.cli.syncing import Gone, Sync
+
 __all__ = ["Sending"]
+
+CHANGES: Final = ("new", "changed")
+OF_SOURCES: Final = ("done", *CHANGES, "unchanged", "failed", "skipped", "cancelled")
+"""What can become of a file that was found."""
 
 
 class Unreadable(ClientError):
@@ -41,8 +49,18 @@ class _Closed(msgspec.Struct):
 class Sending:
     """One run of `rrext send`. `run` returns when every file has its line, in the order in which they are done."""
 
-    def __init__(self, pipeline: LocalPipeline, results: Results, sources: list[Source], *, mime_type: str | None) -> None:
+    def __init__(
+        self,
+        pipeline: LocalPipeline,
+        results: Results,
+        sources: list[Source],
+        *,
+        mime_type: str | None,
+        sync: Sync | None = None,
+    ) -> None:
+        """With `sync`, what the stores have already is not sent, and has no line."""
         self._pipeline = pipeline
+        self._sync = sync
         self._results = results
         self._sources = sources
         self._mime_type = mime_type
@@ -51,10 +69,7 @@ class Sending:
         self._bytes_done = 0
         self._unheard: set[str] = set()
         self._chunks: dict[str, int] = {}
-        self.done = 0
-        self.failed = 0
-        self.skipped = 0
-        self.cancelled = 0
+        self._counts: Counter[str] = Counter()
 
     async def run(self, jobs: int) -> None:
         """Send all files, `jobs` at a time. Raises `OSError` when nobody reads the results any more."""
@@ -68,13 +83,50 @@ class Sending:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._progress.end()
 
+    async def delete_gone(self, folders: Sequence[str], most: int | None) -> None:
+        """Delete from the stores what is gone from folders since it was sent; `most` as of `Sync.gone`. Raises `OSError`."""
+        assert self._sync is not None
+        for folder in folders:
+            try:
+                gone = await self._sync.gone(folder, self._sources, most)
+                if gone.refused:
+                    self._counts["gone but not deleted"] += len(gone.files)
+                    self._refuse(gone)
+                    continue
+                await self._sync.delete(gone)
+            except RrextError as error:
+                self._counts["failed"] += 1
+                print_error(error, shown(folder))
+                continue
+            for path in gone.paths():
+                self._counts["deleted"] += 1
+                self._write(encode({"path": shown(path), "sync": "deleted"}))
+
+    def _refuse(self, gone: Gone) -> None:
+        count = len(gone.files)
+        self._say(
+            f"rrext: {shown(gone.folder)}: {count} of the {gone.known} files that were sent are not there any more: nothing is "
+            f"deleted, as that may be a mistake, such as a disk that is not mounted. If it is none: --max-delete {count}"
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything is not as it should be."""
+        return bool(self._counts["failed"] or self._counts["gone but not deleted"])
+
+    def counts(self) -> dict[str, int]:
+        """How many files there were of each kind, and the chunks that the stores got."""
+        words = ("new", "changed", "unchanged", "deleted", "failed", "skipped")
+        kept = {"notDeleted": self._counts["gone but not deleted"], "chunks": sum(self._chunks.values())}
+        return {word: self._counts[word] for word in words} | kept
+
     def summary(self) -> str:
         """What was done, in a line."""
         total = len(self._sources)
-        rest = total - self.done - self.failed - self.skipped - self.cancelled
-        parts = [f"{self.done} done", f"{self.failed} failed"]
-        others = ((self.skipped, "skipped"), (self.cancelled, "cancelled"), (rest, "not sent"))
-        parts += [f"{count} {how}" for count, how in others if count]
+        always = ("done", "failed") if self._sync is None else ("new", "changed", "unchanged", "deleted", "failed")
+        counts = {**dict.fromkeys(always, 0), **self._counts}
+        counts["not sent"] = total - sum(map(self._counts.__getitem__, OF_SOURCES))
+        parts = [f"{count} {how}" for how, count in counts.items() if count or how in always]
         return f"{total} file{'s' if total != 1 else ''}, {size(self._bytes_done)} sent: {', '.join(parts)}{self._stored()}"
 
     def _stored(self) -> str:
@@ -86,35 +138,57 @@ class Sending:
     async def _work(self, turns: Iterator[tuple[int, Source]]) -> None:
         for index, source in turns:
             if source.skipped is not None:
-                self.skipped += 1
+                self._counts["skipped"] += 1
                 self._say(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
-                self._write(_line(source, None, None))
+                self._write(_line(source))
                 continue
             caller = Caller(connection_id=f"file-{index}")  # a pipe of its own, which can be dropped alone
             try:
-                result = await self._send(source, caller)
+                how, result = await self._deal_with(source, caller)
             except asyncio.CancelledError:
                 self._pipeline.drop(caller)
-                self._finish(source, Cancelled(), None)
+                self._finish(source, "cancelled", Cancelled())
                 raise
             except OSError as error:
                 self._pipeline.drop(caller)
-                self._finish(source, Unreadable(error.strerror or str(error)), None)
+                self._finish(source, "failed", Unreadable(error.strerror or str(error)))
             except RrextError as error:
-                self._finish(source, error, error.result)
+                self._finish(source, "failed", error, error.result)
             else:
-                self._finish(source, None, result)
+                self._finish(source, how, None, result)
 
-    async def _send(self, source: Source, caller: Caller) -> bytes | dict[str, Any]:
-        """The encoded result body. Raises the object's failure, with what there is of a result, and `OSError`."""
+    async def _deal_with(self, source: Source, caller: Caller) -> tuple[str, bytes | None]:
+        """What was done with a file, and its result. Raises what `_send` raises."""
         if source.problem is not None:
             raise Unreadable(source.problem)
+        if self._sync is None:
+            closed, _ = await self._send(source, caller, source.about)
+            return "done", closed
+        if not source.real:
+            raise Unreadable(NO_FILE)
+        change = await self._sync.change(source)
+        if change is None:
+            return "unchanged", None
+        await self._sync.begin(change)
+        closed, stored = await self._send(source, caller, {**source.about, "signature": change.signature})
+        try:
+            await self._sync.end(source, change, stored)
+        except RrextError as error:
+            error.result = msgspec.json.decode(closed)
+            raise
+        return "new" if change.is_new else "changed", closed
+
+    async def _send(self, source: Source, caller: Caller, about: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
+        """The encoded result body, and what the stores have of it.
+
+        Raises the object's failure, with what there is of a result, and `OSError`.
+        """
         pipeline, mime_type = self._pipeline, self._mime_type or mime_type_of(source.path)
         lane = choose_lane(mime_type, pipeline.task.plan.listens)
         self._warn_of_unheard(source, mime_type, lane)
         file, piece = await pipeline.in_thread(lambda: _begin(source, in_pieces=lane in LANES_IN_PIECES))
         with file:
-            opened, _ = await pipeline.ask(Open(object=source.about, mime_type=mime_type), caller=caller)
+            opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type), caller=caller)
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             try:
                 is_due = bool(piece) or lane not in LANES_IN_PIECES  # an empty file is no JSON, and must hear that
@@ -132,7 +206,7 @@ class Sending:
             raise _failed(ended.error, msgspec.json.decode(closed))
         for store, count in ended.stored.items():
             self._chunks[store] = self._chunks.get(store, 0) + count
-        return closed
+        return closed, ended.stored
 
     async def _result_of_failed(self, pipe_id: int, caller: Caller) -> dict[str, Any] | None:
         try:
@@ -151,19 +225,17 @@ class Sending:
         self._bytes_done += nbytes
         done, total = self._bytes_done, self._bytes_total
         share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # what is no file has no size before
-        self._progress.show(f"{self.done + self.failed}/{len(self._sources)} files, {size(done)}{share}, {shown(source.path)}")
+        dealt = sum(map(self._counts.__getitem__, OF_SOURCES))
+        self._progress.show(f"{dealt}/{len(self._sources)} files, {size(done)}{share}, {shown(source.path)}")
 
-    def _finish(self, source: Source, error: RrextError | None, result: bytes | dict[str, Any] | None) -> None:
+    def _finish(self, source: Source, how: str, error: RrextError | None, result: bytes | dict[str, Any] | None = None) -> None:
         """Count the file and write its line. Raises `OSError`."""
-        if error is None:
-            self.done += 1
-        elif isinstance(error, Cancelled):
-            self.cancelled += 1
-        else:
-            self.failed += 1
+        self._counts[how] += 1
+        if how == "failed" and error is not None:
             self._progress.clear()
             print_error(error, shown(source.path))
-        self._write(_line(source, error, result))
+        if how != "unchanged":
+            self._write(_line(source, None if self._sync is None else how, error, result))
         self._advance(source, 0)
 
     def _write(self, line: bytes) -> None:
@@ -206,9 +278,16 @@ def _without_error(result: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key != "error"}
 
 
-def _line(source: Source, error: RrextError | None, result: bytes | dict[str, Any] | None) -> bytes:
-    """`{path, result}`, `{path, error, result?}` or `{path, skipped}`."""
+def _line(
+    source: Source,
+    how: str | None = None,
+    error: RrextError | None = None,
+    result: bytes | dict[str, Any] | None = None,
+) -> bytes:
+    """`{path, result}`, `{path, error, result?}` or `{path, skipped}`; of a sync also `how` it is different."""
     members = [b'"path":' + msgspec.json.encode(shown(source.path))]
+    if how in CHANGES:
+        members.append(b'"sync":' + msgspec.json.encode(how))
     if source.skipped is not None:
         members.append(b'"skipped":' + msgspec.json.encode(source.skipped))
     if error is not None:

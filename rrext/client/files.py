@@ -6,11 +6,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-__all__ = ["Source", "find_files", "shown", "url_of"]
+__all__ = ["NO_FILE", "Source", "find_files", "shown", "url_of"]
 
 NO_FILE: Final = "is no regular file"
 
@@ -31,9 +31,9 @@ class Source(msgspec.Struct, frozen=True):
     folder: str | None = None
 
     @property
-    def about(self) -> dict[str, object]:
+    def about(self) -> dict[str, Any]:
         """What `open` tells of it."""
-        about: dict[str, object] = {"name": shown(self.name), "path": shown(self.path), "size": self.size}
+        about: dict[str, Any] = {"name": shown(self.name), "path": shown(self.path), "size": self.size}
         if self.real:
             about["url"] = url_of(self.real)
         return about

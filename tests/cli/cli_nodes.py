@@ -301,3 +301,19 @@ class Loud(Node):
 
     def write_text(self, text: str) -> None:
         print("loud text")
+
+
+class Meddler(Node):
+    """Makes one document of a text; a file that says "meddle" is written anew meanwhile."""
+
+    provider = "meddler"
+    lanes = {"text": ("documents",)}
+
+    def open(self, entry: Any) -> None:
+        self.entry = entry
+
+    def write_text(self, text: str) -> None:
+        if text == "meddle":
+            with open(self.entry.path, "w") as file:
+                file.write("meddled")
+        self.emit("documents", [{"page_content": text, "metadata": {"objectId": self.entry.object_id}}])

@@ -1,0 +1,241 @@
+"""`rrext send --sync`: which files are sent again, and what is deleted, so that the stores hold what the folders do."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from rrext.cli.local import LocalPipeline
+from rrext.cli.syncstate import SentFile, SyncState
+from rrext.client.files import Source, url_of
+from rrext.editor.secrets import masked
+from rrext.engine.interface import Tool
+from rrext.engine.node import Entry
+from rrext.errors import ClientError, InvalidArguments
+from rrext.limits import CLIENT_DEFAULTS
+
+__all__ = ["Change", "Gone", "NotFollowed", "Sync", "open_sync"]
+
+TOOLS: Final = frozenset({"get", "delete"})
+"""What a store needs: to be asked what it has, and to be told what is gone."""
+FEW: Final = 10
+"""So many files may be gone without a question, if others are left."""
+SETTLED: Final = 2_000_000_000
+"""Nanoseconds after which a change must show in a file's times, also on file systems that count in steps of two seconds."""
+DELETED_AT_ONCE: Final = 1000
+
+
+class NotFollowed(ClientError):
+    """A file that was sent, but not in a way that the next sync can rely on."""
+
+    code = "not_followed"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A file that has to be sent, with the signature that its chunks will have."""
+
+    is_new: bool
+    key: bytes
+    object_id: str
+    stamp: str
+    digest: str
+    signature: str
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """Files that were sent of a folder and are not there any more: their keys and object ids.
+
+    `known` is how many files were sent of it in all. `refused`: it may be a mistake, nothing is to be deleted.
+    """
+
+    folder: str
+    files: dict[bytes, str]
+    known: int
+    refused: bool
+
+    def paths(self) -> list[str]:
+        """The files' paths, beginning as the folder's was given."""
+        root = os.path.realpath(self.folder)
+        return sorted(os.path.join(self.folder, os.path.relpath(os.fsdecode(key), root)) for key in self.files)
+
+
+class _Found(msgspec.Struct):
+    """What of the answer of `get` tells an object's version."""
+
+    class Chunk(msgspec.Struct):
+        metadata: dict[str, Any] = {}
+
+    chunks: list[Chunk]
+    total: int
+
+
+class _Body(msgspec.Struct):
+    result: msgspec.Raw
+
+
+class Sync:
+    """Compares files with what was sent of them, and with what the stores have of that."""
+
+    def __init__(self, pipeline: LocalPipeline, state: SyncState, stores: Sequence[str], process: str) -> None:
+        """`process` names what the pipeline does with files: with other settings it makes something else of them."""
+        self._pipeline = pipeline
+        self._state = state
+        self._stores = stores
+        self._process = process
+
+    async def change(self, source: Source) -> Change | None:
+        """What has to be sent of a file; None if every store has exactly that. Raises `OSError`, and failures of stores."""
+        change, sent = await self._pipeline.in_thread(lambda: self._compare(source))
+        if sent is None:
+            return change
+        in_stores = [await self._version(store, change.object_id) for store in self._stores]
+        if sent.signature == change.signature and set(sent.chunks) == set(self._stores):
+            expected = [(count, change.signature if count else None) for count in map(sent.chunks.__getitem__, self._stores)]
+            if in_stores == expected:
+                if sent.stamp != _settled(change.stamp):
+                    await self._keep(change, sent.chunks)
+                return None
+        return msgspec.structs.replace(change, is_new=not any(total for total, _ in in_stores))
+
+    async def begin(self, change: Change) -> None:
+        """A file is going to be sent: from now on the stores may have any part of it."""
+        await self._pipeline.in_thread(lambda: self._state.keep(change.key, SentFile(change.object_id)))
+
+    async def end(self, source: Source, change: Change, stored: Mapping[str, int]) -> int:
+        """A file was sent; how many chunks the stores have of it. Raises `NotFollowed`, and failures of stores."""
+        chunks: dict[str, int] = {}
+        for store in self._stores:
+            chunks[store], signature = await self._version(store, change.object_id)
+            if chunks[store] and stored.get(store) == 0:  # of a file without text, its former text is left
+                await self._delete(store, [change.object_id])
+                chunks[store] = 0
+            elif chunks[store] != stored.get(store, chunks[store]):
+                raise NotFollowed(
+                    f'"{store}" has objects of other ids than the file\'s own: --sync cannot tell when they change'
+                )
+            elif chunks[store] and signature != change.signature:
+                raise NotFollowed(f'"{store}" does not keep signatures: --sync cannot tell whether it has this version')
+        if await self._pipeline.in_thread(lambda: _stamp_of(source)) != change.stamp:
+            raise NotFollowed("changed while it was sent: the next --sync sends it again")
+        await self._keep(change, chunks)
+        return sum(chunks.values())
+
+    async def gone(self, folder: str, sources: Sequence[Source], most: int | None) -> Gone:
+        """What was sent of a folder and is not among the sources. `most` is how many may be deleted, if somebody says.
+
+        What is in a folder that cannot be read is not gone.
+        """
+        known = await self._pipeline.in_thread(lambda: self._state.below(os.fsencode(os.path.realpath(folder))))
+        present = {os.fsencode(source.real) for source in sources}
+        unseen = tuple(os.fsencode(os.path.join(source.real, "")) for source in sources if source.real and source.problem)
+        files = {key: object_id for key, object_id in known.items() if key not in present and not key.startswith(unseen)}
+        if most is None:
+            most = max(FEW, len(known) // 2) if len(files) < len(known) else 0
+        return Gone(folder, files, len(known), len(files) > most)
+
+    async def delete(self, gone: Gone) -> int:
+        """Delete what is gone from the stores; how many chunks they had of it. Raises failures of stores."""
+        chunks = 0
+        keys = list(gone.files)
+        for start in range(0, len(keys), DELETED_AT_ONCE):
+            some = keys[start : start + DELETED_AT_ONCE]
+            for store in self._stores:
+                chunks += await self._delete(store, [gone.files[key] for key in some])
+            await self._pipeline.in_thread(lambda some=some: self._state.forget(some))
+        return chunks
+
+    def _compare(self, source: Source) -> tuple[Change, SentFile | None]:
+        """The file as it is now, and as it was sent. Blocks."""
+        key = os.fsencode(source.real)
+        sent = self._state.find(key)
+        fd = source.open()
+        with open(fd, "rb", buffering=0) as file:
+            stamp = _stamp(os.fstat(fd))
+            known = sent.digest if sent is not None and sent.stamp == stamp else None
+            digest = known or _digest(file)
+        object_id = Entry(source.name, url=url_of(source.real)).object_id
+        signature = hashlib.sha256(f"{self._process} {digest}".encode()).hexdigest()
+        return Change(True, key, object_id, stamp, digest, signature), sent
+
+    async def _keep(self, change: Change, chunks: Mapping[str, int]) -> None:
+        sent = SentFile(change.object_id, _settled(change.stamp), change.digest, change.signature, chunks)
+        await self._pipeline.in_thread(lambda: self._state.keep(change.key, sent))
+
+    async def _version(self, store: str, object_id: str) -> tuple[int, Any]:
+        """How many chunks a store has of an object, and the signature of the first."""
+        found = msgspec.json.decode(await self._ask(store, "get", {"object_id": object_id, "limit": 1}), type=_Found)
+        return found.total, found.chunks[0].metadata.get("signature") if found.chunks else None
+
+    async def _delete(self, store: str, object_ids: list[str]) -> int:
+        answer = msgspec.json.decode(await self._ask(store, "delete", {"object_ids": object_ids}))
+        return answer.get("deleted_count", 0)
+
+    async def _ask(self, store: str, tool: str, given: dict[str, Any]) -> msgspec.Raw:
+        body, _ = await self._pipeline.ask(Tool(tool=tool, node_id=store, input=given))
+        return msgspec.json.decode(body, type=_Body).result
+
+    def close(self) -> None:
+        """Let another process have the state."""
+        self._state.close()
+
+    def __repr__(self) -> str:
+        return f"<Sync {self._state!r} {', '.join(self._stores)}>"
+
+
+def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None) -> Sync:
+    """The sync of the pipeline of a file. Raises `InvalidArguments` without a store for it, and `SyncStateError`."""
+    task = pipeline.task
+    about: dict[str, Any] = {}
+    for component in task.spec.components:
+        edges = [f"{edge.lane} {edge.source_id}" for edge in component.inputs]
+        about[component.id] = [component.provider, masked(component.config), edges, root]
+    stores = [
+        component.id
+        for component in task.spec.components
+        if "store" in component.node_class.class_types
+        and set(component.node_class.tools) >= TOOLS
+        and any(name.startswith("write_") for name in task.plan.methods(component.id))
+    ]
+    if not stores:
+        raise InvalidArguments(
+            "--sync needs a store that files go to and that has the tools get and delete: here is none",
+            hint="Leave --sync out: then all files are sent, and nothing is deleted.",
+        )
+    state = SyncState(f"{file}.sync", _named([[store, *about[store][:2], root] for store in stores]))
+    return Sync(pipeline, state, stores, _named([mime_type, about]))
+
+
+def _named(value: Any) -> str:
+    """A name for settings, the same only for the same ones."""
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+
+
+def _digest(file: Any) -> str:
+    digest = hashlib.sha256()
+    while piece := file.read(CLIENT_DEFAULTS.write_chunk):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _stamp_of(source: Source) -> str:
+    fd = source.open()
+    try:
+        return _stamp(os.fstat(fd))
+    finally:
+        os.close(fd)
+
+
+def _stamp(info: os.stat_result) -> str:
+    """What of a file changes whenever its content does: programs may set the time of the last write, not of the last change."""
+    return f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
+
+
+def _settled(stamp: str) -> str | None:
+    """The stamp, if a change from now on must show in it: one in the same step of the clock would not."""
+    changed = max(map(int, stamp.split()[1:3]))
+    return stamp if changed < time.time_ns() - SETTLED else None

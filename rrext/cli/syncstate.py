@@ -1,0 +1,176 @@
+"""What `rrext send --sync` has sent before: a file beside the pipeline, which survives a kill at any moment."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from threading import Lock
+from typing import Any, Final
+
+import msgspec
+
+from rrext.columns import printable
+from rrext.errors import ClientError
+
+__all__ = ["SentFile", "SyncState", "SyncStateError"]
+
+APPLICATION: Final = 0x7272_7378
+"""Says in the file's header whose it is."""
+VERSION: Final = 1
+DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+TABLE: Final = """
+CREATE TABLE IF NOT EXISTS file (
+    target TEXT NOT NULL, path BLOB NOT NULL, object TEXT NOT NULL,
+    stamp TEXT, digest TEXT, signature TEXT, chunks TEXT,
+    PRIMARY KEY (target, path)
+) WITHOUT ROWID
+"""
+BELOW: Final = "target = ? AND (path = ? OR path >= ? AND path < ?)"
+
+
+class SyncStateError(ClientError):
+    """The state cannot be used, or somebody else uses it."""
+
+    code = "sync_state"
+
+
+class SentFile(msgspec.Struct, frozen=True):
+    """A file as it was sent. `signature` is None from before the first byte is sent until the stores have all of it.
+
+    `stamp` is the file's size and times then, None if it may have changed since without a trace in them; `digest` is of its
+    content. `chunks` is how many each store has, by its node's id.
+    """
+
+    object_id: str
+    stamp: str | None = None
+    digest: str | None = None
+    signature: str | None = None
+    chunks: Mapping[str, int] = {}
+
+
+class SyncState:
+    """The files that were sent to a target, by their real paths. Used from any thread, by one process at a time.
+
+    Each change is on its way to the disk when its method returns. A target names the stores that files were sent to: what
+    was sent to others is neither taken for sent nor deleted.
+    """
+
+    def __init__(self, path: str, target: str) -> None:
+        """Open the file, which is created if it is not there. Raises `SyncStateError`."""
+        self._target = target
+        self._lock = Lock()
+        self._path = path
+        try:
+            self._rows = _opened(path)
+        except OSError as error:
+            raise SyncStateError(f"{path}: {error.strerror}", hint="--sync keeps there what it has sent.") from None
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in DAMAGED:
+                raise self._failure(error) from None
+            self._rows = _anew(path)
+
+    def find(self, path: bytes) -> SentFile | None:
+        """What is known of a file."""
+        columns = "object, stamp, digest, signature, chunks"
+        found = self._run(f"SELECT {columns} FROM file WHERE target = ? AND path = ?", [(self._target, path)])
+        if not found:
+            return None
+        *known, chunks = found[0]
+        return SentFile(*known, chunks=msgspec.json.decode(chunks, type=dict[str, int]))
+
+    def keep(self, path: bytes, sent: SentFile) -> None:
+        """Note that a file is being sent, or that it was."""
+        chunks = msgspec.json.encode(sent.chunks).decode()
+        row = (self._target, path, sent.object_id, sent.stamp, sent.digest, sent.signature, chunks)
+        self._run("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", [row])
+
+    def below(self, root: bytes) -> dict[bytes, str]:
+        """The files at a path and below it, and their object ids."""
+        folder = root.rstrip(b"/") + b"/"
+        names = (self._target, root, folder, folder[:-1] + b"0")  # the character behind the slash
+        return dict(self._run(f"SELECT path, object FROM file WHERE {BELOW}", [names]))
+
+    def forget(self, paths: Iterable[bytes]) -> None:
+        """Note that files were deleted from the stores."""
+        self._run("DELETE FROM file WHERE target = ? AND path = ?", [(self._target, path) for path in paths])
+
+    def close(self) -> None:
+        """Let another process have it."""
+        with self._lock:
+            self._rows.close()
+
+    def _run(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What a statement found, run once for each row of values, all of them or none. Raises `SyncStateError`."""
+        found: list[Any] = []
+        try:
+            with self._lock:
+                self._rows.execute("BEGIN")
+                with self._rows:
+                    for row in rows:
+                        found += self._rows.execute(statement, row).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._failure(error) from None
+        return found
+
+    def _failure(self, error: sqlite3.DatabaseError) -> SyncStateError:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            return SyncStateError(f"{self._path}: another --sync of this pipeline is running")
+        return SyncStateError(f"{self._path}: {error}", hint="--sync keeps there what it has sent.")
+
+    def __repr__(self) -> str:
+        return f"<SyncState {self._path}>"
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    """The database, locked. Raises `OSError`, `SyncStateError` and `sqlite3.DatabaseError`."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(fd, 0o600)  # it names every file that was sent
+    finally:
+        os.close(fd)
+    rows = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        rows.execute("PRAGMA locking_mode = EXCLUSIVE")
+        rows.execute("BEGIN EXCLUSIVE")
+        _check(path, rows)
+        rows.execute(TABLE)
+        rows.execute(f"PRAGMA application_id = {APPLICATION}")
+        rows.execute(f"PRAGMA user_version = {VERSION}")
+        rows.execute("COMMIT")
+        rows.execute("PRAGMA journal_mode = WAL")
+        rows.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        rows.close()
+        raise
+    return rows
+
+
+def _check(path: str, rows: sqlite3.Connection) -> None:
+    asked = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master", "PRAGMA quick_check")
+    application, version, tables, damage = (rows.execute(question).fetchone()[0] for question in asked)
+    if damage != "ok":
+        error = sqlite3.DatabaseError(damage)
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+    if tables and application != APPLICATION:
+        raise SyncStateError(f"{path}: is a database of something else", hint="Move it away: --sync keeps its state there.")
+    if version > VERSION:
+        raise SyncStateError(f"{path}: was written by a newer rrext", hint="Use that one.")
+
+
+def _anew(path: str) -> sqlite3.Connection:
+    """An empty state, after one that is damaged was put aside."""
+    aside = f"{path}.damaged"
+    os.replace(path, aside)
+    for journal in ("-wal", "-journal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.unlink(path + journal)
+    text = (
+        f"rrext: {path}: is damaged, and kept as {aside}: every file is sent again. What was deleted from the folders "
+        "since the last --sync stays in the stores"
+    )
+    print(printable(text), file=sys.stderr)
+    return _opened(path)

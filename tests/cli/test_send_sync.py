@@ -1,0 +1,437 @@
+"""`rrext send --sync`: the stores hold what the folders hold, whatever happened before."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import EXAMPLES, NODES, Done, call, component, pipeline, spawned
+
+from rrext import blocking
+from rrext.cli.syncing import Sync
+from rrext.cli.syncstate import SentFile, SyncState, SyncStateError
+from rrext.client.files import Source, find_files
+
+COUNTS = dict.fromkeys(("new", "changed", "unchanged", "deleted", "failed", "skipped", "notDeleted"), 0)
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A folder of six files."""
+    for number in range(5):
+        path = tmp_path / "docs" / str(number % 2) / f"{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"text of number {number}")
+    (tmp_path / "docs" / "long.md").write_text("A sentence of some words. " * 300)
+    return tmp_path / "docs"
+
+
+def store_pipeline(folder: Path, path: str = "store", size: int = 1000, provider: str = "split") -> str:
+    return pipeline(
+        folder,
+        component("w", "webhook"),
+        component("split", provider, "text:w", size=size),
+        component("store", "store_qdrant_edge", "documents:split", path=path, min_free_bytes=0),
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    (tmp_path / "pipes").mkdir()
+    return store_pipeline(tmp_path / "pipes")
+
+
+def sync(store: str, *paths: object, cwd: Path | None = None) -> Done:
+    return call("send", "--sync", store, *map(str, paths), cwd=cwd)
+
+
+def counts(done: Done) -> dict[str, int]:
+    """What the summary says, without what is 0."""
+    return {word: count for word, count in done.lines[-1]["summary"].items() if count and word != "chunks"}
+
+
+def content(store: str) -> dict[str, list[str]]:
+    """Parent → the texts of its chunks, of all that is in the store."""
+    with blocking.Client.spawn(store) as client:
+        listing = client.tool(tool="list", input={"limit": 10_000})
+        stats = client.tool(tool="stats")
+        found = {}
+        for parent, object_id in listing["paths"].items():
+            answer = client.tool(tool="get", input={"object_id": object_id, "limit": 1000})
+            found[parent] = [chunk["content"] for chunk in answer["chunks"]]
+    assert sum(map(len, found.values())) == stats["count"]
+    return found
+
+
+def fresh(tmp_path: Path, docs: Path) -> dict[str, list[str]]:
+    """What a store has that knows nothing but what is in the folder now."""
+    (tmp_path / "fresh").mkdir()
+    path = store_pipeline(tmp_path / "fresh")
+    assert call("send", path, str(docs)).code == 0
+    return content(path)
+
+
+@pytest.mark.promise("sync:store:as-folder")
+def test_new_files_are_sent_changed_ones_replaced_and_gone_ones_deleted(docs: Path, store: str, tmp_path: Path) -> None:
+    done = sync(store, docs)
+    assert (done.code, counts(done)) == (0, {"new": 6})
+    assert {line["sync"] for line in done.lines[:-1]} == {"new"}
+    assert done.lines[-1]["summary"]["chunks"] == sum(line["result"]["stored"]["store"] for line in done.lines[:-1])
+    (docs / "0" / "0.txt").write_text("another text")
+    (docs / "long.md").write_text("short now")
+    (docs / "1" / "1.txt").unlink()
+    (docs / "more.txt").write_text("one more")
+    done = sync(store, docs)
+    assert counts(done) == {"new": 1, "changed": 2, "unchanged": 3, "deleted": 1}
+    assert {line["path"]: line["sync"] for line in done.lines[:-1]} == {
+        str(docs / "0" / "0.txt"): "changed",
+        str(docs / "long.md"): "changed",
+        str(docs / "more.txt"): "new",
+        str(docs / "1" / "1.txt"): "deleted",
+    }
+    assert "1 new, 2 changed, 3 unchanged, 1 deleted, 0 failed; 3 chunks stored" in done.err
+    assert content(store) == fresh(tmp_path, docs)
+
+
+def test_a_second_sync_sends_nothing_from_wherever_it_is_called(docs: Path, store: str) -> None:
+    sync(store, docs)
+    (docs.parent / "way").symlink_to("docs", target_is_directory=True)
+    for path, cwd in ((docs, None), ("docs", docs.parent), (".", docs), ("../way", docs)):
+        done = sync(store, path, cwd=cwd)
+        assert (done.code, counts(done), len(done.lines)) == (0, {"unchanged": 6}, 1)
+        assert " 0 B sent" in done.err
+
+
+def test_only_a_change_of_the_content_is_one(docs: Path, store: str) -> None:
+    sync(store, docs)
+    for path in docs.rglob("*.txt"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    assert counts(sync(store, docs)) == {"unchanged": 6}
+    path = docs / "0" / "0.txt"
+    path.write_text(path.read_text().replace("0", "9"))  # of the same size, and of the same time
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    assert counts(sync(store, docs)) == {"changed": 1, "unchanged": 5}
+
+
+def test_a_file_that_has_no_text_any_more_is_found_no_more(docs: Path, store: str) -> None:
+    sync(store, docs)
+    (docs / "long.md").write_text("")
+    done = sync(store, docs)
+    assert counts(done) == {"changed": 1, "unchanged": 5}
+    assert json.loads(call("tool", store, "stats").out)["objects"] == 5
+    assert counts(sync(store, docs)) == {"unchanged": 6}
+
+
+@pytest.mark.promise("sync:unchanged:is-stored")
+def test_what_the_store_does_not_have_is_never_unchanged(docs: Path, store: str, tmp_path: Path) -> None:
+    sync(store, docs)
+    expected = content(store)
+    call("tool", store, "delete", "--input", json.dumps({"parent": str(docs / "long.md")}))
+    assert counts(sync(store, docs)) == {"new": 1, "unchanged": 5}
+    shutil.rmtree(tmp_path / "pipes" / "store")
+    assert counts(sync(store, docs)) == {"new": 6}
+    assert content(store) == expected
+    store_pipeline(tmp_path / "pipes", path="other")
+    assert counts(sync(store, docs)) == {"new": 6}
+    store_pipeline(tmp_path / "pipes")
+    assert counts(sync(store, docs)) == {"unchanged": 6}
+
+
+@pytest.mark.promise("sync:unchanged:is-stored")
+def test_a_version_that_somebody_else_stored_is_not_taken_for_the_file(docs: Path, store: str) -> None:
+    path = docs / "0" / "0.txt"
+    sync(store, docs)
+    expected, was = content(store), docs.parent / "was"
+    path.rename(was)
+    path.write_text("text of another")
+    assert call("send", store, str(path)).code == 0
+    was.rename(path)
+    assert counts(sync(store, docs)) == {"changed": 1, "unchanged": 5}
+    assert content(store) == expected
+
+
+def test_with_other_settings_files_are_sent_again(docs: Path, store: str, tmp_path: Path) -> None:
+    sync(store, docs)
+    store_pipeline(tmp_path / "pipes", size=100)
+    assert counts(sync(store, docs)) == {"changed": 6}
+    assert counts(sync(store, docs)) == {"unchanged": 6}
+    assert counts(call("send", "--sync", store, str(docs), "--mime", "text/plain")) == {"changed": 6}
+
+
+def test_what_other_folders_sent_stays(docs: Path, store: str, tmp_path: Path) -> None:
+    beside = tmp_path / "docs-too"
+    shutil.copytree(docs, beside)
+    plain = tmp_path / "plain.txt"
+    plain.write_text("sent without sync")
+    assert call("send", store, str(plain)).code == 0
+    sync(store, docs)
+    sync(store, beside)
+    (docs / "long.md").unlink()
+    assert counts(sync(store, docs)) == {"unchanged": 5, "deleted": 1}
+    parents = set(content(store))
+    assert parents == {str(source.path) for source in find_files([str(docs), str(beside), str(plain)])}
+
+
+def test_of_a_folder_in_another_one_each_sync_knows(docs: Path, store: str) -> None:
+    sync(store, docs / "0")
+    assert counts(sync(store, docs)) == {"new": 3, "unchanged": 3}
+    (docs / "0" / "0.txt").unlink()
+    assert counts(sync(store, docs / "0", docs)) == {"unchanged": 5, "skipped": 2, "deleted": 1}
+
+
+@pytest.mark.promise("sync:delete:guarded")
+def test_a_folder_that_is_empty_or_not_there_deletes_nothing(docs: Path, store: str) -> None:
+    sync(store, docs)
+    expected, aside = content(store), docs.parent / "aside"
+    docs.rename(aside)
+    done = sync(store, docs)
+    assert (done.code, counts(done)) == (1, {"failed": 1})
+    docs.mkdir()
+    done = sync(store, docs)
+    assert (done.code, counts(done)) == (1, {"notDeleted": 6})
+    assert "6 of the 6 files that were sent are not there any more: nothing is deleted" in done.err
+    assert "--max-delete 6" in done.err
+    assert content(store) == expected
+    docs.rmdir()
+    aside.rename(docs)
+    assert counts(sync(store, docs)) == {"unchanged": 6}
+    shutil.rmtree(docs)
+    docs.mkdir()
+    assert counts(call("send", "--sync", "--max-delete", "5", store, str(docs))) == {"notDeleted": 6}
+    done = call("send", "--sync", "--max-delete", "6", store, str(docs))
+    assert (done.code, counts(done), content(store)) == (0, {"deleted": 6}, {})
+
+
+@pytest.mark.promise("sync:delete:guarded")
+def test_more_than_half_of_many_files_are_not_deleted_unasked(docs: Path, store: str) -> None:
+    for number in range(30):
+        (docs / f"more {number}.txt").write_text(f"more {number}")
+    sync(store, docs)
+    for path in docs.glob("more*"):
+        path.unlink()
+    assert counts(sync(store, docs)) == {"unchanged": 6, "notDeleted": 30}
+    assert counts(call("send", "--sync", "--max-delete", "30", store, str(docs))) == {"unchanged": 6, "deleted": 30}
+
+
+class Threads:
+    """Stands in for a pipeline: what may block is simply done."""
+
+    async def in_thread(self, work: Any) -> Any:
+        return work()
+
+
+@pytest.mark.promise("sync:delete:guarded")
+async def test_what_is_in_a_folder_that_cannot_be_read_is_not_gone(tmp_path: Path) -> None:
+    state = SyncState(str(tmp_path / "state"), "t")
+    root = os.fsencode(tmp_path)
+    for name in (b"a", b"shut", b"shut/b", b"shut-not/c", b"shut/d/e", b"d", b"e", b"f"):
+        state.keep(root + b"/" + name, SentFile("id"))
+    find = Sync(Threads(), state, ["store"], "")  # pyright: ignore[reportArgumentType]
+    sources = [Source(name, name, real=str(tmp_path / name)) for name in ("d", "e", "f")]
+    sources.append(Source("shut", "shut", real=str(tmp_path / "shut"), problem="Permission denied"))
+    gone = await find.gone(str(tmp_path), sources, None)
+    assert (set(gone.files), gone.known, gone.refused) == ({root + b"/a", root + b"/shut-not/c"}, 8, False)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is shut to this user")
+def test_a_folder_that_is_shut_fails_and_keeps_what_it_had(docs: Path, store: str) -> None:
+    sync(store, docs)
+    (docs / "0").chmod(0)
+    done = sync(store, docs)
+    (docs / "0").chmod(0o700)
+    assert (done.code, counts(done)) == (1, {"unchanged": 3, "failed": 1})
+
+
+def test_a_file_that_fails_is_tried_again(docs: Path, store: str) -> None:
+    (docs / "latin.txt").write_bytes("Grüße".encode("latin-1"))
+    for expected in ({"new": 6, "failed": 1}, {"unchanged": 6, "failed": 1}):
+        done = sync(store, docs)
+        assert (done.code, counts(done)) == (1, expected)
+    (docs / "latin.txt").write_text("Grüße")
+    assert counts(sync(store, docs)) == {"new": 1, "unchanged": 6}
+
+
+def test_a_file_that_changes_while_it_is_sent_is_sent_again(docs: Path, tmp_path: Path) -> None:
+    path = store_pipeline(tmp_path, provider="meddler")
+    (docs / "long.md").write_text("meddle")
+    done = call("send", "--sync", path, str(docs), "--nodes", NODES, cwd=docs)
+    assert counts(done) == {"new": 5, "failed": 1}
+    assert "long.md: changed while it was sent: the next --sync sends it again [not_followed]" in done.err
+    done = call("send", "--sync", path, str(docs), "--nodes", NODES, cwd=docs)
+    assert counts(done) == {"changed": 1, "unchanged": 5}
+    assert (
+        json.loads(call("tool", path, "--nodes", NODES, "get", "--input", _id_of(done)).out)["chunks"][0]["content"]
+        == "meddled"
+    )
+
+
+def _id_of(done: Done) -> str:
+    return json.dumps({"object_id": done.lines[0]["result"]["objectId"]})
+
+
+def test_odd_names_are_followed(tmp_path: Path, store: str) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9")
+    odd.mkdir()
+    for name in (b"\xff.txt", b"a\nb.txt", "ü.txt".encode(), b"%.txt"):
+        (odd / os.fsdecode(name)).write_text("x")
+    assert counts(sync(store, tmp_path.joinpath(odd))) == {"new": 4}
+    (odd / os.fsdecode(b"\xff.txt")).unlink()
+    done = sync(store, odd)
+    assert counts(done) == {"unchanged": 3, "deleted": 1}
+    assert done.lines[0]["path"].endswith("caf\\xe9/\\xff.txt")
+
+
+def test_a_pipe_is_nothing_that_can_be_followed(store: str) -> None:
+    done = call("send", "--sync", store, "/dev/stdin", stdin=b"text")
+    assert (done.code, counts(done)) == (1, {"failed": 1})
+    assert "is no regular file" in done.err
+
+
+def test_without_a_store_nothing_is_sent(docs: Path) -> None:
+    done = sync(str(EXAMPLES / "echo.pipe"), docs)
+    assert (done.code, done.out) == (2, b"")
+    assert "--sync needs a store that files go to and that has the tools get and delete" in done.err
+    assert not (EXAMPLES / "echo.pipe.sync").exists()
+
+
+def test_max_delete_goes_with_sync_alone(docs: Path, store: str) -> None:
+    done = call("send", "--max-delete", "3", store, str(docs))
+    assert (done.code, done.err) == (2, "rrext: --max-delete goes with --sync\n")
+    assert call("send", "--sync", "--max-delete", "-1", store, str(docs)).code == 2
+
+
+# its state
+
+
+def test_the_state_is_for_its_owner_alone(docs: Path, store: str) -> None:
+    Path(store + ".sync").touch(mode=0o644)
+    sync(store, docs)
+    assert [(path.name, oct(path.stat().st_mode & 0o777)) for path in Path(store).parent.glob("*.sync*")] == [
+        ("p.pipe.sync", "0o600")
+    ]
+
+
+def test_two_syncs_of_one_pipeline_do_not_run_at_once(docs: Path, store: str) -> None:
+    with SyncStateHeld(store):
+        done = sync(store, docs)
+    assert (done.code, done.out) == (2, b"")
+    assert "another --sync of this pipeline is running [sync_state]" in done.err
+    assert counts(sync(store, docs)) == {"new": 6}
+
+
+class SyncStateHeld:
+    def __init__(self, store: str) -> None:
+        self._state = SyncState(store + ".sync", "t")
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None:
+        self._state.close()
+
+
+@pytest.mark.parametrize("damage", ["cut", "overwritten", "text"])
+def test_a_damaged_state_is_put_aside_and_nothing_is_deleted(docs: Path, store: str, damage: str) -> None:
+    for number in range(200):
+        (docs / f"{number} {'x' * 100}.txt").write_text("x")
+    sync(store, docs)
+    expected, state = content(store), Path(store + ".sync")
+    data = state.read_bytes()
+    state.write_bytes(
+        {"cut": data[: len(data) // 2], "overwritten": data[:4096] + os.urandom(len(data) - 4096), "text": b"hello"}[damage]
+    )
+    (docs / "long.md").unlink()
+    done = sync(store, docs)
+    assert "is damaged, and kept as" in done.err
+    assert (done.code, counts(done)) == (0, {"new": 205})
+    assert content(store) == expected
+    assert counts(sync(store, docs)) == {"unchanged": 205}
+
+
+def test_a_state_of_another_program_or_of_a_newer_rrext_is_left_alone(docs: Path, store: str) -> None:
+    with closing(sqlite3.connect(store + ".sync")) as other:
+        other.execute("create table mine (a)")
+    done = sync(store, docs)
+    assert (done.code, "is a database of something else" in done.err) == (2, True)
+    os.unlink(store + ".sync")
+    sync(store, docs)
+    with closing(sqlite3.connect(store + ".sync")) as state:
+        state.execute("pragma user_version = 99")
+    done = sync(store, docs)
+    assert (done.code, "was written by a newer rrext" in done.err) == (2, True)
+
+
+def test_a_state_that_cannot_be_written_is_said(docs: Path, store: str) -> None:
+    os.mkdir(store + ".sync")
+    done = sync(store, docs)
+    assert (done.code, done.out) == (2, b"")
+    assert ".sync: Is a directory [sync_state]" in done.err
+
+
+def test_what_cannot_be_kept_is_a_failure(tmp_path: Path) -> None:
+    state = SyncState(str(tmp_path / "state"), "t")
+    state.close()
+    with pytest.raises(SyncStateError):
+        state.find(b"x")
+
+
+# kills
+
+
+@pytest.mark.promise("sync:kill:goes-on")
+@pytest.mark.parametrize("lines", [0, 1, 7, 33, 60])
+def test_a_sync_that_is_killed_goes_on_where_it_was(lines: int, store: str, tmp_path: Path) -> None:
+    docs = tmp_path / "many"
+    docs.mkdir()
+    for number in range(60):
+        (docs / f"{number}.txt").write_text(f"Version one of {number}. " * 200)
+    _kill_after(lines, store, docs)
+    done = sync(store, docs)
+    assert done.code == 0, done
+    assert counts(done).get("unchanged", 0) + 8 >= lines
+    for number in range(60):
+        path = docs / f"{number}.txt"
+        if number % 3:
+            path.write_text(f"Version two of {number}. " * (100 if number % 2 else 300))
+        elif number % 2:
+            path.unlink()
+    _kill_after(lines // 2, store, docs)
+    assert sync(store, docs).code == 0
+    done = sync(store, docs)
+    assert counts(done) == {"unchanged": 50}
+    assert content(store) == fresh(tmp_path, docs)
+
+
+def _kill_after(lines: int, store: str, docs: Path) -> None:
+    """Kill a sync by SIGKILL when it has told of so many files."""
+    with spawned("send", "--sync", store, str(docs)) as process:
+        assert process.stdout is not None
+        for _ in range(lines):
+            assert process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_what_was_interrupted_by_ctrl_c_goes_on_too(store: str, tmp_path: Path) -> None:
+    docs = tmp_path / "many"
+    docs.mkdir()
+    for number in range(60):
+        (docs / f"{number}.txt").write_text(f"Text {number}. " * 200)
+    with spawned("send", "--sync", store, str(docs)) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["sync"] == "new"
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read().decode()
+        assert process.wait() == 130
+    assert "interrupted: 60 files" in said
+    done = sync(store, docs)
+    assert done.code == 0
+    assert counts(done)["unchanged"] >= 1
+    assert content(store) == fresh(tmp_path, docs)
