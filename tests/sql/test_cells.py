@@ -13,8 +13,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pymysql.constants import FIELD_TYPE
 
-from rrext.nodes.sql.cells import json_cell, json_rows, size_of, unique_names
+from rrext.nodes.sql.cells import Blob, json_cell, json_document, json_rows, size_of, unique_names
+from rrext.nodes.sql.mysql import MysqlBackend
 
 UUID_TEXT = "12345678-1234-5678-1234-567812345678"
 
@@ -42,6 +44,9 @@ UUID_TEXT = "12345678-1234-5678-1234-567812345678"
         (timedelta(days=1, hours=2), "P1DT7200S"),
         (b"text", "text"),
         (b"\xff\x00", {"base64": "/wA="}),
+        (b"a\0", {"base64": "YQA="}),
+        (b"\\x41", {"base64": "XHg0MQ=="}),
+        (Blob(b"text"), {"base64": "dGV4dA=="}),
         (bytearray(b"a"), "a"),
         (memoryview(b"\x80"), {"base64": "gA=="}),
         (UUID(UUID_TEXT), UUID_TEXT),
@@ -54,6 +59,43 @@ def test_a_cell_keeps_its_value(value: Any, expected: Any) -> None:
     assert cell == expected
     assert type(cell) is type(expected)
     assert msgspec.json.decode(msgspec.json.encode(cell)) == expected or isinstance(expected, int)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": [1, 2.50, null]}', {"a": [1, 2.5, None]}),
+        ("[]", []),
+        ("7", 7),
+        ("true", True),
+        ("1.5", 1.5),
+        ('"a"', '"a"'),
+        ("null", "null"),
+        ('{"n": 12345678901234567890.5}', '{"n": 12345678901234567890.5}'),
+        ("[1e400]", "[1e400]"),
+        ("[1e-400]", "[1e-400]"),
+        ('["\\ud800"]', '["\\ud800"]'),
+        ('["\\u0000"]', ["\0"]),
+        ('{"a": 1, "a": 2}', '{"a": 1, "a": 2}'),
+        ("[" * 100_000 + "]" * 100_000, "[" * 100_000 + "]" * 100_000),
+        ("9" * 5000, "9" * 5000),
+    ],
+)
+def test_json_is_nested_or_its_own_text(text: str, expected: Any) -> None:
+    cell = json_cell(json_document(text, may_repeat=True))
+    assert cell == expected
+    assert type(cell) is type(expected)
+
+
+def test_nested_json_is_json_text_in_execute() -> None:
+    assert json_rows([(json_document('{"a":1}'), json_document("7"))], nested_as_text=True) == [['{"a":1}', 7]]
+
+
+def test_a_json_document_of_mysql_that_would_mean_bytes_stays_text() -> None:
+    options = {"host": "localhost", "port": 3306, "user": "a", "database": None}
+    decode = MysqlBackend(options, statement_timeout=1)._options["conv"][FIELD_TYPE.JSON]
+    assert decode('{"base64": "AA=="}') == '{"base64": "AA=="}'
+    assert json_cell(decode('{"base64": "AA==", "a": 1}')) == {"base64": "AA==", "a": 1}
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False))

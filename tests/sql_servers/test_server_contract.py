@@ -19,5 +19,6 @@ class TestServers(SqlContract):
     def kind(self, served: Served) -> Kind:
         config = served.database.settings
         if served.node is MysqlNode:
-            return Kind(MysqlNode, config, "mysql", MARIADB_ENDLESS, MARIADB_NUMBERS, text="varchar(200) CHARACTER SET utf8mb4")
+            text, types = "varchar(200) CHARACTER SET utf8mb4", ("int(11)", "varchar(200)")
+            return Kind(MysqlNode, config, "mysql", MARIADB_ENDLESS, MARIADB_NUMBERS, text=text, item_types=types)
         return Kind(served.node, config, "postgres", POSTGRES_ENDLESS, POSTGRES_NUMBERS, item_types=("integer", "text"))

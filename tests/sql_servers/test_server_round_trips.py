@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from mariadb_server import MariadbServer
 from postgres_server import Database, PostgresServer
 
 from rrext import Client
+from rrext.nodes.sql.mysql import MysqlNode
 from rrext.nodes.sql.postgres import PostgresNode
 from rrext.testing import open_node
 
@@ -177,6 +179,78 @@ async def test_what_query_answers_of_postgresql_is_written_back_as_it_was(server
                     same = database.run(f"SELECT {a} IS NOT DISTINCT FROM {b}, b.v::text FROM {rows}")
                     if not same[0][0]:
                         failures.append(f"{kind} {value} came back as {same[0][1]}")
+                except Exception as error:
+                    failures.append(f"{kind} {value[:80]}: {error!r:.300}")
+    assert failures == []
+
+
+MARIADB: dict[str, list[str]] = {
+    "boolean": ["true", "NULL"],
+    "tinyint": ["-128"],
+    "smallint unsigned": ["65535"],
+    "mediumint": ["-8388608"],
+    "int": ["2147483647"],
+    "bigint": ["-9223372036854775808", "9223372036854775807"],
+    "bigint unsigned": ["18446744073709551615"],
+    "int(5) zerofill": ["42"],
+    "decimal(10,2)": ["12.50", "99999999.99"],
+    "decimal(65,30)": [
+        "0.1", "0.1234567890123456", "0.12345678901234567", "0.123456789012345678901234567891", "1e-17", "123456789.123456789",
+        "12345678901234567890123456789012345", "9007199254740993", "0.30000000000000004", "1e22",
+    ],
+    "float": ["1.5", "1e30", "-0.25"],
+    "double": ["0.1", "1.7976931348623157e308", "5e-324", "1e22", "0.30000000000000004", "123456789.123456789", "-0e0"],
+    "bit(1)": ["1"],
+    "bit(10)": ["5"],
+    "bit(64)": ["x'ffffffffffffffff'"],
+    "char(4)": ["'ab'", "''"],
+    "varchar(100)": ["'é😀'", "'\\\\'", "'a\\'b\"c'", "'%s $1 ?'", "'\\0\\n'", "'{\"base64\": \"AA==\"}'", "'5'"],
+    "varchar(20) character set latin1": ["'é'"],
+    "binary(4)": ["'ab'", "x'ff00ff00'"],
+    "varbinary(40)": ["'abc'", "x'00'", "x'5c78'", "x'27'", "x'ff'", "'é'", "''"],
+    "tinytext": ["'a'"], "text": ["'a'"], "mediumtext": ["'a'"], "longtext": ["'a'"],
+    "tinyblob": ["x'80'"], "blob": ["x'80'", "'text'", "x'00'", "repeat(x'00ff', 10000)"], "mediumblob": ["x'c328'"],
+    "longblob": ["x'5c'"],
+    "enum('glad','sad','a,b \"c\"')": ["'sad'", "'a,b \"c\"'"],
+    "set('a','b','c')": ["'a,c'", "''"],
+    "date": ["'2024-02-29'", "'0000-00-00'", "'2024-00-10'", "'9999-12-31'"],
+    "datetime": ["'2024-01-01 10:00:00'", "'0000-00-00 00:00:00'"],
+    "datetime(6)": ["'2024-01-01 10:00:00.000001'", "'2024-01-01 10:00:00.1'"],
+    "timestamp": ["'2024-01-01 10:00:00'", "'0000-00-00 00:00:00'"],
+    "timestamp(3)": ["'2024-01-01 10:00:00.123'"],
+    "time": ["'-838:59:59'", "'838:59:59'", "'00:00:00'", "'25:00:00'"],
+    "time(6)": ["'-00:00:00.000001'", "'10:00:00.5'"],
+    "year": ["2024", "0", "1901"],
+    "json": [
+        "'{\"a\": [1, 2.50, null]}'", "'[]'", "'null'", "'\"a\"'", "'7'", "'{\"base64\": \"AA==\"}'",
+        "'{\"n\": 12345678901234567890.123456789}'",
+    ],
+    "geometry": ["ST_GeomFromText('POINT(0 0)')", "ST_GeomFromText('POLYGON((0 0,1 1,1 0,0 0))', 4326)"],
+    "point": ["ST_GeomFromText('POINT(1.5 -2)')"],
+    "inet4": ["'10.0.0.1'"],
+    "inet6": ["'::1'", "'2001:db8::ff00:42:8329'"],
+    "uuid": ["'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"],
+}  # fmt: skip
+
+
+@pytest.mark.system
+async def test_what_query_answers_of_mariadb_is_written_back_as_it_was(mariadb_server: MariadbServer):
+    mariadb_server.start()
+    database = mariadb_server.create_database("round_trips")
+    failures: list[str] = []
+    number = 0
+    async with open_node(MysqlNode, {**database.settings, "allow_execute": True}) as client:
+        for kind, values in MARIADB.items():
+            for value in values:
+                table = f"t{(number := number + 1)}"
+                create = f"CREATE TABLE {table} (n int, v {kind} NULL) CHARACTER SET utf8mb4"
+                database.run(create, f"INSERT INTO {table} VALUES (1, {value})")
+                try:
+                    await there_and_back(client, table, "v")
+                    rows = f"{table} a JOIN {table} b ON a.n = 1 AND b.n = 2"
+                    same = database.run(f"SELECT a.v <=> b.v AND HEX(a.v) <=> HEX(b.v), HEX(b.v), HEX(a.v) FROM {rows}")
+                    if not same[0][0]:
+                        failures.append(f"{kind} {value} came back as {same[0][1:]}")
                 except Exception as error:
                     failures.append(f"{kind} {value[:80]}: {error!r:.300}")
     assert failures == []

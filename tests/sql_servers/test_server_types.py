@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from mariadb_server import MariadbServer
 from postgres_server import Database
 from served import Served
+from test_server_round_trips import MARIADB
 
 from rrext.errors import InvalidArguments, RrextError
 from rrext.nodes.sql.backend import LONGEST_WARNING, MOST_WARNINGS
@@ -141,3 +143,49 @@ async def test_a_table_that_is_made_anew_takes_its_new_types(served: Served):
                 await client.tool(tool="execute", input={"sql": insert, "params": [value]})
                 assert (await client.tool(tool="query", input={"sql": "SELECT v FROM t"}))["rows"] == [{"v": back}]
                 await client.tool(tool="execute", input={"sql": "DROP TABLE t"})
+
+
+@pytest.mark.system
+async def test_mariadb_names_types_as_show_columns_does(mariadb_server: MariadbServer):
+    mariadb_server.start()
+    database = mariadb_server.create_database("types")
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(MARIADB))
+    database.run(f"CREATE TABLE kinds ({columns}) CHARACTER SET utf8mb4", "CREATE VIEW seen AS SELECT * FROM kinds")
+    shown = [row[1] for row in database.run("SHOW COLUMNS FROM kinds")]
+    expressions = {
+        "1 + 1": "int", "count(*)": "bigint", "1.50 * 2": "decimal(4,2)", "1e0": "double", "'abc'": "varchar(3)", "NULL": None,
+        "x'ff'": "varbinary(1)", "NOW()": "datetime", "CURDATE()": "date", "CAST(1 AS UNSIGNED)": "int unsigned",
+        "CAST('a' AS CHAR(7))": "varchar(7)", "NOW(3)": "datetime(3)", "LENGTH('a')": "int",
+        "ST_GeomFromText('POINT(1 1)')": "geometry",
+    }  # fmt: skip
+    async with open_node(MysqlNode, {**database.settings, "allow_execute": True}) as client:
+        for tool in ("query", "query_stream", "execute"):
+            for table in ("kinds", "seen"):
+                answer = await client.tool(tool=tool, input={"sql": f"SELECT * FROM {table}"}, on_chunk=ignore)
+                assert answer["types"] == shown
+        answer = await client.tool(tool="query", input={"sql": f"SELECT {', '.join(expressions)}"})
+        assert dict(zip(expressions, answer["types"], strict=True)) == expressions
+        await client.tool(tool="execute", input={"sql": "ALTER TABLE kinds MODIFY c0 enum('x', 'y')"})
+        answer = await client.tool(tool="query", input={"sql": "SELECT c0 FROM kinds"})
+        assert answer["types"] == ["enum('x','y')"]
+        answer = await client.tool(tool="query", input={"sql": "SELECT seq FROM seq_1_to_1000000", "limit": 1})
+        assert (answer["types"], answer["truncated"]) == (["bigint unsigned"], True)
+
+
+@pytest.mark.system
+async def test_what_mariadb_says_beside_its_rows_is_in_the_answer_and_in_no_other(mariadb_server: MariadbServer):
+    mariadb_server.start()
+    database = mariadb_server.create_database("types")
+    async with open_node(MysqlNode, {**database.settings, "allow_execute": True, "pool_size": 1}) as client:
+        for tool in ("query", "query_stream", "execute"):
+            sql = "SELECT CAST('12x' AS INT) AS a, 1 / 0 AS b"
+            answer = await client.tool(tool=tool, input={"sql": sql}, on_chunk=ignore)
+            assert answer["warnings"] == [
+                "Warning 1292: Truncated incorrect INTEGER value: '12x'",
+                "Warning 1365: Division by 0",
+            ]
+            assert "warnings" not in await client.tool(tool=tool, input={"sql": "SELECT 1"}, on_chunk=ignore)
+        answer = await client.tool(tool="execute", input={"sql": "DROP TABLE IF EXISTS nothing"})
+        assert answer["warnings"] == ["Note 1051: Unknown table 'types.nothing'"]
+        answer = await client.tool(tool="query", input={"sql": "SELECT 1 / 0 FROM seq_1_to_1000"})
+        assert answer["warnings"][-1] == "and 936 more"  # MariaDB keeps 64

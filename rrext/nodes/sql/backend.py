@@ -39,27 +39,27 @@ class Failure(msgspec.Struct, frozen=True):
 class Warnings:
     """What a database says beside a result: the first `MOST_WARNINGS` of it, and how many more there were."""
 
-    __slots__ = ("_count", "_texts")
+    __slots__ = ("_texts", "count")
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._count = 0
+        self.count = 0
 
     def add(self, text: str) -> None:
-        self._count += 1
-        if self._count <= MOST_WARNINGS:
+        self.count += 1
+        if self.count <= MOST_WARNINGS:
             self._texts.append(text if len(text) <= LONGEST_WARNING else f"{text[:LONGEST_WARNING]} …")
 
     def clear(self) -> None:
-        self._texts, self._count = [], 0
+        self._texts, self.count = [], 0
 
     @property
     def texts(self) -> list[str]:
-        more = self._count - len(self._texts)
+        more = self.count - len(self._texts)
         return [*self._texts, f"and {more:,} more"] if more else self._texts
 
     def __repr__(self) -> str:
-        return f"<Warnings {self._count}>"
+        return f"<Warnings {self.count}>"
 
 
 class Cursor(Protocol):
@@ -67,8 +67,8 @@ class Cursor(Protocol):
     after the last row, is how many rows the statement changed; 0 or less if it only reads. `fetchmany` may give fewer rows
     than asked for, as `rows_within` does with large ones. No rows: the end.
 
-    `types` and `warnings` are asked after `close`, in the transaction of the statement, and may ask the database: how it
-    names the type of each column, None where it has no name for it; and what it said beside the rows.
+    `warnings` and then `types` are asked after `close`, in the transaction of the statement, and may ask the database: what
+    it said beside the rows; and how it names the type of each column, None where it has no name for it.
     """
 
     @property

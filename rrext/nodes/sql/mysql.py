@@ -7,15 +7,16 @@ import logging
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.sql.cells import JsonDocument, bytes_in, json_document
 from rrext.nodes.sql.mysql_rows import RowStream
 from rrext.nodes.sql.mysql_schema import read_schema
 from rrext.nodes.sql.mysql_settings import MysqlSettings, connection_options
+from rrext.nodes.sql.mysql_types import MysqlTypes
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.placeholders import split_at_placeholders
 
@@ -62,6 +63,8 @@ _HINTS: Final = {
 _LOST: Final = "The next call connects anew. A transaction that was open is rolled back."
 _USE: Final = re.compile(r"\buse\b", re.IGNORECASE)
 
+_DEFINES: Final = re.compile(r"\b(?:alter|create|drop|rename)\b", re.IGNORECASE)
+
 log: Final = logging.getLogger("rrext.sql")
 
 
@@ -100,7 +103,7 @@ class MysqlBackend(Backend):
     separate_readers: ClassVar[bool] = True
     statements_may_commit: ClassVar[bool] = True
 
-    __slots__ = ("_options", "_timeout")
+    __slots__ = ("_options", "_timeout", "_types")
 
     def __init__(self, options: dict[str, Any], *, statement_timeout: float) -> None:
         """`options` are those of `pymysql.connect` that say where the server is, and who connects."""
@@ -108,6 +111,7 @@ class MysqlBackend(Backend):
         from pymysql.converters import conversions
 
         own: dict[int, Any] = {FIELD_TYPE.BIT: _bits, FIELD_TYPE.TIME: str, FIELD_TYPE.JSON: _json}
+        self._types = MysqlTypes()
         self._timeout = statement_timeout
         self._options: dict[str, Any] = {
             "charset": "utf8mb4",
@@ -168,10 +172,13 @@ class MysqlBackend(Backend):
         import pymysql
 
         text = _bound(connection.raw, sql, params)
-        if not connection.read_only and _USE.search(text):
-            connection.is_moved = True
+        if not connection.read_only:
+            if _USE.search(text):
+                connection.is_moved = True
+            if _DEFINES.search(text):
+                self._types.forget()
         try:
-            return RowStream(connection.raw, text, lambda: self.cancel(connection))
+            return RowStream(connection.raw, text, self._types, lambda: self.cancel(connection))
         except pymysql.MySQLError as error:
             if not connection.read_only and self._kind_of(error) != "lost":
                 # An error does not say whether it ended the transaction, as a deadlock does. An answer to nothing does.
@@ -233,7 +240,7 @@ def _bound(raw: pymysql.Connection[Any], sql: str, params: Sequence[Any]) -> str
         text = sql
     else:
         texts, numbers = split_at_placeholders(sql, "mysql", len(params))
-        values = [_literal(raw, value) for value in params]
+        values = [_literal(raw, value, f"/input/params/{place}") for place, value in enumerate(params)]
         text = texts[0] + "".join(values[number - 1] + after for number, after in zip(numbers, texts[1:], strict=True))
     try:
         text.encode()
@@ -242,8 +249,8 @@ def _bound(raw: pymysql.Connection[Any], sql: str, params: Sequence[Any]) -> str
     return text
 
 
-def _literal(raw: Any, value: Any) -> str:
-    """A value as MySQL reads it. Objects and lists are JSON texts."""
+def _literal(raw: Any, value: Any, path: str) -> str:
+    """A value as MySQL reads it. `{"base64": …}` means bytes; other objects, and lists, are JSON texts."""
     from pymysql.constants.SERVER_STATUS import SERVER_STATUS_NO_BACKSLASH_ESCAPES
     from pymysql.converters import escape_string
 
@@ -255,6 +262,8 @@ def _literal(raw: Any, value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return f"{value!r}" if "e" in repr(value) else f"{value!r}e0"  # a number with a point alone would be a DECIMAL
+    if isinstance(value, dict) and (content := bytes_in(value, path)) is not None:
+        return f"x'{content.hex()}'"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if raw.server_status & SERVER_STATUS_NO_BACKSLASH_ESCAPES:  # a session may choose that for itself
         return "'" + text.replace("'", "''") + "'"
@@ -270,8 +279,11 @@ def _bits(value: bytes) -> int:
     return int.from_bytes(value, "big")
 
 
-def _json(value: str) -> Any:
-    return json.loads(value, parse_float=Decimal)
+def _json(value: str) -> JsonDocument | str:
+    """The value, or its text where that would not be written back as it is: `{"base64": …}` means bytes."""
+    found = json_document(value)
+    is_bytes = isinstance(found, JsonDocument) and isinstance(found.value, dict) and [*found.value] == ["base64"]
+    return value if is_bytes else found
 
 
 class MysqlNode(SqlNode):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.nodes.sql.backend import MOST_WARNINGS, Warnings
 from rrext.nodes.sql.cells import rows_within
 
 if TYPE_CHECKING:
     from pymysql import Connection
+
+    from rrext.nodes.sql.mysql_types import MysqlTypes
 
 __all__ = ["RowStream"]
 
@@ -19,13 +22,15 @@ DRAINED: Final = 2000
 class RowStream:
     """The part of a DBAPI cursor that rrext uses. `cancel` makes the statement end soon."""
 
-    __slots__ = ("_cancel", "_cursor", "_given", "_is_over", "_raw", "description")
+    __slots__ = ("_cancel", "_cursor", "_given", "_is_cut", "_is_over", "_raw", "_types", "description")
 
-    def __init__(self, raw: Connection[Any], sql: str, cancel: Callable[[], None]) -> None:
+    def __init__(self, raw: Connection[Any], sql: str, types: MysqlTypes, cancel: Callable[[], None]) -> None:
         from pymysql.cursors import SSCursor
         from pymysql.err import OperationalError
 
         self._raw = raw
+        self._types = types
+        self._is_cut = False
         self._cancel = cancel
         self._given = 0
         self._cursor = SSCursor(raw)
@@ -45,12 +50,28 @@ class RowStream:
         return self._cursor.rowcount if self.description is None else self._given
 
     @property
+    def _result(self) -> Any:
+        return vars(self._cursor)["_result"]
+
+    @property
     def types(self) -> Sequence[str | None]:
-        return [None for _ in self.description or ()]
+        """The names as the tables have them. After a cancel nothing is asked, as it may hit what is asked next."""
+        fields: Any = getattr(self._result, "fields", ())
+        return self._types.names(self._raw, fields, may_ask=not self._is_cut)
 
     @property
     def warnings(self) -> Sequence[str]:
-        return ()
+        """What the server says of the statement, which costs a round trip only if there is something."""
+        count = self._result.warning_count
+        if not count or self._is_cut:
+            return ()
+        found = Warnings()
+        with self._raw.cursor() as cursor:
+            cursor.execute(f"SHOW WARNINGS LIMIT {MOST_WARNINGS}")
+            for level, code, message in cursor.fetchall():
+                found.add(f"{level} {code}: {message}")
+        found.count = max(found.count, count)  # the server keeps fewer than there were
+        return found.texts
 
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
         """The next rows, at most `size`; none at the end."""
@@ -81,6 +102,7 @@ class RowStream:
 
         try:
             if not self._is_over and self._next(DRAINED) and self._cursor.fetchone() is not None:
+                self._is_cut = True
                 self._cancel()
             self._cursor.close()
         except MySQLError:

@@ -93,8 +93,8 @@ class Result:
 
     def describe(self) -> None:
         """Fill in `types` and `warnings`, once the statement is over."""
+        self.warnings = list(self._cursor.warnings)  # before anything else is asked on the connection
         self.types = list(self._cursor.types)
-        self.warnings = list(self._cursor.warnings)
 
     def collect(self, at_most: int, *, nested_as_text: bool) -> Rows:
         """Up to `at_most` rows, with their cells in JSON. Raises `ResultTooLarge` beyond `max_result`."""
