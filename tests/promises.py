@@ -58,6 +58,9 @@ PROMISES: dict[str, str] = {
     ),
     "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
+    "variables:values:never-leave": (
+        "No value of a variable is in a failure, a log, a name, a child's environment or a command line"
+    ),
     # the editor face
     "editor:view:clients-text": "After any edits, in every unit, the server's text is the client's",
     "editor:answer:exactly-one": "Every request of an editor has one answer, whatever was sent before, between and after",
