@@ -12,6 +12,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from typing import ClassVar, Final, cast
 
 import msgspec
@@ -137,11 +138,25 @@ class ChildEngine:
         "_outbox", "_reader", "_what", "_workers",
     )  # fmt: skip
 
-    def __init__(self, command: list[str], settings: msgspec.Struct, *, what: str, crash: tuple[str, str], closed: str) -> None:
-        """Start it; `settings` are its first message. Raises `Unavailable` if it cannot be started."""
+    def __init__(
+        self,
+        command: list[str],
+        settings: msgspec.Struct,
+        *,
+        what: str,
+        crash: tuple[str, str],
+        closed: str,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """Start it; `settings` are its first message. It gets the descriptors that it `inherits`, by their numbers.
+
+        Raises `Unavailable` if it cannot be started.
+        """
         pipe = subprocess.PIPE
         try:
-            self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd="/", env=environment())
+            self._child = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd="/", env=environment(), pass_fds=inherits
+            )
         except OSError as error:
             raise Unavailable(f"The process of {what} cannot be started: {error.strerror}") from error
         self._what = what
@@ -225,6 +240,21 @@ class ChildEngine:
             self._reader.join()
         self._workers.stop()
 
+    def doom(self) -> None:
+        """Kill it: what it does for somebody who talks to it in another way than by `ask` does not stop."""
+        with self._lock:
+            if self._is_doomed or self._ending is not None:
+                return
+            self._is_doomed = True
+        log.warning("the process of %s is killed: it does not stop", self._what)
+        self._child.kill()
+
+    def lost(self, *, suspects: int, is_harmless: bool, is_unknown: bool) -> RrextError:
+        """The error of a call for which somebody talked to it in another way than by `ask`, and heard it end."""
+        self._reader.join(_ENDING)
+        how = "it closed a connection" if self._ending is None else self._ending.how
+        return self._lost(how, suspects=suspects, is_harmless=is_harmless, is_unknown=is_unknown)
+
     def _see_off(self, number: int, call: Waiting, patience: float) -> None:
         """Kill the process if a call that was cancelled does not end soon. Commits get their answers before that."""
         if call.settles_within(patience):
@@ -284,19 +314,26 @@ class ChildEngine:
 
     def _farewell(self, ended: _Ended, request: Request, *, is_sent: bool = True) -> RrextError:
         """The error of a call that the process will never answer."""
+        return self._lost(
+            ended.how,
+            suspects=ended.at_work,
+            is_harmless=request.begins or not is_sent,
+            is_unknown=request.changes and is_sent,
+        )
+
+    def _lost(self, how: str, *, suspects: int, is_harmless: bool, is_unknown: bool) -> RrextError:
         if self._is_closing:
             return Unavailable(self._closed)
         code, hint = self._crash
-        how = ended.how
         if self._is_doomed:
             how, hint = "killed, as another call did not stop", "Another process is started. Call again."
         return EngineLost(
             f"The process of {self._what} ended ({how}) before it answered this call",
             code=code,
             hint=hint,
-            suspects=ended.at_work,
-            is_harmless=request.begins or not is_sent,
-            is_unknown=request.changes and is_sent,
+            suspects=0 if self._is_doomed else suspects,
+            is_harmless=is_harmless,
+            is_unknown=is_unknown,
         )
 
     def __repr__(self) -> str:

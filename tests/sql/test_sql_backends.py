@@ -24,7 +24,7 @@ def sqlite(config: dict[str, object]) -> Kind:
 
 def duckdb(config: dict[str, object]) -> Kind:
     config = {"memory_limit": "200MB", "threads": 1, **config}
-    return Kind(DuckdbNode, config, "duckdb", DUCKDB_ENDLESS, DUCKDB_NUMBERS)
+    return Kind(DuckdbNode, config, "duckdb", DUCKDB_ENDLESS, DUCKDB_NUMBERS, item_types=("INTEGER", "VARCHAR"))
 
 
 class TestSqliteFile(SqlContract):

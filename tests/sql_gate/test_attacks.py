@@ -17,6 +17,7 @@ from sql_contract import Desk, opened
 from rrext.nodes.sql.duckdb import DuckdbNode
 from rrext.nodes.sql.postgres import PostgresNode
 from rrext.nodes.sql.sqlite import SqliteNode
+from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.anyio
 
@@ -94,26 +95,30 @@ async def duckdb_board(folder: Path) -> AsyncIterator[Board]:
         ):
             await desk("execute", sql=sql)
 
+        def run(sql: str) -> list[Any]:
+            with (
+                desk.database.transaction(read_only=True) as transaction,
+                transaction.statement(sql, (), ToolContext()) as result,
+            ):
+                return result.collect(10_000, nested_as_text=False)
+
         def macro() -> bool:
-            with desk.database.transaction(read_only=True) as transaction:
-                try:
-                    transaction.connection.connection.execute("SELECT made(1)")
-                except Exception:
-                    return False
-                return True
+            try:
+                run("SELECT made(1)")
+            except Exception:
+                return False
+            return True
 
         def read() -> Mapping[str, Any]:
-            with desk.database.transaction(read_only=True) as transaction:
-                run = transaction.connection.connection.execute
-                return {
-                    "rows": run("SELECT * FROM victim").fetchall(),
-                    "schema": run("SELECT schema_name, table_name, sql FROM duckdb_tables()").fetchall()
-                    + run("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
-                    + run("SELECT schema_name, comment FROM duckdb_schemas() WHERE NOT internal").fetchall()
-                    + run("SELECT database_name, comment FROM duckdb_databases()").fetchall(),
-                    "sequence": run("SELECT sequence_name, last_value FROM duckdb_sequences()").fetchall(),
-                    "settings": run("SELECT name, value FROM duckdb_settings()").fetchall(),
-                }
+            return {
+                "rows": run("SELECT * FROM victim"),
+                "schema": run("SELECT schema_name, table_name, sql FROM duckdb_tables()")
+                + run("SELECT view_name FROM duckdb_views() WHERE NOT internal")
+                + run("SELECT schema_name, comment FROM duckdb_schemas() WHERE NOT internal")
+                + run("SELECT database_name, comment FROM duckdb_databases()"),
+                "sequence": run("SELECT sequence_name, last_value FROM duckdb_sequences()"),
+                "settings": run("SELECT name, value FROM duckdb_settings()"),
+            }
 
         async def look() -> Mapping[str, Any]:
             return {**await asyncio.to_thread(read), "macro": await asyncio.to_thread(macro)}

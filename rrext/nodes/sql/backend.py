@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 import msgspec
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.schema import Schema
+    from rrext.tools.context import ToolContext
 
 __all__ = ["MOST_WARNINGS", "Backend", "Cursor", "Failure", "FailureKind", "Warnings"]
 
@@ -17,6 +18,8 @@ MOST_WARNINGS: Final = 100
 """Warnings of one statement that are told."""
 LONGEST_WARNING: Final = 2000
 """Characters of a warning that are told."""
+
+T = TypeVar("T")
 
 FailureKind = Literal["statement", "syntax", "timeout", "cancelled", "read_only", "locked", "lost", "unreachable"]
 """Why a driver failed.
@@ -68,7 +71,8 @@ class Cursor(Protocol):
     than asked for, as `rows_within` does with large ones. No rows: the end.
 
     `warnings` and then `types` are asked after `close`, in the transaction of the statement, and may ask the database: what
-    it said beside the rows; and how it names the type of each column, None where it has no name for it.
+    it said beside the rows; and how it names the type of each column, None where it has no name for it. Cells of a
+    cursor with an attribute `is_json` that is true are JSON already: nested ones are texts in a transaction that may write.
     """
 
     @property
@@ -102,6 +106,8 @@ class Backend(ABC):
     """Whether a connection is opened either for reading or for writing, so that each kind has a pool of its own."""
     statements_may_commit: ClassVar[bool] = False
     """Whether statements such as CREATE TABLE end the transaction that they run in, and a session goes on with another one."""
+    retries_conflicts: ClassVar[bool] = False
+    """Whether a statement that failed because another transaction changed the same rows may just be run once more."""
     reusable_after_cancel: ClassVar[bool] = False
     """Whether a connection is good for the next call after its statement was cancelled; else it is thrown away."""
 
@@ -115,6 +121,11 @@ class Backend(ABC):
     def close(self) -> None:
         """The component is unloaded, and all connections are gone: let go of what they shared."""
         return
+
+    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
+        """What `attempt` returns, which is one call and takes at most so many seconds (0: no limit). A database in a process
+        of this server's does it again when the process ended by another call's fault."""
+        return attempt(timeout)
 
     # transactions
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
-from rrext.nodes.sql.cells import Rows, json_rows
+from rrext.nodes.sql.cells import Rows
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
 if TYPE_CHECKING:
@@ -42,12 +43,13 @@ class Call:
             if statement.kind != "select":
                 raise InvalidArguments.at("/input/explain", f"only a query has a plan, and this is {statement.kind.upper()}")
             sent = self._database.backend.explain(sent)
-        with (
-            self._pointing_at_tables(statement),
-            self._database.transaction(self._ctx, read_only=True) as transaction,
-            transaction.statement(sent, params, self._ctx) as result,
-        ):
-            rows = result.collect(limit + 1, nested_as_text=False)
+
+        def attempt(timeout: float) -> tuple[Result, Rows]:
+            with self._reading(sent, params, timeout) as result:
+                return result, result.collect(limit + 1, nested_as_text=False)
+
+        with self._pointing_at_tables(statement):
+            result, rows = self._database.reading(self._ctx, attempt)
         is_truncated = len(rows) > limit
         if is_truncated:
             rows.pop()
@@ -63,17 +65,32 @@ class Call:
     def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
         """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`, with `warnings` as `query`."""
         statement = self._database.gate.read_only(sql)
+
+        def attempt(timeout: float) -> tuple[ExitStack, Result, Iterator[Rows]]:
+            """Everything up to the first chunk: what the caller has seen cannot be taken back."""
+            with ExitStack() as stack:
+                result = stack.enter_context(self._reading(statement.sql, params, timeout))
+                chunks = _chunks(result, chunk_rows)
+                first = list(islice(chunks, 1))
+                return stack.pop_all(), result, chain(first, chunks)
+
         count = 0
-        with (
-            self._pointing_at_tables(statement),
-            self._database.transaction(self._ctx, read_only=True) as transaction,
-            transaction.statement(statement.sql, params, self._ctx) as result,
-        ):
-            for rows in _chunks(result, chunk_rows):
-                self._ctx.check()
-                count += len(rows)
-                yield self._shaped(json_rows(rows, nested_as_text=False), result.columns)
+        with self._pointing_at_tables(statement):
+            stack, result, chunks = self._database.reading(self._ctx, attempt)
+            with stack:
+                for rows in chunks:
+                    self._ctx.check()
+                    count += len(rows)
+                    yield self._shaped(rows, result.columns)
         return {"columns": result.columns, "types": result.types, "row_count": count, **_said(result)}
+
+    @contextmanager
+    def _reading(self, sql: str, params: Sequence[Any], timeout: float) -> Generator[Result, None, None]:
+        with (
+            self._database.transaction(self._ctx, read_only=True, timeout=timeout) as transaction,
+            transaction.statement(sql, params, self._ctx) as result,
+        ):
+            yield result
 
     @contextmanager
     def _pointing_at_tables(self, statement: Statement) -> Generator[None, None, None]:
@@ -103,12 +120,16 @@ class Call:
         if session_id is not None:
             with self._database.sessions.using(session_id, self._ctx) as session:
                 return self._in_session(session, sql, params, max_rows)
-        with self._database.transaction(self._ctx, read_only=False) as transaction:
-            answer = self._executed(transaction, sql, params, max_rows)
-            self._ctx.check()
-            if transaction.is_open:
-                transaction.commit()
-        return answer
+
+        def attempt(timeout: float) -> dict[str, Any]:
+            with self._database.transaction(self._ctx, read_only=False, timeout=timeout) as transaction:
+                answer = self._executed(transaction, sql, params, max_rows)
+                self._ctx.check()
+                if transaction.is_open:
+                    transaction.commit()
+            return answer
+
+        return self._database.writing(self._ctx, attempt)
 
     def _executed(self, transaction: Transaction, sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
         with transaction.statement(sql, params, self._ctx) as result:
@@ -160,14 +181,14 @@ def _said(result: Result) -> dict[str, list[str]]:
     return {"warnings": result.warnings} if result.warnings else {}
 
 
-def _chunks(result: Result, at_most: int) -> Generator[list[Sequence[Any]], None, None]:
-    chunk: list[Sequence[Any]] = []
+def _chunks(result: Result, at_most: int) -> Iterator[Rows]:
+    chunk: Rows = []
     size = 0
     while True:
         batch, bytes_read = result.batch(at_most - len(chunk))
         if not batch:
             break
-        chunk += batch
+        chunk += result.in_json(batch, nested_as_text=False)
         size += bytes_read
         if len(chunk) >= at_most or size >= CHUNK_BYTES:
             yield chunk

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.sql.backend import Backend
+from rrext.nodes.sql.conflicts import retried
 from rrext.nodes.sql.gate import Gate
 from rrext.nodes.sql.pool import Pool, PoolExhausted
 from rrext.nodes.sql.running import error_of
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
 
 __all__ = ["Database", "PoolLimits"]
+
+T = TypeVar("T")
 
 
 class PoolLimits(msgspec.Struct, frozen=True):
@@ -58,21 +61,41 @@ class Database:
         self._readers = self._new_pool(read_only=True) if backend.separate_readers else self._writers
         self._schema: Schema | None = None
         self._watch = Watch()
-        self.sessions = Sessions(self.begin, self._watch, limits.session_idle)
+        self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
     # transactions
 
     @contextmanager
-    def transaction(self, ctx: ToolContext | None = None, *, read_only: bool) -> Iterator[Transaction]:
+    def transaction(
+        self, ctx: ToolContext | None = None, *, read_only: bool, timeout: float | None = None
+    ) -> Iterator[Transaction]:
         """A transaction of one call: rolled back at the end of the block unless it was committed."""
-        transaction = self.begin(ctx, read_only=read_only)
+        transaction = self.begin(ctx, read_only=read_only, timeout=timeout)
         try:
             yield transaction
         finally:
             transaction.close()
 
-    def begin(self, ctx: ToolContext | None = None, *, read_only: bool) -> Transaction:
-        """Begin a transaction on a connection of the pool; the caller closes it. `ctx` may end the wait for one.
+    def reading(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
+        """What `attempt` returns, one call that only reads, in as many seconds as it is given. It is done again if the
+        database's process ends by another call's fault."""
+        return self.backend.repeated(attempt, ctx, reads=True, timeout=self._limits.statement)
+
+    def writing(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
+        """The same for a whole transaction that may write: it is done again only if nothing of it had begun, or if another one
+        changed the same rows."""
+        whole = partial(self._once, ctx, attempt)
+        return retried(whole, ctx, self._limits.statement) if self.backend.retries_conflicts else whole(self._limits.statement)
+
+    def _once(self, ctx: ToolContext, attempt: Callable[[float], T], timeout: float) -> T:
+        return self.backend.repeated(attempt, ctx, reads=False, timeout=timeout)
+
+    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> Transaction:
+        return self._once(ctx, lambda _: self.begin(ctx, read_only=read_only), self._limits.statement)
+
+    def begin(self, ctx: ToolContext | None = None, *, read_only: bool, timeout: float | None = None) -> Transaction:
+        """Begin a transaction on a connection of the pool; the caller closes it. `ctx` may end the wait for one. A statement
+        may take `timeout` seconds; None: as the settings say.
 
         Connections that broke while nobody used them, as when the server was restarted, are replaced: nothing was sent
         on them yet. Raises `ToolError` (`pool_exhausted`) and what connecting raises.
@@ -89,7 +112,8 @@ class Database:
                     continue
                 raise
             give_back = partial(pool.give_back, connection)
-            return Transaction(self.backend, connection, give_back, self._watch, self._limits.statement, read_only=read_only)
+            limit = self._limits.statement if timeout is None else timeout
+            return Transaction(self.backend, connection, give_back, self._watch, limit, read_only=read_only)
 
     def _lent(self, pool: Pool, ctx: ToolContext | None) -> tuple[Any, bool]:
         try:
@@ -127,10 +151,13 @@ class Database:
         """The snapshot of the schema; read when it is first asked for, and again with `refresh`."""
         found = self._schema
         if found is None or refresh:
-            with self.transaction(ctx, read_only=True) as transaction, transaction.guarded(ctx):
-                found = self.backend.read_schema(transaction.connection)
-            found = self._schema = msgspec.structs.replace(found, database=self.shown(found.database))
+            found = self._schema = self.reading(ctx, partial(self._read_schema, ctx))
         return found
+
+    def _read_schema(self, ctx: ToolContext, timeout: float) -> Schema:
+        with self.transaction(ctx, read_only=True, timeout=timeout) as transaction, transaction.guarded(ctx):
+            found = self.backend.read_schema(transaction.connection)
+        return msgspec.structs.replace(found, database=self.shown(found.database))
 
     def close(self) -> None:
         """Roll back every session and close every connection. Calls that still run fail, or end theirs themselves."""

@@ -6,12 +6,11 @@ catalog tables, which DuckDB only imitates. Three statements say all that a sche
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
+from rrext.nodes.sql.backend import Cursor
 from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
-
-if TYPE_CHECKING:
-    import duckdb
 
 __all__ = ["read_schema"]
 
@@ -27,18 +26,18 @@ ORDER BY constraint_index
 """
 
 
-def read_schema(connection: duckdb.DuckDBPyConnection) -> Schema:
-    """Tables and views of the database that is open."""
+def read_schema(run: Callable[[str], Cursor]) -> Schema:
+    """Tables and views of the database, by statements that `run` runs."""
     columns: dict[str, list[Column]] = {}
     views: set[str] = set()
-    for schema, table, column, kind, is_view in connection.execute(_COLUMNS).fetchall():
+    for schema, table, column, kind, is_view in _rows(run(_COLUMNS)):
         name = _name(schema, table)
         columns.setdefault(name, []).append(Column(column, kind))
         if is_view:
             views.add(name)
     primary: dict[str, tuple[str, ...]] = {}
     foreign: dict[str, list[ForeignKey]] = {}
-    for schema, table, kind, names, other, references in connection.execute(_KEYS).fetchall():
+    for schema, table, kind, names, other, references in _rows(run(_KEYS)):
         name = _name(schema, table)
         if kind == "PRIMARY KEY":
             primary[name] = tuple(names)
@@ -48,9 +47,14 @@ def read_schema(connection: duckdb.DuckDBPyConnection) -> Schema:
         name: Table(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
         for name, found in columns.items()
     }
-    ((database,),) = connection.execute("SELECT current_database()").fetchall()
+    ((database,),) = _rows(run("SELECT current_database()"))
     return Schema(database, tables)
 
 
 def _name(schema: str, table: str) -> str:
     return table if schema == "main" else f"{schema}.{table}"
+
+
+def _rows(cursor: Cursor) -> Iterator[Sequence[Any]]:
+    while rows := cursor.fetchmany(1000):
+        yield from rows

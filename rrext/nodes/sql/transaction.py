@@ -61,10 +61,11 @@ class GiveBack(Protocol):
 class Result:
     """The rows of one statement, fetched in batches while it runs."""
 
-    __slots__ = ("_cursor", "_size", "columns", "has_rows", "types", "warnings")
+    __slots__ = ("_cursor", "_is_json", "_size", "columns", "has_rows", "types", "warnings")
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
+        self._is_json: bool = getattr(cursor, "is_json", False)
         self._size = FIRST_BATCH
         description = cursor.description
         self.has_rows = description is not None
@@ -109,8 +110,12 @@ class Result:
                 error = ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")
                 error.hint = "Ask for fewer rows or columns, or read the rows with query_stream."
                 raise error
-            rows += json_rows(batch, nested_as_text=nested_as_text)
+            rows += self.in_json(batch, nested_as_text=nested_as_text)
         return rows
+
+    def in_json(self, rows: Sequence[Sequence[Any]], *, nested_as_text: bool) -> Rows:
+        """Rows of a batch with their cells in JSON."""
+        return list(rows) if self._is_json else json_rows(rows, nested_as_text=nested_as_text)
 
 
 class Transaction:

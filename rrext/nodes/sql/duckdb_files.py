@@ -1,0 +1,117 @@
+"""CSV, TSV, Parquet and JSON files that become tables: which ones a setting means, and whether they have changed."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from rrext.errors import Unavailable
+
+__all__ = ["FileTables", "Source", "reading"]
+
+_READERS: Final = {
+    ".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv",
+    ".parquet": "read_parquet",
+    ".json": "read_json", ".jsonl": "read_json", ".ndjson": "read_json",
+}  # fmt: skip
+_PACKED: Final = (".gz", ".zst")
+
+SHARE: Final = 20
+"""A look at the files is followed by at least so many times its own duration without another."""
+QUICK: Final = 0.002
+"""Seconds of a look that is always taken anew."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The files of one table. `state` changes whenever one of them does: names, sizes, times of writing."""
+
+    files: tuple[str, ...]
+    state: tuple[tuple[int, int, int], ...]
+
+
+class FileTables:
+    """The tables that settings make of files. `locate` makes a path absolute, and refuses what leads out of the root."""
+
+    __slots__ = ("_due", "_found", "_locate", "_settings")
+
+    def __init__(self, settings: Mapping[str, str], locate: Callable[[str], str]) -> None:
+        self._settings = settings
+        self._locate = locate
+        self._due = 0.0
+        self._found: dict[str, Source] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._settings)
+
+    def look(self) -> Mapping[str, Source]:
+        """Each table and its files as they are now; as they were a moment ago if it takes long to find out.
+
+        Raises `Unavailable` for a file that is not there, and for one that cannot become a table.
+        """
+        began = monotonic()
+        if began >= self._due:
+            self._found = {table: self._source(table, setting) for table, setting in self._settings.items()}
+            now = monotonic()
+            self._due = now + SHARE * (now - began) if now - began > QUICK else 0.0
+        return self._found
+
+    def _source(self, table: str, setting: str) -> Source:
+        names = self._names(setting)
+        if not names:
+            if glob.has_magic(setting):
+                raise _not_made(table, setting, "no file has such a name")
+            _reader(table, setting)
+            raise _not_made(table, setting, "there is no such file")
+        kinds = {_reader(table, name) for name in names}
+        if len(kinds) > 1:
+            raise _not_made(table, setting, "its files are of several kinds")
+        files = tuple(os.path.realpath(self._locate(name)) for name in names)
+        try:
+            found = [os.stat(file) for file in files]
+        except OSError as error:
+            raise _not_made(table, setting, error.strerror or "it cannot be read") from None
+        return Source(files, tuple((info.st_size, info.st_mtime_ns, info.st_ino) for info in found))
+
+    def _names(self, setting: str) -> list[str]:
+        """A file of exactly this name, or else all that the pattern fits."""
+        path = self._locate(setting)
+        if os.path.isfile(path):
+            return [path]
+        if not glob.has_magic(setting):
+            return []
+        return sorted(name for name in glob.iglob(path, recursive=True) if os.path.isfile(name))
+
+    def __repr__(self) -> str:
+        return f"<FileTables {', '.join(self._settings)}>"
+
+
+def reading(files: Sequence[str]) -> str:
+    """The statement that reads files of one kind. Their names are no patterns, whatever stands in them."""
+    texts = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in files)
+    reader = _READERS[_extension(files[0])]
+    return f"FROM {reader}([{texts}]{', union_by_name = true' if len(files) > 1 else ''})"
+
+
+def _extension(name: str) -> str:
+    stem, extension = os.path.splitext(name.lower())
+    return os.path.splitext(stem)[1] if extension in _PACKED else extension
+
+
+def _reader(table: str, name: str) -> str:
+    reader = _READERS.get(_extension(name))
+    if reader is None:
+        known = ", ".join(_READERS)
+        raise Unavailable(
+            f'The table "{table}": "{os.path.basename(name)}" cannot be loaded: its name ends with none of {known}',
+            hint='".gz" or ".zst" may follow.',
+        )
+    return reader
+
+
+def _not_made(table: str, setting: str, why: str) -> Unavailable:
+    return Unavailable(f'The table "{table}" cannot be made from "{setting}": {why}')
