@@ -53,7 +53,7 @@ class Inspection:
 
     def statement(self, sql: str) -> Statement:
         """The statement, if it only reads in every way in which a server may read it. Raises as `Gate.read_only` says."""
-        first, *others = readings(sql, self.dialect)
+        first, *others = readings(sql, self.dialect, judging=True)
         found = self._judged(sql, first)
         for other in others:
             try:

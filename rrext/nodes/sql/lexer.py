@@ -102,20 +102,19 @@ def _pattern(dialect: str) -> re.Pattern[str]:
     return re.compile("|".join(_PATTERNS[dialect]), re.DOTALL | re.ASCII)  # other digits are letters to a database
 
 
-def readings(sql: str, dialect: str) -> Iterator[list[Token]]:
+def readings(sql: str, dialect: str, *, judging: bool) -> Iterator[list[Token]]:
     """The tokens of a statement, in each way in which a server of the dialect may read it.
 
     The first one is how servers read unless they were told otherwise. Another one that is not closed is left out: the
-    server that reads so refuses the statement. Raises `InvalidArguments` for what is no sequence of tokens, for more than
-    `MAX_TOKENS`, and for what every server may read in its own way.
+    server that reads so refuses the statement. Raises as `tokens` does.
     """
-    first = list(tokens(sql, dialect, judging=True))
+    first = list(tokens(sql, dialect, judging=judging))
     yield first
     if dialect != "mysql" or "\\" not in sql:
         return
     for escapes in _OTHERS:
         try:
-            other = list(tokens(sql, dialect, judging=True, escapes=escapes))
+            other = list(tokens(sql, dialect, judging=judging, escapes=escapes))
         except InvalidArguments as error:
             if "unclosed" in error.data:
                 continue
@@ -157,6 +156,8 @@ def tokens(sql: str, dialect: str, *, judging: bool = False, escapes: _Escapes =
             sign = found["sign"]
             if sign == "\0":
                 raise placed(sql, start, "a character U+0000 cannot stand here")
+            if sign == "[" and judging and dialect == "mysql":
+                raise placed(sql, start, "[ begins a name by some servers' sql_mode")
             yield Token(sign, sign, start)
         elif kind in _AS_WRITTEN:
             yield Token(kind, found[0], start)
@@ -269,10 +270,23 @@ def _after_nested(sql: str, start: int) -> int:
     raise placed(sql, start, f"a comment has more than {_COMMENTS} others inside")
 
 
-def placeholders(sql: str, dialect: str) -> Iterator[Token]:
-    """The placeholders `$1`, `$2`, … of a statement, in the order of its text."""
-    if "$" in sql:
-        yield from (token for token in tokens(sql, dialect) if token.kind == PLACEHOLDER)
+def placeholders(sql: str, dialect: str) -> list[Token]:
+    """The placeholders `$1`, `$2`, … of a statement, in the order of its text.
+
+    Raises `InvalidArguments` for what is not closed, and where a server's mode decides whether a placeholder stands in a
+    literal.
+    """
+    if "$" not in sql:
+        return []
+    first, *others = (
+        [token for token in found if token.kind == PLACEHOLDER] for found in readings(sql, dialect, judging=False)
+    )
+    for other in others:
+        if other != first:
+            at = min(token.start for token in {*first} ^ {*other})
+            message = "by a server's sql_mode a backslash may end a literal before this placeholder"
+            raise placed(sql, at, message, "Pass the literal as a parameter too.")
+    return first
 
 
 def placed(sql: str, at: int, message: str, hint: str | None = None) -> InvalidArguments:

@@ -36,9 +36,6 @@ SPARE: Final = 30.0
 RESET_CONNECTION: Final = 0x1F
 """The protocol's command that makes a session as good as new; PyMySQL has no name for it."""
 
-OTHER_LEXIS: Final = frozenset({"ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI", "ORACLE", "MSSQL", "DB2", "POSTGRESQL", "MAXDB"})
-"""Modes in which literals or quoted names end elsewhere: the gate and the placeholders would read a statement differently."""
-
 _CODES: Final[dict[int, FailureKind]] = {
     **dict.fromkeys((1064, 1149, 1065), "syntax"),
     **dict.fromkeys((1969, 3024), "timeout"),
@@ -139,10 +136,10 @@ class MysqlBackend(Backend):
 
     def _fresh(self, modes: str, version: str, *, read_only: bool) -> str:
         is_mariadb = "mariadb" in version.lower()
-        kept = ",".join(mode for mode in modes.split(",") if mode not in OTHER_LEXIS)
+        # The server's own modes, said again: a call may have changed those of the session.
         limit = f"max_statement_time={self._timeout:.3f}" if is_mariadb else f"max_execution_time={self._timeout * 1000:.0f}"
         only = f"{'tx' if is_mariadb else 'transaction'}_read_only={int(read_only)}"
-        return f"SET NAMES utf8mb4, SESSION sql_mode='{kept}', SESSION {limit}, SESSION {only}, SESSION autocommit=1"
+        return f"SET NAMES utf8mb4, SESSION sql_mode='{modes}', SESSION {limit}, SESSION {only}, SESSION autocommit=1"
 
     def begin(self, connection: Any, *, read_only: bool) -> None:
         connection.raw.query("START TRANSACTION READ ONLY" if read_only else "START TRANSACTION READ WRITE")

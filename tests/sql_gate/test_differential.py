@@ -1,0 +1,176 @@
+"""`query` answers what the driver alone answers: thousands of statements for each engine, with values, names and types."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from mariadb_server import running_mariadb
+from postgres_server import Database
+from reading_statements import TABLES
+from sql_contract import Desk, opened
+from statement_mill import statements
+
+from rrext.errors import RrextError
+from rrext.nodes.sql.cells import json_rows, unique_names
+from rrext.nodes.sql.duckdb import DuckdbNode
+from rrext.nodes.sql.mysql import MysqlBackend, MysqlNode
+from rrext.nodes.sql.postgres import PostgresNode
+from rrext.nodes.sql.sqlite import SqliteNode
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.promise("data:statement:as-written")]
+
+Found: TypeAlias = tuple[list[str], list[str] | None, Sequence[Sequence[Any]]]
+Alone: TypeAlias = Callable[[str], Found]
+"""A statement → the names of its columns, their types if the driver tells them, and its rows, as the driver alone has them."""
+
+LEAST = 2000
+REFUSED = 0.01
+"""Of the statements that the database runs: the part that the gate may refuse."""
+
+
+async def compare(dialect: str, desk: Desk, alone: Alone, failures: type[Exception] | tuple[type[Exception], ...]) -> None:
+    refused: list[str] = []
+    different: list[str] = []
+    counts: Counter[str] = Counter()
+    for sql in statements(dialect):
+        wanted: Found | None
+        try:
+            wanted = alone(sql)
+        except failures:
+            wanted = None
+        try:
+            answer = await desk("query", sql=sql, limit=25_000, row_mode="array")
+        except RrextError as error:
+            if error.code == "not_read_only" or "line" in error.data:
+                counts["refused"] += wanted is not None
+                refused += [f"{sql}: {error.message}"] if wanted is not None else []
+            elif wanted is not None:
+                different.append(f"{sql}: {error.code} {error.message}, not {wanted}")
+            counts["failed"] += wanted is None
+            continue
+        if wanted is None:
+            different.append(f"{sql}: the driver alone fails")
+        elif (said := _difference(wanted, answer)) is not None:
+            different.append(f"{sql}: {said}")
+        counts["same"] += 1
+    total = counts["same"] + counts["refused"]
+    assert different == []
+    assert counts["same"] + counts["failed"] >= LEAST, counts
+    assert total >= LEAST * 0.7, counts
+    assert len(refused) <= total * REFUSED, refused
+
+
+def _difference(wanted: Found, answer: dict[str, Any]) -> str | None:
+    names, types, rows = wanted
+    expected = _settled(json_rows([list(row) for row in rows], nested_as_text=False))
+    if answer["columns"] != unique_names(names):
+        return f"columns {answer['columns']}, not {names}"
+    if types is not None and answer["types"] != types:
+        return f"types {answer['types']}, not {types}"
+    if repr(_settled(answer["rows"])) != repr(expected):
+        return f"rows {answer['rows']}, not {expected}"
+    return None
+
+
+def _settled(rows: Any) -> Any:
+    """As it comes out of JSON."""
+    return json.loads(json.dumps(rows, default=str))
+
+
+async def test_on_sqlite(tmp_path: Path) -> None:
+    path = tmp_path / "same.db"
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.executescript(TABLES)
+
+        def alone(sql: str) -> Found:
+            cursor = connection.execute(sql)
+            return [column[0] for column in cursor.description], None, cursor.fetchall()
+
+        async with opened(SqliteNode, {"path": str(path)}) as desk:
+            await compare("sqlite", desk, alone, sqlite3.Error)
+    connection.close()
+
+
+async def test_on_duckdb(tmp_path: Path) -> None:
+    import duckdb
+
+    paths = [str(tmp_path / folder / "same.duckdb") for folder in ("alone", "rrext")]
+    for path in paths:
+        Path(path).parent.mkdir()
+        with duckdb.connect(path) as made:
+            made.execute(TABLES)
+    with duckdb.connect(paths[0]) as connection:
+
+        def alone(sql: str) -> Found:
+            cursor = connection.execute(sql)
+            description = cursor.description or []
+            return [column[0] for column in description], [str(column[1]) for column in description], cursor.fetchall()
+
+        async with opened(DuckdbNode, {"path": paths[1]}) as desk:
+            await compare("duckdb", desk, alone, duckdb.Error)
+
+
+async def test_on_postgres(postgres_database: Database) -> None:
+    import psycopg
+
+    from rrext.nodes.sql.postgres_connection import adapters  # how values are read: rrext's, with the driver alone
+
+    with psycopg.connect(postgres_database.url, autocommit=True, context=adapters()) as connection:
+        connection.execute(TABLES.encode())
+        connection.execute(b"SET IntervalStyle = 'iso_8601'")
+        known: dict[tuple[int, int], str] = {}
+
+        def name_of(kind: int, modifier: int) -> str:
+            if (kind, modifier) not in known:
+                with postgres_database.connect() as other:
+                    row = other.execute("SELECT format_type(%s, %s)", (kind, None if modifier < 0 else modifier)).fetchone()
+                    assert row is not None
+                    known[kind, modifier] = row[0]
+            return known[kind, modifier]
+
+        def alone(sql: str) -> Found:
+            cursor = connection.execute(sql.encode())
+            result = cursor.pgresult
+            assert result is not None
+            types = [name_of(result.ftype(index), result.fmod(index)) for index in range(result.nfields)]
+            return [column.name for column in cursor.description or ()], types, cursor.fetchall()
+
+        async with opened(PostgresNode, postgres_database.settings) as desk:
+            await compare("postgres", desk, alone, psycopg.Error)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("mode", ["", "PIPES_AS_CONCAT", "ANSI", "NO_BACKSLASH_ESCAPES"])
+async def test_on_mariadb(mode: str) -> None:
+    import pymysql
+
+    with running_mariadb(**({"sql-mode": mode} if mode else {})) as server:
+        database = server.create_database("same")
+        place = {"host": database.host, "port": database.port, "user": database.user, "password": database.password}
+        settings = {**place, "database": database.name}
+        # How values are read: rrext's, with the driver alone.
+        conversions = MysqlBackend(settings, statement_timeout=0)._options["conv"]
+        with pymysql.connect(**settings, autocommit=True, charset="utf8mb4", conv=conversions) as connection:
+
+            def run(sql: str) -> Any:
+                cursor = connection.cursor()
+                cursor.execute(sql)
+                return cursor
+
+            backslash = "'back\\slash'" if mode == "NO_BACKSLASH_ESCAPES" else "'back\\\\slash'"
+            for statement in TABLES.replace("'back\\slash'", backslash).split(";\n"):
+                if statement.strip():
+                    run(statement)
+
+            def alone(sql: str) -> Found:
+                cursor = run(sql)
+                return [column[0] for column in cursor.description or ()], None, cursor.fetchall()
+
+            async with opened(MysqlNode, settings) as desk:
+                await compare("mysql", desk, alone, pymysql.MySQLError)
