@@ -209,5 +209,5 @@ def driver_sentence(error: psycopg.Error) -> str:
     """The server's or the driver's own sentence, on one line: without the statement, its parameters and its place."""
     message = error.diag.message_primary
     if message is None:
-        message = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        message = next((line for line in str(error).splitlines() if line.strip()), "no reason was given")
     return " ".join(message.split())

@@ -22,7 +22,7 @@ def open_root(node: Node, root: str) -> Confinement:
         with Confinement.at(node.directory or ".") as base:
             return base.beneath(os.path.relpath(root, os.path.abspath(node.directory)) if os.path.isabs(root) else root)
     except OSError as error:
-        what = error.strerror or type(error).__name__
+        what = error.strerror or "the system gives no reason"
     except ToolError as error:
         what = error.message
     raise Unavailable(

@@ -249,4 +249,4 @@ def _refusal(error: Exception) -> str:
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     for value in error.args[2:]:
         text = text.replace(f" (got {value!r})", "")  # attrs' validators
-    return f"refused: {text}" if text else f"refused ({type(error).__name__})"
+    return f"refused: {text}" if text else "refused"

@@ -131,7 +131,7 @@ def test_a_bug_is_told_and_the_next_call_is_answered(link: Link, capfd: pytest.C
     link.send(1, Get("a", 0, 1))
     _, answer = link.receive()
     assert isinstance(answer, Failed)
-    assert (answer.code, answer.message) == ("internal", "The vector store failed: OSError")
+    assert (answer.code, answer.message) == ("internal", "The vector store failed; the server's log has it")
     assert "a bug" in capfd.readouterr().err
     link.send(2, SEARCH)
     assert link.receive() == (2, Done(b"[]"))

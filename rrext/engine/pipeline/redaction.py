@@ -111,7 +111,6 @@ class Redactor:
         return forms
 
     def _spans(self, text: str, forms: tuple[tuple[str, str], ...]) -> Iterator[Span]:
-        cuts = [(match.start(), match.end()) for match in _ELLIPSIS.finditer(text)]
         for form, name in forms:
             start = text.find(form)
             while start >= 0:
@@ -119,6 +118,8 @@ class Redactor:
                 if len(form) >= ANYWHERE or _stands_alone(text, start, end):
                     yield start, end, name
                 start = text.find(form, start + 1)
+        cuts = [(match.start(), match.end()) for match in _ELLIPSIS.finditer(text)]
+        for form, name in forms:  # after those that are whole: of equal places the first one counts
             if len(form) > ANYWHERE:
                 yield from _cut_before(text, form, name, [*(start for start, _ in cuts), len(text)])
                 yield from _cut_behind(text, form, name, [end for _, end in cuts])

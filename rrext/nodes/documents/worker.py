@@ -62,8 +62,8 @@ def _answer(data: bytes, request: Request) -> bytes:
         failure = Answer(code="document_too_large", message="Reading it takes more memory than is allowed (memory)")
     except RecursionError:
         failure = Answer(code="document_too_large", message="What is in it stands too deep in each other")
-    except BaseException as error:  # a panic of the parser is no Exception
-        failure = Answer(code="document_corrupt", message=f"It cannot be read: {type(error).__name__}")
+    except BaseException:  # a panic of the parser is no Exception
+        failure = Answer(code="document_corrupt", message="It cannot be read: the parser gave it up")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return msgspec.json.encode(failure)

@@ -179,9 +179,9 @@ class Worker:
             return Failed.of(error)
         except EmbeddedError as error:
             return Failed(ENGINE_FAILED, str(error))
-        except BaseException as error:
+        except BaseException:
             traceback.print_exc()
-            return Failed.of(InternalError(f"The graph database failed: {type(error).__name__}"))
+            return Failed.of(InternalError("The graph database failed; the server's log has it"))
 
     def __repr__(self) -> str:
         return f"<Worker {len(self._seats)} transactions>"

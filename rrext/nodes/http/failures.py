@@ -78,7 +78,7 @@ def of_status(server: ServerName, status: int, body: bytes, *, asked: float | No
 
 def broken(server: ServerName, error: Exception, *, tries: int) -> ToolError:
     """No connection, or one that broke."""
-    why = server.hide(" ".join(str(error).split()))[:MAX_SENTENCE] or type(error).__name__
+    why = server.hide(" ".join(str(error).split()))[:MAX_SENTENCE] or "no reason was given"
     return ToolError(
         f"{server}: the connection failed: {why}",
         code="model_unreachable",

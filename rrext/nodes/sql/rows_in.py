@@ -48,7 +48,7 @@ def rows_of(answer: Any) -> Sequence[Mapping[str, Any]]:
         answer = answer["rows"]
     rows = [answer] if isinstance(answer, Mapping) else answer
     if not isinstance(rows, list):
-        raise _not_rows(f"a JSON value of type {type(answer).__name__}")
+        raise _not_rows("a text" if isinstance(answer, str) else "null" if answer is None else "a number, true or false")
     for index, row in enumerate(rows):
         if not isinstance(row, Mapping) or not row:
             raise _not_rows(f"element {index}, which is no object with columns")

@@ -22,13 +22,13 @@ _ASKING_PRAGMAS: Final = words(
 """PRAGMAs that tell something of what their value names."""
 _TELLING_PRAGMAS: Final = _ASKING_PRAGMAS | words(
     """analysis_limit application_id auto_vacuum automatic_index busy_timeout cache_size cache_spill cell_size_check
-    checkpoint_fullfsync collation_list compile_options data_version database_list defer_foreign_keys encoding foreign_keys
+    checkpoint_fullfsync collation_list compile_options data_version defer_foreign_keys encoding foreign_keys
     freelist_count fullfsync function_list hard_heap_limit ignore_check_constraints journal_mode journal_size_limit
     legacy_alter_table locking_mode max_page_count mmap_size module_list page_count page_size pragma_list query_only
     read_uncommitted recursive_triggers reverse_unordered_selects schema_version secure_delete soft_heap_limit synchronous
     temp_store threads trusted_schema user_version wal_autocheckpoint writable_schema"""
 )
-"""PRAGMAs that without a value only tell something. Others act, as `optimize` does."""
+"""PRAGMAs that without a value only tell something. Others act, as `optimize` does, or tell where the file is."""
 _OF_THE_FILE: Final = frozenset({"application_id", "user_version", "defer_foreign_keys"})
 """PRAGMAs that a statement of any kind may set: the end of the transaction undoes them."""
 
@@ -99,6 +99,8 @@ def writer_may(connection: Asked) -> Callable[..., int]:
 def _pragma(owner: ref[Asked], name: str | None, value: str | None, with_value: frozenset[str]) -> int:
     name = (name or "").lower()
     what = f"PRAGMA {name} acts" if value is None else f"PRAGMA {name} with a value changes a setting"
+    if name == "database_list":
+        what = "PRAGMA database_list tells where the file is, which is nobody's business"
     return _answer(owner, name in (_TELLING_PRAGMAS if value is None else with_value), what)
 
 

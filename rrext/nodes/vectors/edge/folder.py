@@ -223,7 +223,7 @@ class StoreFolder:
 
     def _unusable(self, error: OSError) -> ToolError:
         return ToolError(
-            f'The folder "{self.shown}" cannot be used: {error.strerror or type(error).__name__}', code="store_unusable"
+            f'The folder "{self.shown}" cannot be used: {error.strerror or "the system gives no reason"}', code="store_unusable"
         )
 
     def __repr__(self) -> str:

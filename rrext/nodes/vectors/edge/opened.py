@@ -176,5 +176,5 @@ def engine_errors() -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        sentence = str(error).strip().partition("\n")[0] or type(error).__name__
+        sentence = str(error).strip().partition("\n")[0] or "The engine failed without a word"
         raise ToolError(sentence, code="store_failed") from error

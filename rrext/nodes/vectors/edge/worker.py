@@ -87,9 +87,9 @@ class Worker:
             return Done(msgspec.json.encode(request.call(self._store, ctx)))
         except RrextError as error:
             return Failed.of(error)
-        except BaseException as error:
+        except BaseException:
             traceback.print_exc()
-            return Failed.of(InternalError(f"The vector store failed: {type(error).__name__}"))
+            return Failed.of(InternalError("The vector store failed; the server's log has it"))
 
     def __repr__(self) -> str:
         return f"<Worker {len(self._tokens)} calls>"

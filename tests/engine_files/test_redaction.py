@@ -1,0 +1,118 @@
+"""The one redactor: values in any form become the names of their variables, and other text stays as it is."""
+
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rrext.engine.pipeline.redaction import KEPT, Redactor
+from rrext.errors import ToolError
+
+SECRET = "pa\"ss\\wörd/+\n'x y%&é"
+
+
+def knowing(**values: str) -> Redactor:
+    redactor = Redactor()
+    for name, value in values.items():
+        redactor.learn(name, value)
+    return redactor
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET,
+        SECRET.upper(),
+        json.dumps(SECRET),
+        json.dumps({"a": json.dumps([SECRET])}),
+        json.dumps(SECRET, ensure_ascii=False),
+        repr(SECRET),
+        repr({"k": [SECRET]}),
+        repr(SECRET.encode()),
+        ascii(SECRET),
+        str(OSError(2, "No such file", f"/data/{SECRET}")),
+        quote(SECRET),
+        quote(SECRET, safe=""),
+        quote_plus(SECRET).lower(),
+        SECRET.replace("'", "''"),
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+    ],
+)
+def test_a_value_is_found_in_whatever_form(text: str) -> None:
+    told = knowing(K=SECRET).text(f"before {text} behind")
+    assert "${K}" in told
+    assert "ss" not in told.replace("No such", "").replace("dress", "")
+    assert told.startswith("before ")
+    assert told.endswith(" behind")
+
+
+@given(st.binary(max_size=9), st.binary(max_size=9), st.text(min_size=8, max_size=40))
+def test_a_value_is_found_in_base64_wherever_it_begins(before: bytes, behind: bytes, value: str) -> None:
+    data = value.encode()
+    for coded in (base64.b64encode(before + data + behind), base64.urlsafe_b64encode(before + data + behind)):
+        assert "${K}" in knowing(K=value).text(coded.decode())
+
+
+@pytest.mark.parametrize("text", ["hunter2hunter3…", "'hunter2hunt…'", "hunter2hun...", "x hunter2hunter", "…unter3hunter4 x"])
+def test_a_value_that_is_cut_is_found(text: str) -> None:
+    told = knowing(K="hunter2hunter3hunter4").text(text)
+    assert "${K}" in told
+    assert "hunt" not in told
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "told"),
+    [
+        ("abc", "abc", "abc"),
+        ("1", "1 of 1 rows", "1 of 1 rows"),
+        ("data", "data/x of the database, metadata and data_1", "${K}/x of the database, metadata and data_1"),
+        ("database", "2 databases", "2 ${K}s"),
+        ("/home/me/project", "/home/me/project/a.py, line 1", "${K}/a.py, line 1"),
+        ("./files/../deep/er", "deep/er/x", "${K}/x"),
+        ("postgresql://me:swordfish@host/customers", 'no "customers" for swordfish', 'no "${K}" for ${K}'),
+    ],
+)
+def test_what_only_resembles_a_value_is_left_alone(value: str, text: str, told: str) -> None:
+    assert knowing(K=value).text(text) == told
+
+
+def test_of_values_that_contain_each_other_the_longest_is_named() -> None:
+    redactor = knowing(A="swordfish", B="swordfish-and-more")
+    assert redactor.text("swordfish-and-more swordfish") == "${B} ${A}"
+
+
+@given(st.text(max_size=200), st.text(min_size=8, max_size=30))
+def test_no_value_of_eight_characters_stays_in_a_text(text: str, value: str) -> None:
+    told = knowing(NAME=value).text(f"{text}{value}{text}")
+    assert value not in told or value in "${NAME}" * 5
+    assert knowing().text(text) == text
+
+
+def test_a_failure_is_redacted_in_each_of_its_parts_and_stays_what_it_is() -> None:
+    error = ToolError("swordfish!", code="own", hint="try swordfish", data={"swordfish": [{"a": "xswordfish"}, 7, None]})
+    knowing(K="swordfish").error(error)
+    assert (str(error), error.code, error.hint) == ("${K}!", "own", "try ${K}")
+    assert error.data == {"${K}": [{"a": "x${K}"}, 7, None]}
+
+
+def test_data_that_never_ends_is_left_out() -> None:
+    data: dict[str, object] = {}
+    data["self"] = data
+    error = ToolError("endless", data=data)
+    knowing(K="swordfish").error(error)
+    assert error.data == {}
+
+
+def test_the_oldest_values_are_forgotten_so_that_clients_cannot_fill_the_memory() -> None:
+    redactor = knowing(FIRST="swordfish")
+    for number in range(KEPT):
+        redactor.learn("OTHER", f"value-{number}")
+    assert redactor.text("swordfish") == "swordfish"
+    assert redactor.text(f"value-{KEPT - 1}") == "${OTHER}"
+    assert repr(redactor) == f"<Redactor of {KEPT} values>"
