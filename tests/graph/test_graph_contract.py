@@ -16,6 +16,7 @@ async def test_a_query_gives_its_rows_by_column_name(graph: GraphWorld) -> None:
         found = await tools("query", query=PEOPLE)
     assert found == {
         "columns": ["name"],
+        "types": [{"ladybug": "STRING", "neo4j": None}[graph.kind]],
         "rows": [{"name": "Ada"}, {"name": "Charles"}, {"name": "Mary"}],
         "row_count": 3,
         "truncated": False,
@@ -79,6 +80,21 @@ async def test_explain_shows_a_plan_and_runs_nothing(graph: GraphWorld) -> None:
     assert isinstance(error, ToolError | InvalidArguments)
 
 
+@pytest.mark.parametrize("word", ["EXPLAIN", "PROFILE"])
+async def test_a_statement_may_ask_for_its_plan_itself(graph: GraphWorld, word: str) -> None:
+    async with graph.open() as tools:
+        answer = await tools("query", query=f"{word} {PEOPLE}", row_mode="array")
+        assert (await tools("query", query=f"{word} {PEOPLE}", explain=True))["plan"]
+        error = await tools.fails("query", query=f"{word} MATCH (p:Person) SET p.born = 1")
+    if graph.kind == "ladybug":
+        [[plan]] = answer["rows"]
+        assert "SCAN_NODE_TABLE" in plan
+        assert "\n" in plan
+    else:
+        assert answer["plan"]
+    assert error.code == "not_read_only"
+
+
 async def test_a_large_result_is_streamed_in_chunks(graph: GraphWorld) -> None:
     chunks: list[object] = []
     async with graph.open() as tools:
@@ -88,7 +104,8 @@ async def test_a_large_result_is_streamed_in_chunks(graph: GraphWorld) -> None:
             on_chunk=chunks.append,
         )
     assert [len(chunk) for chunk in chunks] == [1000, 1000, 500]  # type: ignore[arg-type]
-    assert value == {"columns": ["x"], "row_count": 2500}
+    types = [{"ladybug": "INT64", "neo4j": None}[graph.kind]]
+    assert value == {"columns": ["x"], "types": types, "row_count": 2500}
 
 
 @pytest.mark.parametrize("tool", ["execute", "query", "query_stream"])

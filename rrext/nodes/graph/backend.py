@@ -50,12 +50,26 @@ class Cursor(Protocol):
     @property
     def columns(self) -> list[str]: ...
 
+    @property
+    def types(self) -> list[str | None]:
+        """The database's name for the type of each column; None where it has none."""
+        ...
+
     def fetch(self, size: int, /) -> list[list[Any]]:
         """The next rows, at most `size`; none when there are no more."""
         ...
 
     def counters(self) -> dict[str, int] | None:
         """What the statement changed, by name; None if the database does not count. After the last row only."""
+        ...
+
+    def affected(self) -> int | None:
+        """How many nodes and relationships the statement created, deleted or changed, each counted once; None if that cannot
+        be told, or was not to be counted. After the last row only."""
+        ...
+
+    def plan(self) -> Any:
+        """The plan of a statement that asked for one, if it is not among the rows. After the last row only."""
         ...
 
     def close(self) -> None: ...
@@ -69,7 +83,8 @@ class Transaction(ABC):
         """Connect and begin. Raises `Unavailable` or `ToolError` if there is no connection to be had."""
 
     @abstractmethod
-    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor: ...
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        """Run a statement. With `counts` it is counted what it changes, which may take another look at the data."""
 
     @abstractmethod
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:

@@ -16,12 +16,15 @@ import msgspec
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.effects import Effects, effects_of
 from rrext.nodes.graph.samples import sampled_schema
 from rrext.nodes.graph.values import BoltValues
 from rrext.nodes.sql.backend import Failure, FailureKind
 
 __all__ = ["BoltBackend", "BoltSettings"]
 
+ELEMENTS: Final = ("nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted")
+"""The server's counters of elements; others count properties, labels and what belongs to the schema."""
 FETCH: Final = 1000
 """Rows that the server sends at once."""
 MESSAGE_MAX: Final = 500
@@ -176,8 +179,19 @@ class _BoltTransaction(Transaction):
         with self._backend.reaching():
             self._transaction = self._session.begin_transaction(timeout=self._timeout or None)
 
-    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
-        return _BoltCursor(self._transaction.run(cypher, dict(params)), self._backend)
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        changed = self._changed(effects_of(cypher), params) if counts else None
+        return _BoltCursor(self._transaction.run(cypher, dict(params)), self._backend, changed)
+
+    def _changed(self, effects: Effects, params: Mapping[str, Any]) -> int | None:
+        """How many elements the statement will give other properties or labels; None if that cannot be told."""
+        if not effects.sets or effects.finding is None:
+            return None if effects.sets else 0
+        names = ", ".join("`" + name.replace("`", "``") + "`" for name in effects.targets)
+        asked = f"{effects.finding}\nWITH [{names}] AS elements UNWIND elements AS element RETURN count(DISTINCT element)"
+        given = {name: value for name, value in params.items() if name in effects.parameters}
+        [[changed]] = self._transaction.run(asked, given).values()
+        return changed
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
         return self._backend.json(self._transaction.run(f"EXPLAIN {cypher}", dict(params)).consume().plan)
@@ -214,8 +228,8 @@ class _BoltReader(_BoltTransaction):
     def start(self) -> None:
         return
 
-    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
-        return _BoltCursor(self._ran(cypher, params), self._backend)
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        return _BoltCursor(self._ran(cypher, params), self._backend, None)
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
         return self._backend.json(self._ran(f"EXPLAIN {cypher}", params).consume().plan)
@@ -231,13 +245,15 @@ class _BoltReader(_BoltTransaction):
 class _BoltCursor:
     """The result of one statement, fetched in parts."""
 
-    __slots__ = ("_backend", "_records", "_result", "columns")
+    __slots__ = ("_backend", "_changed", "_records", "_result", "columns", "types")
 
-    def __init__(self, result: Any, backend: BoltBackend) -> None:
+    def __init__(self, result: Any, backend: BoltBackend, changed: int | None) -> None:
         self._result = result
         self._backend = backend
+        self._changed = changed
         self._records = iter(result)
         self.columns: list[str] = list(result.keys())
+        self.types: list[str | None] = [None] * len(self.columns)  # each value has its own
 
     def fetch(self, size: int, /) -> list[list[Any]]:
         json = self._backend.json
@@ -250,6 +266,19 @@ class _BoltCursor:
             for name, count in vars(counters).items()
             if isinstance(count, int) and not isinstance(count, bool) and count
         }
+
+    def affected(self) -> int | None:
+        counters = self._result.consume().counters
+        is_set = counters.properties_set or counters.labels_added or counters.labels_removed
+        changed = self._changed if is_set else 0
+        if changed is None:
+            return None
+        return changed + sum(getattr(counters, name) for name in ELEMENTS)
+
+    def plan(self) -> Any:
+        summary = self._result.consume()
+        plan = summary.profile or summary.plan
+        return None if plan is None else self._backend.json(plan)
 
     def close(self) -> None:
         return  # the transaction ends the result

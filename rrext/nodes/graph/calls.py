@@ -52,18 +52,21 @@ class Call:
         return statement
 
     def query(self, cypher: str, params: Mapping[str, Any], limit: int) -> dict[str, Any]:
-        """`{columns, rows, row_count, truncated}` of a statement that only reads."""
+        """`{columns, types, rows, row_count, truncated}` of a statement that only reads; and `plan` if it asked for one that
+        is not among the rows."""
         statement = self.checked(cypher, _valid(params))
 
         def attempt(timeout: float) -> dict[str, Any]:
             with self._reading(statement, params, timeout) as cursor:
                 rows = _collected(cursor, limit + 1)
-                columns = unique_names(cursor.columns)
+                columns, types = unique_names(cursor.columns), cursor.types
+                plan = cursor.plan() if statement.is_plan else None
             is_truncated = len(rows) > limit
             if is_truncated:
                 rows.pop()
-            answer = {"columns": columns, "rows": self._shaped(rows, columns)}
-            return {**answer, "row_count": len(rows), "truncated": is_truncated}
+            shaped = self._shaped(rows, columns)
+            answer = {"columns": columns, "types": types, "rows": shaped, "row_count": len(rows), "truncated": is_truncated}
+            return answer if plan is None else {**answer, "plan": plan}
 
         return self._graph.reading(self._ctx, attempt)
 
@@ -81,12 +84,16 @@ class Call:
 
         def attempt(timeout: float) -> dict[str, Any]:
             with self._graph.work(self._ctx, read_only=True, timeout=timeout) as work:
+                if statement.is_plan:  # the statement asks for it itself
+                    with work.statement(statement.text, params, self._ctx) as cursor:
+                        rows = cursor.fetch(1)
+                        return {"plan": cursor.plan() or rows[0][0]}
                 return {"plan": work.explain(statement.text, params, self._ctx)}
 
         return self._graph.reading(self._ctx, attempt)
 
     def stream(self, cypher: str, params: Mapping[str, Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
-        """Chunks of rows of a statement that only reads, and then `{columns, row_count}`."""
+        """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`."""
         statement = self.checked(cypher, _valid(params))
 
         def attempt(timeout: float) -> tuple[ExitStack, Cursor, Generator[list[list[Any]]], list[list[Any]]]:
@@ -104,10 +111,10 @@ class Call:
                 self._ctx.check()
                 count += len(rows)
                 yield self._shaped(rows, columns)
-        return {"columns": columns, "row_count": count}
+        return {"columns": columns, "types": cursor.types, "row_count": count}
 
     def execute(self, cypher: str, params: Mapping[str, Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
-        """`{columns, rows, affected_rows, counters}` of a statement of any kind, in a session or a transaction of its own."""
+        """`{columns, types, rows, affected_rows, counters}` of any statement, in a session or a transaction of its own."""
         sent = self._graph.backend.changing(cypher)
         _valid(params)
         if session_id is not None:
@@ -131,7 +138,7 @@ class Call:
         return self._graph.writing(self._ctx, attempt)
 
     def _executed(self, work: Work, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
-        with work.statement(cypher, params, self._ctx) as cursor:
+        with work.statement(cypher, params, self._ctx, counts=True) as cursor:
             rows = _collected(cursor, max_rows + 1)
             if len(rows) > max_rows:
                 raise ToolError(
@@ -140,10 +147,10 @@ class Call:
                     hint="Add a LIMIT, or read with query_stream. Nothing that it wrote was kept.",
                     data={"limit": "max_execute_rows", "maximum": max_rows},
                 )
-            counters = cursor.counters()
+            counters, affected = cursor.counters(), cursor.affected()
             columns = unique_names(cursor.columns)
-        affected = None if counters is None else sum(counters.values())
-        answer = {"columns": columns, "rows": self._shaped(rows, columns), "affected_rows": affected}
+        shaped = self._shaped(rows, columns)
+        answer = {"columns": columns, "types": cursor.types, "rows": shaped, "affected_rows": affected}
         return answer if counters is None else {**answer, "counters": counters}
 
     def _shaped(self, rows: list[list[Any]], columns: list[str]) -> list[Any]:

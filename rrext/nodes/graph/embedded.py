@@ -18,7 +18,9 @@ from typing import Any, ClassVar, Final
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.effects import effects_of
 from rrext.nodes.graph.embedded_rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of, sentence
+from rrext.nodes.graph.tally import Tally
 from rrext.nodes.graph.values import EmbeddedValues
 from rrext.nodes.sql.backend import Failure
 
@@ -199,8 +201,19 @@ class _EmbeddedTransaction(Transaction):
         self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
         self._is_open = True
 
-    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
-        return _EmbeddedCursor(self._execute(cypher, params), self._backend.values)
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        tally = Tally(effects_of(cypher), self._rows, params) if counts else None
+        cursor = _EmbeddedCursor(self._execute(cypher, params), self._backend.values)
+        if tally is not None:
+            cursor.settle(tally.counters())
+        return cursor
+
+    def _rows(self, cypher: str, params: Mapping[str, Any]) -> list[Any]:
+        result = self._execute(cypher, params)
+        try:
+            return result.get_all()
+        finally:
+            result.close()
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
         result = self._execute(f"EXPLAIN {cypher}", params)
@@ -254,12 +267,18 @@ class _EmbeddedTransaction(Transaction):
 class _EmbeddedCursor:
     """The result of one statement. The engine holds it; rows become Python's when they are fetched."""
 
-    __slots__ = ("_result", "_values", "columns")
+    __slots__ = ("_counters", "_result", "_values", "columns", "types")
 
     def __init__(self, result: Any, values: EmbeddedValues) -> None:
         self._result = result
         self._values = values
+        self._counters: dict[str, int] | None = None
         self.columns: list[str] = list(result.get_column_names())
+        self.types: list[str | None] = list(result.get_column_data_types())
+
+    def settle(self, counters: dict[str, int] | None) -> None:
+        """What the statement did, which is known before its rows are fetched."""
+        self._counters = counters
 
     def fetch(self, size: int, /) -> list[list[Any]]:
         json = self._values.json
@@ -276,7 +295,13 @@ class _EmbeddedCursor:
             raise EmbeddedError(str(error)) from None
 
     def counters(self) -> dict[str, int] | None:
-        return None
+        return self._counters
+
+    def affected(self) -> int | None:
+        return None if self._counters is None else sum(self._counters.values())
+
+    def plan(self) -> Any:
+        return None  # it is the only row
 
     def close(self) -> None:
         self._result.close()

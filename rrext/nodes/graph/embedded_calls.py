@@ -48,6 +48,7 @@ class Run(Request, frozen=True, tag=True):
     cypher: str
     params: bytes
     size: int
+    counts: bool = False
 
     patience = STUCK
 
@@ -91,8 +92,11 @@ Message = Open | Start | Run | Fetch | Explain | Commit | End | Cancel
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """The answer to `Run` and `Fetch`. `columns` are empty in an answer to `Fetch`; `is_last` says that there are no more."""
+    """The answer to `Run` and `Fetch`. All but the rows is in the answer to `Run` alone; `is_last` says that there are no
+    more."""
 
-    columns: list[str]
     rows: list[list[object]]
     is_last: bool
+    columns: list[str] = []
+    types: list[str | None] = []
+    counters: dict[str, int] | None = None

@@ -105,8 +105,8 @@ class _RemoteTransaction(Transaction):
         self._process = self._backend.supervisor.engine()
         self._ask(Start(self._number, self._read_only, self._timeout))
 
-    def run(self, cypher: str, params: Mapping[str, Any]) -> Cursor:
-        answer = self.rows(Run(self._number, cypher, msgspec.json.encode(params), FIRST))
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        answer = self.rows(Run(self._number, cypher, msgspec.json.encode(params), FIRST, counts))
         return _RemoteCursor(self, self._number, answer)
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
@@ -145,14 +145,16 @@ class _RemoteTransaction(Transaction):
 class _RemoteCursor:
     """The rows of a statement that runs in the process."""
 
-    __slots__ = ("_is_last", "_number", "_rows", "_transaction", "columns")
+    __slots__ = ("_counters", "_is_last", "_number", "_rows", "_transaction", "columns", "types")
 
     def __init__(self, transaction: _RemoteTransaction, number: int, first: Rows) -> None:
         self._transaction = transaction
         self._number = number
         self._rows: list[list[Any]] = first.rows
         self._is_last = first.is_last
+        self._counters = first.counters
         self.columns = first.columns
+        self.types = first.types
 
     def fetch(self, size: int, /) -> list[list[Any]]:
         if not self._rows and not self._is_last:
@@ -162,7 +164,13 @@ class _RemoteCursor:
         return found
 
     def counters(self) -> dict[str, int] | None:
-        return None
+        return self._counters
+
+    def affected(self) -> int | None:
+        return None if self._counters is None else sum(self._counters.values())
+
+    def plan(self) -> Any:
+        return None  # it is the only row
 
     def close(self) -> None:
         self._rows, self._is_last = [], True

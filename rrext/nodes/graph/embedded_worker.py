@@ -73,10 +73,12 @@ class Seat:
                 return None
             case Run():
                 self._let_go()
-                cursor = self._cursor = self._transaction.run(request.cypher, msgspec.json.decode(request.params))
-                return self._rows(cursor.columns, request.size)
+                params = msgspec.json.decode(request.params)
+                cursor = self._cursor = self._transaction.run(request.cypher, params, counts=request.counts)
+                columns, types, counters = cursor.columns, cursor.types, cursor.counters()
+                return Rows(*self._rows(request.size), columns, types, counters)
             case Fetch():
-                return self._rows([], request.size)
+                return Rows(*self._rows(request.size))
             case Explain():
                 self._let_go()
                 return self._transaction.explain(request.cypher, msgspec.json.decode(request.params))
@@ -89,13 +91,13 @@ class Seat:
                 self._transaction.end()
                 return None
 
-    def _rows(self, columns: list[str], size: int) -> Rows:
+    def _rows(self, size: int) -> tuple[list[list[Any]], bool]:
         cursor = self._cursor
         rows: list[list[Any]] = [] if cursor is None else cursor.fetch(size)
         is_last = len(rows) < size
         if is_last:
             self._let_go()
-        return Rows(columns, rows, is_last)
+        return rows, is_last
 
     def _let_go(self) -> None:
         cursor, self._cursor = self._cursor, None

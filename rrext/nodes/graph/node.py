@@ -118,7 +118,7 @@ class GraphNode(Node):
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
-        """Run a statement that only reads. Answers `{columns, rows, row_count, truncated}`, or `{plan}` with `explain`.
+        """Run a statement that only reads. Answers `{columns, types, rows, row_count, truncated}`, or `{plan}` with `explain`.
 
         If there are more rows than `limit`, `truncated` is true; read them with a larger limit, or all of them with
         query_stream. Nodes are `{id, labels, properties}`, relationships `{id, type, start, end, properties}`.
@@ -141,7 +141,8 @@ class GraphNode(Node):
         *,
         ctx: ToolContext,
     ) -> Generator[list[Any], None, dict[str, Any]]:
-        """Run a statement that only reads, and stream rows of any number as chunks; then answers `{columns, row_count}`.
+        """Run a statement that only reads, and stream rows of any number as chunks; then answers `{columns, types,
+        row_count}`.
 
         Args:
             chunk_rows: Rows of a chunk at most; a chunk of large rows has fewer.
@@ -231,11 +232,11 @@ class GraphNode(Node):
         *,
         ctx: ToolContext,
     ) -> dict[str, Any]:
-        """Run a statement of any kind. Answers `{columns, rows, affected_rows, counters?}`.
+        """Run a statement of any kind. Answers `{columns, types, rows, affected_rows, counters?}`.
 
         Without a session it is a transaction of its own: all of it is kept, or nothing if it fails. More rows than
-        `max_execute_rows` are an error. `counters` is what the database says it changed, `affected_rows` their sum; null
-        if it does not count.
+        `max_execute_rows` are an error. `affected_rows` is how many nodes and relationships it created, deleted or changed,
+        each counted once; null if that cannot be told. `counters` is what the database itself counts.
 
         Args:
             session_id: The transaction that it belongs to, from begin.

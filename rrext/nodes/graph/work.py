@@ -74,10 +74,10 @@ class Work:
             raise _told(self._too_slow())
 
     @contextmanager
-    def statement(self, cypher: str, params: Mapping[str, Any], ctx: ToolContext) -> Iterator[Cursor]:
+    def statement(self, cypher: str, params: Mapping[str, Any], ctx: ToolContext, *, counts: bool = False) -> Iterator[Cursor]:
         """Run a statement; its rows can be fetched in the block. Its failures, and those of the block, come out as ours."""
         with self._step(ctx) as transaction:
-            cursor = transaction.run(cypher, params)
+            cursor = transaction.run(cypher, params, counts=counts)
             try:
                 yield cursor
             finally:

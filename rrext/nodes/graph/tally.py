@@ -1,0 +1,65 @@
+"""What a statement changed in an engine that does not count: elements before and after, and what it sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from rrext.nodes.graph.effects import Effects
+
+__all__ = ["Tally"]
+
+NODES: Final = "MATCH (n) RETURN count(n)"
+RELATIONSHIPS: Final = "MATCH ()-[r]->() RETURN count(r)"
+
+Run: TypeAlias = "Callable[[str, Mapping[str, Any]], list[Any]]"
+"""Runs a statement with parameters, and gives all its rows."""
+
+
+class Tally:
+    """One statement. It is made before it runs, in the same transaction; `counters` comes after it."""
+
+    __slots__ = ("_before", "_changed", "_effects", "_run")
+
+    def __init__(self, effects: Effects, run: Run, params: Mapping[str, Any]) -> None:
+        self._effects = effects
+        self._run = run
+        self._changed = 0
+        self._before = (0, 0)
+        # What a statement both makes and deletes cannot be seen in numbers.
+        if not effects.are_countable or (effects.creates and effects.deletes):
+            return
+        if effects.finding is not None:
+            self._changed = self._found(effects.finding, params)
+        if effects.creates or effects.deletes:
+            self._before = self._elements()
+
+    def counters(self) -> dict[str, int] | None:
+        """How many nodes and relationships were created or deleted, and how many elements were changed; those that are not
+        0. None if it cannot be told."""
+        effects = self._effects
+        if not effects.are_countable or (effects.creates and effects.deletes):
+            return None
+        found = {"elements_changed": self._changed}
+        if effects.creates or effects.deletes:
+            done = "deleted" if effects.deletes else "created"
+            for kind, before, after in zip(("nodes", "relationships"), self._before, self._elements(), strict=True):
+                found[f"{kind}_{done}"] = abs(after - before)
+        return {name: count for name, count in found.items() if count}
+
+    def _elements(self) -> tuple[int, int]:
+        [[nodes]], [[relationships]] = self._run(NODES, {}), self._run(RELATIONSHIPS, {})
+        return nodes, relationships
+
+    def _found(self, finding: str, params: Mapping[str, Any]) -> int:
+        """How many elements are to be changed, each counted once, by whichever names it is found."""
+        names = ["`" + name.replace("`", "``") + "`" for name in self._effects.targets]
+        given = {name: value for name, value in params.items() if name in self._effects.parameters}
+        if len(names) == 1:
+            [[count]] = self._run(f"{finding}\nRETURN count(DISTINCT {names[0]})", given)
+            return count
+        rows = self._run(f"{finding}\nRETURN DISTINCT {', '.join(f'id({name})' for name in names)}", given)
+        return len({(key["table"], key["offset"]) for row in rows for key in row if key is not None})
+
+    def __repr__(self) -> str:
+        return f"<Tally {self._effects}>"
