@@ -271,6 +271,24 @@ class StoreContract:
         assert [one.chunk_id for page in pages for one in page.chunks] == sorted(numbers)
         assert {page.total for page in pages} == {5}
 
+    def test_versions_are_told_of_objects_whose_chunks_all_have_one_signature(self, store: VectorStore) -> None:
+        assert store.versions(["a"], call()) == []
+        put(store, *(chunk("a", n, signature="s1", more=n) for n in range(3)), chunk("b", signature=None), chunk("c"))
+        put(store, chunk("d", 0, signature="s1"), chunk("d", 1, signature="s2"))
+        put(store, chunk("e", 0, signature="s1"), chunk("e", 1), chunk("f", signature=7), chunk("'g", signature='ü \\ "'))
+        found = store.versions(["a", "b", "c", "d", "e", "f", "'g", "none"], call())
+        assert {version.object_id: (version.chunks, version.signature) for version in found} == {
+            "a": (3, "s1"),
+            "b": (1, None),
+            "c": (1, None),
+            "d": (2, None),
+            "e": (2, None),
+            "f": (1, None),
+            "'g": (1, 'ü \\ "'),
+        }
+        store.delete(Scope(object_ids=("a",)), call())
+        assert store.versions(["a"], call()) == []
+
     def test_a_long_text_of_words_that_are_all_different_is_stored_and_found(self, store: VectorStore) -> None:
         text = " ".join(f"{n:x}wörd" for n in range(20_000))
         put(store, chunk("long", 0, text), chunk("run", 0, "x" * 100_000))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,13 +22,14 @@ from rrext.limits import CLIENT_DEFAULTS
 
 __all__ = ["Change", "Gone", "NotFollowed", "Sync", "open_sync"]
 
-TOOLS: Final = frozenset({"get", "delete"})
+TOOLS: Final = frozenset({"versions", "delete"})
 """What a store needs: to be asked what it has, and to be told what is gone."""
 FEW: Final = 10
 """So many files may be gone without a question, if others are left."""
 SETTLED: Final = 2_000_000_000
 """Nanoseconds after which a change must show in a file's times, also on file systems that count in steps of two seconds."""
-DELETED_AT_ONCE: Final = 1000
+AT_ONCE: Final = 500
+"""Objects that a store is asked about in one call, or told to delete."""
 
 
 class NotFollowed(ClientError):
@@ -64,14 +66,17 @@ class Gone(msgspec.Struct, frozen=True):
         return sorted(os.path.join(self.folder, os.path.relpath(os.fsdecode(key), root)) for key in self.files)
 
 
-class _Found(msgspec.Struct):
-    """What of the answer of `get` tells an object's version."""
+class Version(msgspec.Struct, frozen=True):
+    """How many chunks a store has of an object, and the signature that all of them have."""
 
-    class Chunk(msgspec.Struct):
-        metadata: dict[str, Any] = {}
+    chunks: int = 0
+    signature: str | None = None
 
-    chunks: list[Chunk]
-    total: int
+
+class _Versions(msgspec.Struct):
+    """What the tool `versions` answers."""
+
+    versions: dict[str, Version]
 
 
 class _Body(msgspec.Struct):
@@ -87,20 +92,24 @@ class Sync:
         self._state = state
         self._stores = stores
         self._process = process
+        self._ahead: list[Source] = []
+        self._turn = asyncio.Lock()
+        self._in_stores: dict[str, dict[str, Version]] = {}
+        """What the stores have of the files whose turn is next, by object id and store."""
+
+    def expect(self, sources: Iterable[Source]) -> None:
+        """`change` will be asked of these files, about in this order: then stores can be asked of many at once."""
+        self._ahead = [source for source in sources if source.real and source.problem is None]
 
     async def change(self, source: Source) -> Change | None:
         """What has to be sent of a file; None if every store has exactly that. Raises `OSError`, and failures of stores."""
         change, sent = await self._pipeline.in_thread(lambda: self._compare(source))
-        if sent is None:
-            return change
-        in_stores = [await self._version(store, change.object_id) for store in self._stores]
-        if sent.signature == change.signature and set(sent.chunks) == set(self._stores):
-            expected = [(count, change.signature if count else None) for count in map(sent.chunks.__getitem__, self._stores)]
-            if in_stores == expected:
-                if sent.stamp != _settled(change.stamp):
-                    await self._keep(change, sent.chunks)
-                return None
-        return msgspec.structs.replace(change, is_new=not any(total for total, _ in in_stores))
+        found = await self._stored(change.object_id)
+        if sent is not None and sent.signature == change.signature and _is_whole(change, sent.chunks, found):
+            if sent.stamp != _settled(change.stamp):
+                await self._keep(change, sent.chunks)
+            return None
+        return msgspec.structs.replace(change, is_new=not any(version.chunks for version in found.values()))
 
     async def begin(self, change: Change) -> None:
         """A file is going to be sent: from now on the stores may have any part of it."""
@@ -110,15 +119,14 @@ class Sync:
         """A file was sent; how many chunks the stores have of it. Raises `NotFollowed`, and failures of stores."""
         chunks: dict[str, int] = {}
         for store in self._stores:
-            chunks[store], signature = await self._version(store, change.object_id)
-            if chunks[store] and stored.get(store) == 0:  # of a file without text, its former text is left
+            version = (await self._versions(store, [change.object_id])).get(change.object_id, Version())
+            chunks[store] = version.chunks
+            if version.chunks and stored.get(store) == 0:  # of a file without text, its former text is left
                 await self._delete(store, [change.object_id])
                 chunks[store] = 0
-            elif chunks[store] != stored.get(store, chunks[store]):
-                raise NotFollowed(
-                    f'"{store}" has objects of other ids than the file\'s own: --sync cannot tell when they change'
-                )
-            elif chunks[store] and signature != change.signature:
+            elif version.chunks != stored.get(store, version.chunks):
+                raise NotFollowed(f'"{store}" has objects of other ids than the file\'s: --sync cannot tell when they change')
+            elif version.chunks and version.signature != change.signature:
                 raise NotFollowed(f'"{store}" does not keep signatures: --sync cannot tell whether it has this version')
         if await self._pipeline.in_thread(lambda: _stamp_of(source)) != change.stamp:
             raise NotFollowed("changed while it was sent: the next --sync sends it again")
@@ -142,8 +150,8 @@ class Sync:
         """Delete what is gone from the stores; how many chunks they had of it. Raises failures of stores."""
         chunks = 0
         keys = list(gone.files)
-        for start in range(0, len(keys), DELETED_AT_ONCE):
-            some = keys[start : start + DELETED_AT_ONCE]
+        for start in range(0, len(keys), AT_ONCE):
+            some = keys[start : start + AT_ONCE]
             for store in self._stores:
                 chunks += await self._delete(store, [gone.files[key] for key in some])
             await self._pipeline.in_thread(lambda some=some: self._state.forget(some))
@@ -158,18 +166,28 @@ class Sync:
             stamp = _stamp(os.fstat(fd))
             known = sent.digest if sent is not None and sent.stamp == stamp else None
             digest = known or _digest(file)
-        object_id = Entry(source.name, url=url_of(source.real)).object_id
         signature = hashlib.sha256(f"{self._process} {digest}".encode()).hexdigest()
-        return Change(True, key, object_id, stamp, digest, signature), sent
+        return Change(True, key, _object_id(source), stamp, digest, signature), sent
 
     async def _keep(self, change: Change, chunks: Mapping[str, int]) -> None:
         sent = SentFile(change.object_id, _settled(change.stamp), change.digest, change.signature, chunks)
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, sent))
 
-    async def _version(self, store: str, object_id: str) -> tuple[int, Any]:
-        """How many chunks a store has of an object, and the signature of the first."""
-        found = msgspec.json.decode(await self._ask(store, "get", {"object_id": object_id, "limit": 1}), type=_Found)
-        return found.total, found.chunks[0].metadata.get("signature") if found.chunks else None
+    async def _stored(self, object_id: str) -> dict[str, Version]:
+        """Store → what it has of an object, asked with the objects of the files that follow."""
+        async with self._turn:
+            while object_id not in self._in_stores:
+                some = self._ahead[:AT_ONCE]
+                ids = await self._pipeline.in_thread(lambda some=some: [_object_id(source) for source in some])
+                found = {store: await self._versions(store, ids or [object_id]) for store in self._stores}
+                for name in ids or [object_id]:
+                    self._in_stores[name] = {store: found[store].get(name, Version()) for store in self._stores}
+                del self._ahead[:AT_ONCE]
+            return self._in_stores.pop(object_id)
+
+    async def _versions(self, store: str, object_ids: Sequence[str]) -> dict[str, Version]:
+        answer = await self._ask(store, "versions", {"object_ids": object_ids})
+        return msgspec.json.decode(answer, type=_Versions).versions
 
     async def _delete(self, store: str, object_ids: list[str]) -> int:
         answer = msgspec.json.decode(await self._ask(store, "delete", {"object_ids": object_ids}))
@@ -203,11 +221,21 @@ def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root
     ]
     if not stores:
         raise InvalidArguments(
-            "--sync needs a store that files go to and that has the tools get and delete: here is none",
+            "--sync needs a store that files go to and that has the tools versions and delete: here is none",
             hint="Leave --sync out: then all files are sent, and nothing is deleted.",
         )
     state = SyncState(f"{file}.sync", _named([[store, *about[store][:2], root] for store in stores]))
     return Sync(pipeline, state, stores, _named([mime_type, about]))
+
+
+def _is_whole(change: Change, chunks: Mapping[str, int], found: Mapping[str, Version]) -> bool:
+    """Whether every store has as many chunks as when the file was sent, and all of this version."""
+    expected = {store: Version(count, change.signature if count else None) for store, count in chunks.items()}
+    return found == expected
+
+
+def _object_id(source: Source) -> str:
+    return Entry(source.name, url=url_of(source.real)).object_id
 
 
 def _named(value: Any) -> str:

@@ -297,7 +297,7 @@ def test_a_pipe_is_nothing_that_can_be_followed(store: str) -> None:
 def test_without_a_store_nothing_is_sent(docs: Path) -> None:
     done = sync(str(EXAMPLES / "echo.pipe"), docs)
     assert (done.code, done.out) == (2, b"")
-    assert "--sync needs a store that files go to and that has the tools get and delete" in done.err
+    assert "--sync needs a store that files go to and that has the tools versions and delete" in done.err
     assert not (EXAMPLES / "echo.pipe.sync").exists()
 
 

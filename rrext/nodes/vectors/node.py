@@ -227,6 +227,27 @@ class VectorStoreNode(Node):
         return {"success": True, "chunks": [chunk_json(chunk) for chunk in page.chunks], "total": page.total}
 
     @tool_function(group="vectors", annotations=READS)
+    def versions(
+        self,
+        object_ids: Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)],
+        *,
+        ctx: ToolContext,
+    ) -> dict[str, Any]:
+        """Which versions of objects are stored. Answers `{success, versions: {id: {chunks, signature}}}`.
+
+        Objects without chunks are left out. `signature` is that of all chunks' metadata, null if they have none or several.
+
+        Args:
+            object_ids: The objects.
+        """
+        wanted = [require_name(f"/input/object_ids/{n}", object_id) for n, object_id in enumerate(object_ids)]
+        found = {
+            version.object_id: {"chunks": version.chunks, "signature": version.signature}
+            for version in self.shared.versions(wanted, ctx)
+        }
+        return {"success": True, "versions": found}
+
+    @tool_function(group="vectors", annotations=READS)
     def stats(self, *, ctx: ToolContext) -> dict[str, Any]:
         """What is stored. Answers `{success, count, objects, parents, model, vector_size, disk_bytes, keyword, details}`.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Collection, Sequence
 from typing import Any, Literal, Protocol
 
@@ -23,6 +24,7 @@ __all__ = [
     "Space",
     "StoreStats",
     "VectorStore",
+    "Version",
     "candidates",
     "fused_score",
     "require_space",
@@ -111,6 +113,14 @@ class Page(msgspec.Struct, frozen=True):
     total: int
 
 
+class Version(msgspec.Struct, frozen=True):
+    """How many chunks an object has, and the text `signature` in the metadata of all of them; None if they have not one."""
+
+    object_id: str
+    chunks: int
+    signature: str | None
+
+
 class Deleted(msgspec.Struct, frozen=True):
     """How many chunks were there and are gone, and of which objects."""
 
@@ -174,6 +184,10 @@ class VectorStore(Protocol):
 
     def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
         """Chunks of one object; none if there is no such object."""
+        ...
+
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
+        """Those of the objects that there are, in any order."""
         ...
 
     def stats(self, ctx: ToolContext) -> StoreStats:

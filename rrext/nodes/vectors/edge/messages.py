@@ -26,6 +26,7 @@ __all__ = [
     "Done",
     "Failed",
     "FindSpace",
+    "FindVersions",
     "Get",
     "List",
     "Message",
@@ -158,6 +159,17 @@ class Get(Call, frozen=True, tag=True):
         return store.get(self.object_id, self.offset, self.limit, ctx)
 
 
+class FindVersions(Call, frozen=True, tag=True):
+    """`VectorStore.versions`."""
+
+    object_ids: list[str]
+
+    in_turn = True
+
+    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+        return store.versions(self.object_ids, ctx)
+
+
 class Stats(Call, frozen=True, tag=True):
     """`VectorStore.stats`."""
 
@@ -167,7 +179,7 @@ class Stats(Call, frozen=True, tag=True):
         return store.stats(ctx)
 
 
-Request = FindSpace | Upsert | Prune | Delete | Query | List | Get | Stats
+Request = FindSpace | Upsert | Prune | Delete | Query | List | Get | FindVersions | Stats
 """What the server asks for."""
 Message = Request | Cancel
 """What the server sends."""

@@ -12,9 +12,20 @@ import msgspec
 
 from rrext.errors import Unavailable
 from rrext.nodes.vectors.edge.folder import BATCH
-from rrext.nodes.vectors.edge.messages import Delete, FindSpace, Get, List, Prune, Query, Request, Stats, Upsert
+from rrext.nodes.vectors.edge.messages import (
+    Delete,
+    FindSpace,
+    FindVersions,
+    Get,
+    List,
+    Prune,
+    Query,
+    Request,
+    Stats,
+    Upsert,
+)
 from rrext.nodes.vectors.edge.process import CLOSED, EngineProcess
-from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats
+from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, Version
 from rrext.tools.context import ToolContext
 
 __all__ = ["ProcessStore"]
@@ -78,6 +89,10 @@ class ProcessStore:
     def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
         """See `VectorStore`."""
         return msgspec.json.decode(self._ask(Get(object_id, offset, limit), ctx), type=Page)
+
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
+        """See `VectorStore`."""
+        return msgspec.json.decode(self._ask(FindVersions(list(object_ids)), ctx), type=builtins.list[Version])
 
     def stats(self, ctx: ToolContext) -> StoreStats:
         """See `VectorStore`. Its details name the process, for whoever wants to look after it."""

@@ -15,6 +15,7 @@ from rrext.nodes.vectors.words import stored_words
 __all__ = [
     "CHUNK",
     "CONTENT",
+    "EXTRA",
     "NUMBER",
     "OBJECT",
     "PARENT",

@@ -6,12 +6,14 @@ import builtins
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
 import qdrant_edge as qe
 
 from rrext.nodes.vectors.edge.folder import BATCH, ENGINE, StoreFolder
 from rrext.nodes.vectors.edge.opened import OpenShard, engine_errors
 from rrext.nodes.vectors.edge.places import Places
 from rrext.nodes.vectors.edge.requests import (
+    EXTRA,
     NUMBER,
     OBJECT,
     PARENT,
@@ -21,7 +23,19 @@ from rrext.nodes.vectors.edge.requests import (
     point_of,
 )
 from rrext.nodes.vectors.edge.search import found
-from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, require_space
+from rrext.nodes.vectors.store import (
+    Chunk,
+    Deleted,
+    Hit,
+    Listing,
+    Page,
+    Scope,
+    Search,
+    Space,
+    StoreStats,
+    Version,
+    require_space,
+)
 from rrext.tools.context import ToolContext
 
 __all__ = ["EdgeStore"]
@@ -129,6 +143,18 @@ class EdgeStore:
             points = shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
         return Page([chunk_of(point.payload or {}) for point in points], total)
 
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
+        """See `VectorStore`."""
+        with self._opened.lock:
+            shard = self._opened.get(ctx)
+            if shard is None:
+                return []
+            found: dict[str, builtins.list[Any]] = {}
+            for _, payload in _points(shard, condition(Scope(object_ids=tuple(object_ids))), ctx, (OBJECT, EXTRA)):
+                signature = msgspec.json.decode(payload[EXTRA]).get("signature")
+                found.setdefault(payload[OBJECT], []).append(signature if isinstance(signature, str) else None)
+        return [Version(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in found.items()]
+
     def stats(self, ctx: ToolContext) -> StoreStats:
         """See `VectorStore`."""
         with self._opened.lock:
@@ -161,9 +187,11 @@ class EdgeStore:
         return f"<EdgeStore {self._opened!r}>"
 
 
-def _points(shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext) -> Iterator[Point]:
+def _points(
+    shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext, names: Sequence[str] = (OBJECT, PARENT, NUMBER)
+) -> Iterator[Point]:
     """Where the points that fit belong, read page by page. The lock is held, so that nothing changes meanwhile."""
-    fields = qe.PayloadSelector.Include([OBJECT, PARENT, NUMBER])
+    fields = qe.PayloadSelector.Include(list(names))
     offset = None
     while True:
         ctx.check()

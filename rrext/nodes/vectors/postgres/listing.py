@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from psycopg import Connection, sql
 
 from rrext.nodes.vectors.postgres.search import COLUMNS, chunk_of, condition
 from rrext.nodes.vectors.postgres.table import Table
-from rrext.nodes.vectors.store import Listing, Page, Place, Scope, Space, StoreStats
+from rrext.nodes.vectors.store import Listing, Page, Place, Scope, Space, StoreStats, Version
 
-__all__ = ["chunks_page", "counted", "places_page"]
+__all__ = ["chunks_page", "counted", "places_page", "versions_of"]
 
 KEYWORD: Final = "ts_rank"
 
@@ -32,6 +33,12 @@ SELECT count(*), (SELECT count(*) FROM (SELECT DISTINCT object_id FROM {table}) 
     (SELECT count(*) FROM (SELECT DISTINCT parent FROM {table}) AS parents), pg_total_relation_size(%s) FROM {table}
 """
 
+SIGNED: Final = """
+SELECT object_id, count(*), CASE WHEN count(signature) = count(*) AND min(signature) = max(signature) THEN min(signature) END
+FROM (SELECT object_id, CASE WHEN json_typeof(extra -> 'signature') = 'string' THEN extra ->> 'signature' END AS signature
+    FROM {table} WHERE object_id = ANY(%s)) AS signed GROUP BY object_id
+"""
+
 VERSIONS: Final = "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
 
 
@@ -49,6 +56,11 @@ def chunks_page(connection: Connection[Any], table: Table, object_id: str, offse
     values = {"object_id": object_id, "offset": offset, "limit": limit}
     rows = connection.execute(statement, values).fetchall()
     return Page([chunk_of(row[1:]) for row in rows if row[1] is not None], rows[0][0])
+
+
+def versions_of(connection: Connection[Any], table: Table, object_ids: Sequence[str]) -> list[Version]:
+    """The objects that there are. Raises the driver's errors."""
+    return [Version(*row) for row in connection.execute(sql.SQL(SIGNED).format(table=table.quoted), (list(object_ids),))]
 
 
 def counted(connection: Connection[Any], table: Table, space: Space | None, *, index: str) -> StoreStats:

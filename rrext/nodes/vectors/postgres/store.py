@@ -15,12 +15,24 @@ from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
 from rrext.nodes.vectors.postgres.frequent import FrequentWords
 from rrext.nodes.vectors.postgres.index import IndexBuilder
-from rrext.nodes.vectors.postgres.listing import chunks_page, counted, places_page
+from rrext.nodes.vectors.postgres.listing import chunks_page, counted, places_page, versions_of
 from rrext.nodes.vectors.postgres.search import condition, found
 from rrext.nodes.vectors.postgres.session import as_vector, knows_vectors, learn_vectors, prepare
 from rrext.nodes.vectors.postgres.table import Table
 from rrext.nodes.vectors.postgres.words import indexed_words
-from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, require_space
+from rrext.nodes.vectors.store import (
+    Chunk,
+    Deleted,
+    Hit,
+    Listing,
+    Page,
+    Scope,
+    Search,
+    Space,
+    StoreStats,
+    Version,
+    require_space,
+)
 from rrext.tools.context import ToolContext
 
 __all__ = ["PgVectorStore"]
@@ -102,6 +114,9 @@ class PgVectorStore:
 
     def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
         return self._read(lambda connection: chunks_page(connection, self._table, object_id, offset, limit), Page([], 0), ctx)
+
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
+        return self._read(lambda connection: versions_of(connection, self._table, object_ids), [], ctx)
 
     def stats(self, ctx: ToolContext) -> StoreStats:
         with self._connections.use(ctx) as connection:
