@@ -349,7 +349,7 @@ def test_a_damaged_state_is_put_aside_and_nothing_is_deleted(docs: Path, store: 
     (docs / "long.md").unlink()
     done = sync(store, docs)
     assert "is damaged, and kept as" in done.err
-    assert (done.code, counts(done)) == (0, {"new": 205})
+    assert (done.code, counts(done)) == (0, {"changed": 205})
     assert content(store) == expected
     assert counts(sync(store, docs)) == {"unchanged": 205}
 
