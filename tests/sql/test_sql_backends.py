@@ -19,7 +19,7 @@ DUCKDB_NUMBERS = "SELECT range AS n FROM range(1, {count} + 1)"
 
 
 def sqlite(config: dict[str, object]) -> Kind:
-    return Kind(SqliteNode, config, "sqlite", SQLITE_ENDLESS, SQLITE_NUMBERS)
+    return Kind(SqliteNode, config, "sqlite", SQLITE_ENDLESS, SQLITE_NUMBERS, item_types=("INTEGER", "TEXT"))
 
 
 def duckdb(config: dict[str, object]) -> Kind:

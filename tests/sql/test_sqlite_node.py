@@ -218,7 +218,7 @@ async def test_values_come_back_as_they_are(path: Path) -> None:
         sql = "SELECT 9007199254740993 AS a, -9223372036854775808 AS b, 9e999 AS c, x'FF00' AS d, x'6162' AS e, '' AS f"
         for tool in ("query", "execute"):
             assert (await db(tool, sql=sql))["rows"] == [
-                {"a": 2**53 + 1, "b": -(2**63), "c": "Infinity", "d": {"base64": "/wA="}, "e": "ab", "f": ""}
+                {"a": 2**53 + 1, "b": -(2**63), "c": "Infinity", "d": {"base64": "/wA="}, "e": {"base64": "YWI="}, "f": ""}
             ]
 
 
@@ -301,3 +301,59 @@ async def test_a_database_in_memory_is_shared_by_calls_and_gone_afterwards(
             await db("execute", sql="CREATE TABLE t (a)")
             assert (await db("query", sql="SELECT * FROM t"))["columns"] == ["a"]
         assert os.listdir(tmp_path) == []
+
+
+async def test_what_query_answers_is_written_back_as_it_was(tmp_path: Path) -> None:
+    values = [
+        "NULL", "0", "-9223372036854775808", "9223372036854775807", "0.1", "5.0", "-0.0", "1e300", "5e-324", "''", "'é😀'",
+        "'5'", "'{\"a\": [1]}'", "x''", "x'616263'", "x'00ff'", "x'5c78'", "char(0)", "CAST(x'410042' AS TEXT)", "zeroblob(3)",
+        "'{\"base64\": \"AA==\"}'", "CAST(x'efbbbf41' AS TEXT)",
+    ]  # fmt: skip
+    kinds = ["", "INTEGER", "REAL", "TEXT", "BLOB", "NUMERIC", "ANY"]
+    async with opened(SqliteNode, {**WRITER, "path": str(tmp_path / "a.db"), "create": True}) as db:
+        for number, kind in enumerate(kinds):
+            await db("execute", sql=f"CREATE TABLE t{number} (n int, v {kind})")
+            for value in values:
+                await db("execute", sql=f"DELETE FROM t{number}")
+                await db("execute", sql=f"INSERT INTO t{number} VALUES (1, {value})")
+                cell = (await db("query", sql=f"SELECT v FROM t{number}", row_mode="array"))["rows"][0][0]
+                await db("execute", sql=f"INSERT INTO t{number} VALUES (2, $1)", params=[cell])
+                same = f"SELECT a.v IS b.v AND typeof(a.v) = typeof(b.v) AS same FROM t{number} a JOIN t{number} b ON a.n < b.n"
+                assert (await db("query", sql=same))["rows"] == [{"same": 1}], (kind, value, cell)
+
+
+async def test_a_list_or_another_object_is_no_value_of_sqlite(path: Path) -> None:
+    async with opened(SqliteNode, {"path": str(path)}) as db:
+        for value, where in (([1], "/0"), ({"a": 1}, "/0"), ({"base64": "x", "a": 1}, "/0"), ({"base64": "?"}, "/0/base64")):
+            error = await db.refusal("query", sql="SELECT $1", params=[value])
+            assert error.data["errors"][0]["path"] == f"/input/params{where}"
+
+
+async def test_types_are_those_that_the_columns_were_declared_with(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE u (a VARCHAR(40), b DECIMAL(10, 2), c, d date, e INT)")
+        connection.execute("CREATE VIEW seen AS SELECT b AS price, d FROM u")
+    connection.close()
+    cases: list[tuple[str, list[object], list[str | None]]] = [
+        ("SELECT * FROM u", [], ["VARCHAR(40)", "DECIMAL(10, 2)", None, "date", "INT"]),
+        ("SELECT id, x AS y FROM t WHERE id = $1 -- why", [1], ["INTEGER", None]),
+        ("SELECT price FROM seen;", [], ["DECIMAL(10, 2)"]),
+        ("WITH w AS (SELECT d FROM u) SELECT a.d, b.a FROM w a, u b LIMIT $1", [2], ["date", "VARCHAR(40)"]),
+        ("SELECT a FROM u UNION SELECT a FROM u ORDER BY 1", [], ["VARCHAR(40)"]),
+        ("EXPLAIN QUERY PLAN SELECT a FROM u", [], [None] * 4),
+        ("PRAGMA table_info(u)", [], [None] * 6),
+    ]
+    async with opened(SqliteNode, {**WRITER, "path": str(path)}) as db:
+        for sql, params, types in cases:
+            for tool in ("query", "execute"):
+                assert (await db(tool, sql=sql, params=params))["types"] == types, sql
+        await db("execute", sql="ALTER TABLE u RENAME TO v")
+        await db("execute", sql="CREATE TABLE u (a BOOLEAN)")
+        assert (await db("query", sql="SELECT * FROM u"))["types"] == ["BOOLEAN"]
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="CREATE TABLE w (a text)", session_id=session)
+        assert (await db("execute", sql="SELECT a FROM w", session_id=session))["types"] == [None]
+        await db("rollback", session_id=session)
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'described'").fetchall() == []
+    connection.close()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 from urllib.parse import quote
 
@@ -14,13 +16,14 @@ import msgspec
 from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
-from rrext.nodes.sql.cells import rows_within
+from rrext.nodes.sql.cells import Blob, bytes_in, rows_within
 from rrext.nodes.sql.inspection import refusal
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.placeholders import check_placeholders
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.sqlite_authorizer import reader_may, writer_may
 from rrext.nodes.sql.sqlite_schema import read_schema
+from rrext.nodes.sql.sqlite_types import SqliteTypes
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
@@ -74,16 +77,22 @@ class SqliteConnection(sqlite3.Connection):
 class SqliteCursor(sqlite3.Cursor):
     """A cursor that holds little of large rows."""
 
+    types_of: Callable[[int], Sequence[str | None]]
+    """Looks up the types of that many columns."""
+
     @property
     def types(self) -> Sequence[str | None]:
-        return [None for _ in self.description or ()]
+        return self.types_of(len(self.description)) if self.description else ()
 
     @property
     def warnings(self) -> Sequence[str]:
         return ()
 
     def fetchmany(self, size: int | None = 1) -> list[Any]:
-        return rows_within(self, size or 1)
+        rows = rows_within(self, size or 1)
+        if bytes in set(map(type, chain.from_iterable(rows))):
+            return [tuple(Blob(cell) if type(cell) is bytes else cell for cell in row) for row in rows]
+        return rows
 
 
 class SqliteBackend(Backend):
@@ -110,6 +119,7 @@ class SqliteBackend(Backend):
         self._lock_timeout = lock_timeout
         self._foreign_keys = foreign_keys
         self._uri = f"file:{quote(path)}"
+        self._types = SqliteTypes(self._for_types)
 
     def connect(self, *, read_only: bool) -> SqliteConnection:
         if not os.path.exists(self._path):
@@ -150,6 +160,13 @@ class SqliteBackend(Backend):
             factory=SqliteConnection,
         )
 
+    def _for_types(self) -> SqliteConnection:
+        connection = self._opened("ro")
+        connection.execute("PRAGMA busy_timeout=0")  # a caller waits for no lock because of types
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        connection.file = self._file()
+        return connection
+
     def _prepare(self, connection: SqliteConnection, *, read_only: bool) -> None:
         connection.file = self._file()
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
@@ -168,6 +185,7 @@ class SqliteBackend(Backend):
         return found.st_dev, found.st_ino
 
     def close(self) -> None:
+        self._types.close()
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -201,8 +219,8 @@ class SqliteBackend(Backend):
         values: Mapping[str, Any] = {}
         if params:
             check_placeholders(sql, self.dialect, len(params))
-            _check_values(params)
-            values = {str(number): value for number, value in enumerate(params, 1)}  # SQLite's name for $1 is 1
+            bound = [_bound(value, f"/input/params/{place}") for place, value in enumerate(params)]
+            values = {str(number): value for number, value in enumerate(bound, 1)}  # SQLite's name for $1 is 1
         if not read_only and connection.is_fresh and not _READS_ONLY.match(sql):
             # A transaction that begins by writing takes its lock at once, and waits for it: one that read first and
             # writes later cannot wait, since what it has read may have changed.
@@ -211,7 +229,9 @@ class SqliteBackend(Backend):
         connection.is_fresh = False
         connection.refused = None
         try:
-            return connection.cursor(SqliteCursor).execute(sql, values)
+            cursor = connection.cursor(SqliteCursor)
+            cursor.types_of = partial(self._types.of, connection, sql, len(params))
+            return cursor.execute(sql, values)
         except sqlite3.DatabaseError as error:
             if connection.refused is None or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_AUTH:
                 raise
@@ -260,12 +280,15 @@ class SqliteBackend(Backend):
         return f"<SqliteBackend {self._shown}>"
 
 
-def _check_values(params: Sequence[Any]) -> None:
-    for number, value in enumerate(params):
-        if isinstance(value, list | dict):
-            raise InvalidArguments.at(f"/input/params/{number}", "SQLite has no such values: pass them as JSON text")
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise InvalidArguments.at(f"/input/params/{number}", "SQLite's integers have 64 bits: pass it as text")
+def _bound(value: Any, path: str) -> Any:
+    """A value as SQLite holds it; `{"base64": …}` means bytes."""
+    if isinstance(value, dict) and (content := bytes_in(value, path)) is not None:
+        return content
+    if isinstance(value, list | dict):
+        raise InvalidArguments.at(path, 'SQLite has no such values: pass them as JSON text, and bytes as {"base64": "…"}')
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidArguments.at(path, "SQLite's integers have 64 bits: pass it as text")
+    return value
 
 
 class SqliteNode(SqlNode):
