@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.sql.cells import Rows
+from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
 if TYPE_CHECKING:
@@ -53,12 +54,14 @@ class Call:
         is_truncated = len(rows) > limit
         if is_truncated:
             rows.pop()
+        plan = plan_lines(result.columns, rows) if explain or statement.kind == "explain" else []
         return {
             "columns": result.columns,
             "types": result.types,
             "rows": self._shaped(rows, result.columns),
             "row_count": len(rows),
             "truncated": is_truncated,
+            **({"plan": plan} if plan else {}),
             **_said(result),
         }
 

@@ -140,7 +140,7 @@ class SqlNode(Node):
 
         Args:
             limit: Rows of the answer at most.
-            explain: Answer how the database would run the statement, without running it.
+            explain: Answer how the database would run the statement, without running it: also as `plan`, a list of lines.
         """
         return Call(self.shared, ctx, row_mode).query(_text(sql), params or (), limit, explain=explain)
 
