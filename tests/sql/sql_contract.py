@@ -137,6 +137,17 @@ class SqlContract:
             "truncated": False,
         }
 
+    async def test_a_syntax_error_says_what_is_wrong_and_where(self, db: Desk) -> None:
+        for tool in ("query", "execute"):
+            error = await db.refusal(tool, sql="SELECT id,\n  name FRM items WHERE id = 1")
+            assert error.code == "invalid_arguments"
+            assert "syntax" in error.message
+            assert error.data["errors"][0]["path"] == "/input/sql"
+            assert (error.data["line"], error.data["column"]) in ((2, 12), (2, 8))  # MariaDB and others take FRM for an alias
+        error = await db.refusal("query", sql="\n selct 1")
+        assert (error.code, error.data["line"], error.data["column"]) == ("invalid_arguments", 2, 2)
+        assert 'syntax error near "selct"' in error.message
+
     async def test_rows_are_objects_or_arrays(self, db: Desk) -> None:
         for tool in ("query", "execute"):
             assert (await db(tool, sql="SELECT 1 AS a, 2 AS b", row_mode="array"))["rows"] == [[1, 2]]

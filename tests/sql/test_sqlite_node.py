@@ -357,3 +357,86 @@ async def test_types_are_those_that_the_columns_were_declared_with(path: Path) -
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT name FROM sqlite_master WHERE name = 'described'").fetchall() == []
     connection.close()
+
+
+VIRTUAL = """
+CREATE TABLE kept (id INTEGER PRIMARY KEY, at TEXT, area REAL GENERATED ALWAYS AS (id * 2) VIRTUAL);
+CREATE TABLE part (kept INTEGER REFERENCES kept, other INTEGER, FOREIGN KEY (other) REFERENCES kept (id));
+CREATE VIRTUAL TABLE words USING fts5(title, body);
+CREATE VIRTUAL TABLE boxes USING rtree(id, x0, x1);
+CREATE TABLE gone (a);
+CREATE VIEW broken AS SELECT a FROM gone;
+CREATE VIEW whole AS SELECT id FROM kept;
+DROP TABLE gone;
+INSERT INTO kept (id, at) VALUES (1, 'now');
+INSERT INTO words VALUES ('one', 'hello world');
+INSERT INTO boxes VALUES (1, 0.0, 2.0);
+"""
+
+
+@pytest.fixture
+def virtual(tmp_path: Path) -> Path:
+    path = tmp_path / "virtual.db"
+    with sqlite3.connect(path) as connection:
+        connection.executescript(VIRTUAL)
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT key, value FROM json_each('[5]')", [[0, 5]]),
+        ("SELECT fullkey FROM json_tree('{\"a\": 1}')", [["$"], ["$.a"]]),
+        ("SELECT name FROM pragma_table_info('part')", [["kept"], ["other"]]),
+        ("SELECT title FROM words WHERE words MATCH 'hello'", [["one"]]),
+        ("SELECT highlight(words, 1, '[', ']'), bm25(words) < 0 FROM words('hello')", [["[hello] world", 1]]),
+        ("SELECT id FROM boxes WHERE x0 < 1", [[1]]),
+        ("PRAGMA table_info(part)", [[0, "kept", "INTEGER", 0, None, 0], [1, "other", "INTEGER", 0, None, 0]]),
+        ("PRAGMA page_size", [[4096]]),
+        ("PRAGMA foreign_key_check", []),
+        ("SELECT id IS DISTINCT FROM 2, id IS NOT DISTINCT FROM 1 FROM kept", None),
+        ("WITH a(x, y) AS (SELECT 1, 2), b(z) AS (SELECT x FROM a) SELECT z FROM b", [[1]]),
+    ],
+)
+async def test_virtual_tables_and_pragmas_that_tell_something_are_read(virtual: Path, sql: str, rows: Any) -> None:
+    if rows is None and sqlite3.sqlite_version_info < (3, 39):
+        pytest.fail("this SQLite is older than IS DISTINCT FROM")
+    async with opened(SqliteNode, {"path": str(virtual)}) as db:
+        answer = await db("query", sql=sql, row_mode="array")
+        assert answer["rows"] == (rows if rows is not None else [[1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("INSERT INTO words VALUES ('a', 'b')", "INSERT"),
+        ("WITH a AS (SELECT 1) DELETE FROM boxes", "DELETE"),
+        ("PRAGMA user_version = 5", "PRAGMA user_version with a value"),
+        ("PRAGMA optimize", "PRAGMA optimize acts"),
+        ("SELECT * FROM pragma_journal_mode('DELETE')", ""),
+        ("SELECT load_extension('x')", "load_extension"),
+    ],
+)
+async def test_what_sqlite_would_change_is_refused_with_the_reason(virtual: Path, sql: str, said: str) -> None:
+    async with opened(SqliteNode, {"path": str(virtual)}) as db:
+        error = await db.refusal("query", sql=sql)
+        assert error.code in ("not_read_only", "sql_failed")
+        assert said in error.message
+        counts = "SELECT (SELECT count(*) FROM words), (SELECT count(*) FROM boxes), user_version FROM pragma_user_version"
+        assert (await db("query", sql=counts, row_mode="array"))["rows"] == [[1, 1, 0]]
+
+
+async def test_the_schema_of_a_file_has_virtual_tables_and_says_which_view_is_broken(virtual: Path) -> None:
+    async with opened(SqliteNode, {"path": str(virtual)}) as db:
+        tables = (await db("get_schema"))["tables"]
+        assert sorted(tables) == ["boxes", "broken", "kept", "part", "whole", "words"]
+        assert [column["column"] for column in tables["words"]["columns"]] == ["title", "body"]
+        assert tables["broken"] == {"columns": [], "view": True, "problem": "no such table: main.gone"}
+        assert tables["whole"] == {"columns": [{"column": "id", "type": "INTEGER"}], "view": True}
+        assert tables["kept"]["primary_key"] == ["id"]
+        assert [column["column"] for column in tables["kept"]["columns"]] == ["id", "at", "area"]
+        assert tables["part"]["foreign_keys"] == [
+            {"columns": ["kept"], "references": {"table": "kept", "columns": ["id"]}},
+            {"columns": ["other"], "references": {"table": "kept", "columns": ["id"]}},
+        ]

@@ -180,7 +180,8 @@ async def test_a_server_that_takes_no_more_connections_is_said(served: Served):
         async with served.open() as client:
             with pytest.raises(Unavailable, match="(?i)too many"):
                 await one(client)
-            held.pop().close()
+            for _ in range(2):  # the look below still holds one for a moment
+                held.pop().close()
             await until(lambda: _connects(served))
             assert await one(client) == 1
     finally:

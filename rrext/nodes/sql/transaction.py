@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rrext.errors import InvalidArguments, ResultTooLarge
+from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.cells import Rows, json_rows, size_of, unique_names
+from rrext.nodes.sql.place import note_place
 from rrext.nodes.sql.running import Running, error_of
 from rrext.nodes.sql.watch import Watch
 
@@ -150,13 +151,17 @@ class Transaction:
     @contextmanager
     def statement(self, sql: str, params: Sequence[Any], ctx: ToolContext) -> Iterator[Result]:
         """Run a statement; its rows can be fetched in the block, its types and warnings are known after it."""
-        with self.guarded(ctx):
-            result = Result(self._backend.run(self.connection, sql, params, read_only=self.read_only))
-            try:
-                yield result
-            finally:
-                result.close()
-            result.describe()
+        try:
+            with self.guarded(ctx):
+                result = Result(self._backend.run(self.connection, sql, params, read_only=self.read_only))
+                try:
+                    yield result
+                finally:
+                    result.close()
+                result.describe()
+        except RrextError as error:
+            note_place(error, sql)
+            raise
 
     @contextmanager
     def guarded(self, ctx: ToolContext) -> Iterator[None]:
@@ -168,9 +173,8 @@ class Transaction:
             with running:
                 yield
         except Exception as error:
-            cause = getattr(error, "orig", None) or error  # SQLAlchemy's error holds the driver's
-            self._note(cause)
-            told = running.error_of(cause)
+            self._note(error)
+            told = running.error_of(error)
             if told is error:
                 raise
             raise told from error
