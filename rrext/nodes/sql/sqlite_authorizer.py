@@ -45,7 +45,13 @@ _MAKES_TEMPORARY: Final = frozenset(
         sqlite3.SQLITE_CREATE_TEMP_VIEW,
     }
 )
-_SCHEMA_TABLES: Final = frozenset({"sqlite_master", "sqlite_temp_master"})
+_PREPARED: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+_INNER_TABLES: Final = (
+    *("sqlite_master", "sqlite_temp_master", "_node", "_rowid", "_parent", "_content", "_segments", "_segdir", "_docsize"),
+    *("_stat", "_data", "_idx", "_config"),
+)
+"""How tables end for which a virtual table prepares writes when it is opened, also to be read: R-tree does. They never run:
+who writes such a table meets the connection's `mode=ro`."""
 _REFUSED_FUNCTIONS: Final = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
 
 _ACTIONS: Final = {
@@ -69,9 +75,7 @@ def reader_may(connection: Asked) -> Callable[..., int]:
     owner = ref(connection)  # SQLite holds the authorizer: no circle of the two
 
     def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
-        # A virtual table that nobody made, as json_each, is declared with an UPDATE of the schema's table that never runs;
-        # an UPDATE that somebody wrote there fails, as `writable_schema` is off.
-        if action in _READS or (action == sqlite3.SQLITE_UPDATE and first in _SCHEMA_TABLES):
+        if action in _READS or (action in _PREPARED and (first or "").endswith(_INNER_TABLES)):
             return _function(owner, action, second)
         if action == sqlite3.SQLITE_PRAGMA:
             return _pragma(owner, first, second, _ASKING_PRAGMAS)
