@@ -107,7 +107,12 @@ async def _send(args: argparse.Namespace, pipeline: LocalPipeline, results: Resu
         print_error(error)
         return EXIT_USAGE
     try:
+        if sync is not None:
+            await sync.reach()
         return await _send_all(args, pipeline, results, sync)
+    except RrextError as error:
+        print_error(error)
+        return EXIT_FAILED
     finally:
         if sync is not None:
             sync.close()

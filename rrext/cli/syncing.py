@@ -32,6 +32,9 @@ AT_ONCE: Final = 500
 """Objects that a store is asked about in one call, or told to delete."""
 
 
+NOBODY: Final = "00000000-0000-0000-0000-000000000000"
+
+
 class NotFollowed(ClientError):
     """A file that was sent, but not in a way that the next sync can rely on."""
 
@@ -100,6 +103,11 @@ class Sync:
     def expect(self, sources: Iterable[Source]) -> None:
         """`change` will be asked of these files, about in this order: then stores can be asked of many at once."""
         self._ahead = [source for source in sources if source.real and source.problem is None]
+
+    async def reach(self) -> None:
+        """Ask each store for something, so that one that cannot be reached is said once. Raises its failure."""
+        for store in self._stores:
+            await self._versions(store, [NOBODY])
 
     async def change(self, source: Source) -> Change | None:
         """What has to be sent of a file; None if every store has exactly that. Raises `OSError`, and failures of stores."""

@@ -301,6 +301,15 @@ def test_without_a_store_nothing_is_sent(docs: Path) -> None:
     assert not (EXAMPLES / "echo.pipe.sync").exists()
 
 
+def test_a_store_that_cannot_be_reached_is_said_once(docs: Path, store: str) -> None:
+    folder = Path(store).parent / "store"
+    folder.mkdir()
+    (folder / "letter.txt").write_text("not a store")
+    done = sync(store, docs)
+    assert (done.code, done.out) == (1, b"")
+    assert done.err.count("[not_a_store]") == 1
+
+
 def test_max_delete_goes_with_sync_alone(docs: Path, store: str) -> None:
     done = call("send", "--max-delete", "3", store, str(docs))
     assert (done.code, done.err) == (2, "rrext: --max-delete goes with --sync\n")
