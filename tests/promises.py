@@ -95,6 +95,8 @@ PROMISES: dict[str, str] = {
     "sync:delete:guarded": "A sync deletes what it sent of its folders, and nothing of a folder that may just not be there",
     "sync:kill:goes-on": "A sync that is killed at any moment and run again ends as one that was not",
     "vector:answered:is-kept": "What a vector store answered outlives its killed process",
+    "vector:request:whole": "A request of a vector store that is killed at any step is done as a whole or was never begun",
+    "vector:folder:in-turns": "Processes that use one folder of a vector store take turns, and all are answered",
     "vector:damage:left-alone": "A damaged or strange folder is refused, and nothing in it is changed",
     "graph:engine:ends-alone": "What ends the engine of an embedded graph ends the call that did it, and never the server",
     "graph:engine:stuck-alone": (

@@ -70,7 +70,7 @@ class StoreContract:
         assert store.space(call()) is None
         assert [found(store, "word", mode) for mode in ("dense", "keyword", "hybrid")] == [[], [], []]
         assert store.list(None, 0, 10, call()).total == store.get("a", 0, 10, call()).total == 0
-        assert store.delete(Scope(prefix="/"), call()).chunks == store.prune("a", (), call()) == 0
+        assert store.delete(Scope(prefix="/"), call()).chunks == 0
         stats = store.stats(call())
         assert (stats.chunks, stats.objects, stats.parents, stats.space) == (0, 0, 0, None)
 
@@ -105,12 +105,58 @@ class StoreContract:
         assert paths(store) == {"/": ("a", 1), "/new": ("a", 1)}
         assert store.stats(call()).chunks == 2
 
-    def test_prune_deletes_the_chunks_that_an_object_has_no_more(self, store: VectorStore) -> None:
-        put(store, *(chunk("a", n) for n in range(5)), chunk("b", 9))
-        assert store.prune("a", {0, 3, 77}, call()) == 3
-        assert [one.chunk_id for one in everything(store, "a", "b")] == [0, 3, 9]
-        assert store.prune("a", (), call()) == 2
-        assert store.prune("a", (), call()) == 0
+    def test_chunks_that_an_object_has_no_more_go_with_the_new_ones(self, store: VectorStore) -> None:
+        put(store, *(chunk("a", n) for n in range(5)), chunk("b", 9), chunk("c", 1))
+        new = [chunk("a", 0, "new words"), chunk("b", 1, "more words")]
+        vectors = [hashed(one.content, SIZE) for one in new]
+        assert store.upsert(new, vectors, SPACE, call(), {"a": {0, 3, 77}, "b": {1}, "nobody": set()}) == 4
+        names = [(one.object_id, one.chunk_id) for one in everything(store, "a", "b", "c")]
+        assert names == [("a", 0), ("a", 3), ("b", 1), ("c", 1)]
+        assert store.upsert([], [], SPACE, call(), {"a": ()}) == 2
+        assert store.upsert([], [], SPACE, call(), {"a": ()}) == 0
+        assert paths(store) == {"/": ("b", 2)}
+
+    def test_a_request_of_many_chunks_is_stored_as_a_whole_or_not_at_all(self, store: VectorStore) -> None:
+        put(store, chunk("a", 0, "old words"))
+        token = CancelToken()
+        reported: list[float] = []
+
+        def report(value: float, total: float | None, message: str | None) -> None:
+            reported.append(value)
+            token.cancel()
+
+        many = [chunk("a", n, f"new words {n}") for n in range(12_000)]
+        vectors = [[1.0, float(n)] + [0.0] * (SIZE - 2) for n in range(12_000)]
+        with pytest.raises(Cancelled):
+            store.upsert(many, vectors, SPACE, ToolContext(token=token, report=report), {"a": {0}})
+        assert reported[0] < len(many)
+        assert everything(store, "a") == [chunk("a", 0, "old words")]
+        assert store.upsert(many[:300], vectors[:300], SPACE, call(), {"a": set(range(300))}) == 0
+        assert everything(store, "a") == many[:300]
+
+    def test_an_emptied_store_takes_vectors_of_another_model_and_a_filled_one_does_not(self, store: VectorStore) -> None:
+        put(store, chunk("a"), chunk("b", 0, "number 77", parent="/b"))
+        store.list(None, 0, 10, call())
+        other = Space("other", 5)
+        store.delete(Scope(object_ids=("a",)), call())
+        with pytest.raises(ToolError) as failure:
+            put(store, chunk("c"), space=other)
+        assert failure.value.code == "embedding_model_mismatch"
+        store.delete(Scope(prefix="/"), call())
+        assert store.space(call()) is None
+        assert store.stats(call()).space is None
+        assert [found(store, "number", mode) for mode in ("dense", "keyword", "hybrid")] == [[], [], []]
+        put(store, chunk("c", 0, "other words", parent="/c"), space=other)
+        assert store.space(call()) == store.stats(call()).space == other
+        assert paths(store) == {"/c": ("c", 1)}
+        assert found(store, "other", "keyword") == ["c"]
+        with pytest.raises(ToolError) as failure:
+            put(store, chunk("a"))
+        assert failure.value.code == "embedding_model_mismatch"
+        assert store.upsert([], [], other, call(), {"c": ()}) == 1
+        put(store, chunk("a"))
+        assert store.space(call()) == SPACE
+        assert store.stats(call()).chunks == 1
 
     def test_delete_counts_what_was_there(self, store: VectorStore) -> None:
         put(store, chunk("a", 0), chunk("a", 1), chunk("b", 0, parent="/x"), chunk("c", 0, parent="/x"))
@@ -119,7 +165,6 @@ class StoreContract:
         gone = store.delete(Scope(parent="/x"), call())
         assert (gone.chunks, gone.object_ids) == (2, {"b", "c"})
         assert store.stats(call()).chunks == 0
-        assert store.space(call()) == SPACE
 
     def test_a_prefix_is_a_folder_and_not_the_beginning_of_a_name(self, store: VectorStore) -> None:
         below = ("/a", "/a/b", "/a/b/c", "/a/")
@@ -458,7 +503,7 @@ class Oracle(RuleBasedStateMachine):
     def prune(self, object_id: str, keep: set[int]) -> None:
         gone = self.where(lambda one: one.object_id == object_id and one.chunk_id not in keep)
         self.forget(gone)
-        assert self.store.prune(object_id, keep, call()) == len(gone)
+        assert self.store.upsert([], [], SPACE, call(), {object_id: keep}) == len(gone)
 
     @rule(object_id=OBJECTS, offset=st.integers(0, 3), limit=st.integers(1, 4))
     def get(self, object_id: str, offset: int, limit: int) -> None:

@@ -25,6 +25,7 @@ from rrext.tools.context import CancelToken, ToolContext
 
 HERE = Path(__file__).parent
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rrext' AND wait_event_type = 'Lock'"
+BUSY = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rrext' AND state <> 'idle'"
 CHILD_PATH = os.pathsep.join([str(HERE), str(HERE.parent), str(HERE.parents[1])])
 
 
@@ -292,3 +293,23 @@ def test_changes_of_the_same_chunks_in_any_order_all_succeed(store: PgVectorStor
     outcomes = [Outcome(lambda turn=turn: work(turn)) for turn in range(4)]
     assert [outcome.wait() for outcome in outcomes] == [None] * 4
     assert store.stats(call()).chunks in (0, 40)
+
+
+@pytest.mark.promise("vector:request:whole")
+def test_a_request_of_many_statements_is_whole_when_its_process_is_killed(postgres_database: Database) -> None:
+    store = open_store(postgres_database, table="killed")
+    for answers in (1, 2, 4, 7):
+        writer = child(postgres_database, "killed", "versions", 100_000)
+        assert writer.stdout is not None
+        answered = [int(writer.stdout.readline()) for _ in range(answers)][-1]
+        writer.kill()
+        answered = max([answered, *(int(line) for line in writer.stdout if line.endswith("\n"))])
+        writer.wait()
+        writer.stdout.close()
+        until(lambda: postgres_database.run(BUSY) == [(0,)], "the server sees that its client is gone")
+        kept = store.get("a", 0, 1000, call()).chunks
+        version = int(kept[0].content.split()[1])
+        assert version in (answered, answered + 1)
+        assert len(kept) == BATCH - version % 3 * 10
+        assert {one.content.split()[1] for one in kept} == {str(version)}
+    store.close()

@@ -26,7 +26,7 @@ def test_reading_a_store_that_is_not_there_creates_nothing(store: PgVectorStore,
     assert store.list(None, 0, 10, call()).total == 0
     assert store.get("a", 0, 10, call()).total == 0
     assert store.delete(Scope(prefix="/"), call()).chunks == 0
-    assert store.prune("a", [], call()) == 0
+    assert store.upsert([], [], SPACE, call(), {"a": ()}) == 0
     assert store.stats(call()).chunks == 0
     assert postgres_database.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == [(0,)]
     assert postgres_database.run("SELECT count(*) FROM pg_extension WHERE extname = 'vector'") == [(0,)]

@@ -122,4 +122,4 @@ def engine_that(code: str, monkeypatch: pytest.MonkeyPatch) -> EngineProcess:
     imports = "import sys; from rrext.nodes.vectors.edge.messages import *; read, write = sys.stdin.buffer, sys.stdout.buffer\n"
     imports += "receive(read)\n"  # the settings
     monkeypatch.setattr(process, "module_command", lambda *_: [sys.executable, "-c", imports + code])
-    return EngineProcess("/nowhere", "shown", 0)
+    return EngineProcess("/nowhere", "shown", 0, 0)

@@ -12,12 +12,13 @@ from zlib import crc32
 
 import msgspec
 import pytest
+from edge_calls import Call, wait_until
 from edge_process import edge_store, process_store, writer
-from vector_contract import SPACE, call, chunk, everything, found, paths, put
+from vector_contract import SPACE, call, chunk, everything, found, in_threads, paths, put
 
-from rrext.errors import ToolError
+from rrext.errors import Cancelled, ToolError
 from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
-from rrext.nodes.vectors.store import Scope, VectorStore
+from rrext.nodes.vectors.store import Scope, Space, VectorStore
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a segment is gone": lambda data: shutil.rmtree(next((data / "shard" / "segments").iterdir())),
@@ -115,35 +116,63 @@ def test_what_was_deleted_stays_deleted_and_the_counts_hold_after_a_restart(tmp_
     again.close()
 
 
-def test_another_process_is_told_who_has_the_folder_and_gets_it_when_that_is_gone(tmp_path: Path) -> None:
+@pytest.mark.promise("vector:folder:in-turns")
+def test_two_processes_take_turns_with_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     store = edge_store(folder)
     with writer(folder) as (process, lines):
         first = int(lines.readline())
-        with pytest.raises(ToolError) as failure:
-            store.stats(call())
-        assert failure.value.code == "store_in_use"
-        assert f"process {process.pid}" in failure.value.message
-        with pytest.raises(ToolError, match="in use"):
-            put(store, chunk("mine"))
-        assert int(lines.readline()) > first
+        for n in range(3):
+            put(store, chunk("mine", n))
+            assert len(everything(store, "mine", str(first))) == n + 4
+            assert int(lines.readline()) > first
         process.kill()
         process.wait()
     put(store, chunk("mine"))
-    assert len(everything(store, "mine", "0")) == 4
+    assert len(everything(store, "mine", "0")) == 6
+    store.close()
+
+
+def test_a_process_that_keeps_the_folder_is_named_to_who_waits_in_vain(tmp_path: Path) -> None:
+    folder = StoreFolder(str(tmp_path), "shown", owner=os.getppid())
+    folder.acquire(0, lambda: None)
+    store = edge_store(tmp_path, wait=0.05)
+    with pytest.raises(ToolError, match="in use") as failure:
+        put(store, chunk("mine"))
+    assert failure.value.code == "store_in_use"
+    assert f"process {os.getppid()}" in failure.value.message
+    folder.release()
+    put(store, chunk("mine"))
+    store.close()
+
+
+def test_a_call_that_waits_for_a_folder_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
+    folder = StoreFolder(str(tmp_path), "shown")
+    folder.acquire(0, lambda: None)
+    store = edge_store(tmp_path, wait=600)
+    waiting = Call(lambda ctx: store.upsert([chunk("a")], [[1.0]], Space("model", 1), ctx))
+    wait_until(folder.is_wanted)
+    waiting.token.cancel()
+    assert isinstance(waiting.outcome(), Cancelled)
+    folder.release()
+    assert everything(store, "a") == []
     store.close()
 
 
 @pytest.mark.parametrize("new", [edge_store, process_store])
-def test_two_stores_of_one_server_do_not_share_a_folder(new: Callable[[Path], VectorStore], tmp_path: Path) -> None:
+def test_two_stores_of_one_server_take_turns_too(new: Callable[[Path], VectorStore], tmp_path: Path) -> None:
     first, second = new(tmp_path / "store"), new(tmp_path / "store")
-    put(first, chunk("a"))
-    with pytest.raises(ToolError, match="this process") as failure:
-        everything(second, "a")
-    assert failure.value.code == "store_in_use"
-    assert str(os.getpid()) in failure.value.message
+
+    def work(n: int) -> None:
+        store = (first, second)[n % 2]
+        for turn in range(6):
+            put(store, chunk(f"{n} {turn}"))
+            assert len(everything(store, f"{n} {turn}")) == 1
+
+    in_threads(work, 4)
+    assert first.stats(call()).chunks == second.stats(call()).chunks == 24
     first.close()
-    assert len(everything(second, "a")) == 1
+    assert len(everything(second, "0 0", "1 0")) == 2
     second.close()
 
 
@@ -292,7 +321,7 @@ def test_a_folder_that_cannot_be_made_says_so() -> None:
 
 
 def test_a_store_that_a_forked_process_still_holds_is_in_use_and_not_damaged(tmp_path: Path) -> None:
-    store, again = edge_store(tmp_path), edge_store(tmp_path)
+    store, again = edge_store(tmp_path), edge_store(tmp_path, wait=0)
     put(store, chunk("a"))
     with forked():
         store.close()
@@ -306,6 +335,6 @@ def test_a_store_that_a_forked_process_still_holds_is_in_use_and_not_damaged(tmp
 def test_a_lock_that_was_released_belongs_to_nobody(tmp_path: Path) -> None:
     folder = StoreFolder(str(tmp_path), "shown")
     for _ in range(2):
-        folder.acquire()
+        folder.acquire(0, lambda: None)
         folder.release()
     folder.release()

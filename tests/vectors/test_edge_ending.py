@@ -24,10 +24,11 @@ from edge_process import edge_store, process_store, writer
 from vector_contract import chunk, everything, found, put
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.vectors.edge import folder
-from rrext.nodes.vectors.edge.lock import is_gone
-from rrext.nodes.vectors.edge.messages import Prune
+from rrext.nodes import file_lock
+from rrext.nodes.file_lock import is_gone
+from rrext.nodes.vectors.edge.messages import Delete
 from rrext.nodes.vectors.edge.remote import ProcessStore
+from rrext.nodes.vectors.store import Scope
 
 
 def test_calls_of_a_process_that_is_killed_fail_and_the_next_one_starts_another(running_store: ProcessStore) -> None:
@@ -93,16 +94,16 @@ def test_a_folder_whose_server_was_killed_is_waited_for(orphan: int, tmp_path: P
         os.kill(orphan, signal.SIGCONT)  # it had the folder when it was asked for
         return is_gone(owner)
 
-    monkeypatch.setattr(folder, "is_gone", go_on)
-    monkeypatch.setattr(folder, "LEAVING", 30.0)
-    store = edge_store(tmp_path / "store")
+    monkeypatch.setattr(file_lock, "is_gone", go_on)
+    monkeypatch.setattr(file_lock, "LEAVING", 30.0)
+    store = edge_store(tmp_path / "store", wait=0)
     assert len(everything(store, "0")) == 3
     store.close()
 
 
 def test_a_folder_is_not_waited_for_without_end(orphan: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "LEAVING", 0.05)
-    store = edge_store(tmp_path / "store")
+    monkeypatch.setattr(file_lock, "LEAVING", 0.05)
+    store = edge_store(tmp_path / "store", wait=0)
     with pytest.raises(ToolError) as failure:
         everything(store, "0")
     assert failure.value.code == "store_in_use"
@@ -146,7 +147,7 @@ def test_a_process_that_answers_nonsense_is_ended(
     code: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = engine_that(code, monkeypatch)
-    error = Call(lambda ctx: engine.ask(Prune("a", frozenset()), ctx)).outcome()
+    error = Call(lambda ctx: engine.ask(Delete(Scope(object_ids=("a",))), ctx)).outcome()
     assert isinstance(error, ToolError)
     assert error.code == "store_crashed"
     wait_until(lambda: engine.is_over)

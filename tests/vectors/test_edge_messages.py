@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-from array import array
 from typing import Any
 
 import msgspec
-import pytest
-from edge_process import edge_store
 from hypothesis import given
 from hypothesis import strategies as st
-from vector_contract import SPACE, call, chunk, everything
+from vector_contract import call
 
 from rrext.errors import Cancelled, InternalError, RrextError, ToolError, ToolTimeout, Unavailable
+from rrext.nodes.vectors.edge.journal import Piece, pieces_of
 from rrext.nodes.vectors.edge.messages import (
     Answer,
     Cancel,
@@ -24,9 +22,10 @@ from rrext.nodes.vectors.edge.messages import (
     Get,
     List,
     Message,
-    Prune,
     Query,
+    Stage,
     Stats,
+    Unstage,
     Upsert,
     frame,
     receive,
@@ -50,8 +49,9 @@ MODES = st.sampled_from(["dense", "keyword", "hybrid"])
 CHUNKS = st.builds(Chunk, TEXT, COUNT, TEXT, TEXT, TEXT, OBJECT)
 MESSAGES = st.one_of(
     st.builds(FindSpace),
-    st.builds(Upsert, st.binary(), st.binary(), SPACES),
-    st.builds(Prune, TEXT, st.frozensets(COUNT)),
+    st.builds(Stage, COUNT, st.builds(Piece, st.binary(), st.binary())),
+    st.builds(Unstage, COUNT),
+    st.builds(Upsert, COUNT, SPACES, st.dictionaries(TEXT, st.frozensets(COUNT), max_size=3)),
     st.builds(Delete, SCOPES),
     st.builds(Query, MODES, COUNT, TEXT, st.none() | st.binary(), SCOPES),
     st.builds(List, st.none() | TEXT, COUNT, COUNT),
@@ -75,9 +75,6 @@ class Recorder:
     def __init__(self) -> None:
         self.given: tuple[Any, ...] = ()
 
-    def upsert(self, *given: Any) -> None:
-        self.given = given
-
     def search(self, *given: Any) -> None:
         self.given = given
 
@@ -95,16 +92,12 @@ def test_messages_arrive_in_their_order_and_half_of_one_does_not(sent: list[tupl
     assert arrived == sent[:complete]
 
 
-@given(st.lists(st.tuples(CHUNKS, st.lists(FLOAT, min_size=3, max_size=3)), max_size=4))
+@given(st.lists(st.tuples(CHUNKS, st.lists(FLOAT, min_size=3, max_size=3)), min_size=1, max_size=4))
 def test_chunks_and_their_vectors_arrive_as_they_were(pairs: list[tuple[Chunk, list[float]]]) -> None:
-    recorder: Any = Recorder()
-    chunks = [one for one, _ in pairs]
-    numbers = b"".join(array("f", vector) for _, vector in pairs)
-    ctx = call()
-    Upsert(msgspec.json.encode(chunks), numbers, Space("model", 3)).call(recorder, ctx)
-    assert recorder.given[0] == chunks
-    assert [list(vector) for vector in recorder.given[1]] == [vector for _, vector in pairs]
-    assert recorder.given[2:] == (Space("model", 3), ctx)
+    (piece,) = pieces_of([one for one, _ in pairs], [vector for _, vector in pairs])
+    chunks, vectors = piece.decoded()
+    assert chunks == [one for one, _ in pairs]
+    assert [list(vector) for vector in vectors] == [vector for _, vector in pairs]
 
 
 @given(MODES, COUNT, TEXT, st.none() | st.lists(FLOAT), SCOPES)
@@ -126,11 +119,3 @@ def test_an_error_is_raised_as_it_was(error: RrextError) -> None:
         error.hint,
         error.data,
     )
-
-
-def test_vectors_that_do_not_belong_to_the_chunks_store_nothing(tmp_path: Any) -> None:
-    store = edge_store(tmp_path)
-    with pytest.raises(ValueError, match="zip"):
-        Upsert(msgspec.json.encode([chunk("a"), chunk("b")]), bytes(4 * SPACE.size), SPACE).call(store, call())
-    assert everything(store, "a", "b") == []
-    store.close()

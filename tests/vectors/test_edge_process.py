@@ -25,10 +25,12 @@ from vector_contract import SIZE, call, chunk, everything, found, in_threads, pu
 
 from rrext.errors import Cancelled, ToolTimeout, Unavailable
 from rrext.nodes.embeddings.hashing import HashingEmbedder
-from rrext.nodes.vectors.edge.messages import Prune
+from rrext.nodes.vectors.edge.journal import BATCH
+from rrext.nodes.vectors.edge.messages import Delete
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.embedded import store_drafts
 from rrext.nodes.vectors.incoming import drafts_of
+from rrext.nodes.vectors.store import Scope
 from rrext.testing import open_pipeline
 from rrext.tools.context import ToolContext
 
@@ -59,7 +61,7 @@ async def test_a_store_that_hangs_holds_up_neither_the_server_nor_another_tool(t
 def test_the_engine_is_not_in_the_process_of_the_server(tmp_path: Path) -> None:
     code = (
         "import sys; from edge_process import ProcessStore; from vector_contract import *\n"
-        "store = ProcessStore(lambda: (sys.argv[1], 'shown'), min_free=0); put(store, chunk('a')); store.close()\n"
+        "store = ProcessStore(lambda: (sys.argv[1], 'shown'), min_free=0, wait=0); put(store, chunk('a')); store.close()\n"
         "print('qdrant_edge' in sys.modules)"
     )
     tests = Path(__file__).parent
@@ -78,13 +80,13 @@ def test_fifty_searches_are_answered_while_chunks_are_stored(running_store: Proc
     def work(n: int) -> None:
         if n == 0:
             for turn in range(15):
-                put(running_store, *(chunk(f"o{turn}", k, f"word{turn} common") for k in range(running_store.batch_size)))
+                put(running_store, *(chunk(f"o{turn}", k, f"word{turn} common") for k in range(BATCH)))
         else:
             assert found(running_store, "some words", "hybrid", top_k=1) == ["a"]
             assert [hit.chunk.object_id for hit in running_store.search(WORDS, call())] == ["a"]
 
     in_threads(work, 51)
-    assert running_store.stats(call()).chunks == 15 * running_store.batch_size + 1
+    assert running_store.stats(call()).chunks == 15 * BATCH + 1
 
 
 def test_a_call_that_nobody_waits_for_ends_though_the_process_hangs(running_store: ProcessStore) -> None:
@@ -99,31 +101,29 @@ def test_a_call_that_nobody_waits_for_ends_though_the_process_hangs(running_stor
     assert process_of(running_store) == process
 
 
-def test_an_upsert_that_is_cancelled_in_the_middle_tells_what_was_stored(running_store: ProcessStore) -> None:
+@pytest.mark.parametrize("pieces", [0, 2])
+def test_an_upsert_that_is_cancelled_in_the_middle_stores_nothing(pieces: int, running_store: ProcessStore) -> None:
     process = process_of(running_store)
     token = WatchedToken()
-    drafts = drafts_of([{"content": f"text {n}", "object_id": f"o{n}"} for n in range(600)])
+    drafts = drafts_of([{"content": f"text {n}", "object_id": "a", "metadata": {"chunkId": n}} for n in range(600)])
 
     def report(value: float, total: float | None, message: str | None) -> None:
-        if value == 2 * running_store.batch_size:
-            os.kill(process, signal.SIGSTOP)  # the third piece is sent, and not answered
+        if value == (1 + pieces) * BATCH:
+            os.kill(process, signal.SIGSTOP)  # the next piece is sent, and not answered
             token.heard.clear()
             reached.set()
 
     reached = threading.Event()
-    upsert = Call(
-        lambda ctx: store_drafts(running_store, HashingEmbedder(SIZE), drafts, ToolContext(token=token, report=report))
-    )
+    ctx = ToolContext(token=token, report=report)
+    upsert = Call(lambda _: store_drafts(running_store, HashingEmbedder(SIZE), drafts, ctx, replace=True))
     try:
         assert reached.wait(30)
         assert token.heard.wait(30)
         token.cancel()
     finally:
         os.kill(process, signal.SIGCONT)
-    error = upsert.outcome()
-    assert isinstance(error, Cancelled)
-    assert error.data["stored"] == running_store.stats(call()).chunks - 1
-    assert error.data["stored"] in (2 * running_store.batch_size, 3 * running_store.batch_size)
+    assert isinstance(upsert.outcome(), Cancelled)
+    assert [one.content for one in everything(running_store, "a")] == ["some words"]
 
 
 def test_signals_for_the_whole_group_are_the_servers_business(running_store: ProcessStore) -> None:
@@ -165,11 +165,11 @@ while (received := receive(read)) is not None:
         write.flush()
 """
     engine = engine_that(code, monkeypatch)
-    write = Call(lambda ctx: engine.ask(Prune("a", frozenset()), ctx)).begun()
+    write = Call(lambda ctx: engine.ask(Delete(Scope(object_ids=("a",))), ctx)).begun()
     write.token.cancel("disconnected")
     assert write.outcome() == b'"disconnected"'
     late = ToolContext(deadline=time.monotonic() + 0.01)
-    assert engine.ask(Prune("a", frozenset()), late) == b'"timeout"'
+    assert engine.ask(Delete(Scope(object_ids=("a",))), late) == b'"timeout"'
     engine.close(30)
     assert engine.is_over
 

@@ -19,15 +19,16 @@ from rrext.nodes.vectors.edge.messages import (
     Failed,
     Get,
     Message,
-    Prune,
     Query,
+    Upsert,
     frame,
     receive,
 )
 from rrext.nodes.vectors.edge.worker import Worker
-from rrext.nodes.vectors.store import Deleted, Page, Scope, Search
+from rrext.nodes.vectors.store import Deleted, Page, Scope, Search, Space
 from rrext.tools.context import ToolContext
 
+SPACE = Space("model", 3)
 SEARCH = Query.of(Search("keyword", 1, "words"))
 
 
@@ -45,11 +46,11 @@ class SlowStore:
         self.done.append("delete")
         return Deleted(1, frozenset())
 
-    def prune(self, object_id: str, keep: Any, ctx: ToolContext) -> int:
+    def upsert_staged(self, request: int, space: Space, replace: Any, ctx: ToolContext) -> int:
         ctx.check()
         if "close" in self.done:
             raise Unavailable("closed")
-        self.done.append(f"prune {object_id}")
+        self.done.append(f"upsert {request}")
         return 0
 
     def search(self, search: Search, ctx: ToolContext) -> list[Any]:
@@ -101,19 +102,19 @@ def link() -> Iterator[Link]:
 
 def test_searches_are_answered_while_a_write_goes_on(link: Link) -> None:
     link.send(1, Delete(Scope(parent="/")))
-    link.send(2, Prune("a", frozenset()))
+    link.send(2, Upsert(2, SPACE, {}))
     for number in range(3, 30):
         link.send(number, SEARCH)
     assert {link.receive()[0] for _ in range(3, 30)} == set(range(3, 30))
     link.store.released.set()
     assert [link.receive()[0] for _ in range(2)] == [1, 2]
-    assert link.store.done == ["delete", "prune a"]
+    assert link.store.done == ["delete", "upsert 2"]
 
 
 def test_a_write_that_is_cancelled_before_its_turn_is_never_done(link: Link) -> None:
     link.send(1, Delete(Scope(parent="/")))
-    link.send(2, Prune("a", frozenset()))
-    link.send(3, Prune("b", frozenset()))
+    link.send(2, Upsert(2, SPACE, {}))
+    link.send(3, Upsert(3, SPACE, {}))
     link.send(2, Cancel("timeout"))
     link.send(77, Cancel("cancelled"))  # its answer has left already
     link.send(4, SEARCH)
@@ -124,7 +125,7 @@ def test_a_write_that_is_cancelled_before_its_turn_is_never_done(link: Link) -> 
     assert isinstance(answers[2], Failed)
     assert answers[2].code == "tool_timeout"
     assert isinstance(answers[3], Done)
-    assert link.store.done == ["delete", "prune b"]
+    assert link.store.done == ["delete", "upsert 3"]
 
 
 def test_a_bug_is_told_and_the_next_call_is_answered(link: Link, capfd: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +141,7 @@ def test_a_bug_is_told_and_the_next_call_is_answered(link: Link, capfd: pytest.C
 def test_at_its_end_it_finishes_what_it_does_and_tells_the_others(link: Link) -> None:
     link.send(1, Delete(Scope(parent="/")))
     assert link.store.begun.wait(30)
-    link.send(2, Prune("a", frozenset()))
+    link.send(2, Upsert(2, SPACE, {}))
     link.requests.close()
     while "close" not in link.store.done:
         link.thread.join(0.005)

@@ -9,12 +9,12 @@ import pytest
 from edge_process import edge_store
 from vector_contract import call
 
-from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError
+from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.hashing import HashingEmbedder
 from rrext.nodes.vectors.embedded import store_drafts
 from rrext.nodes.vectors.incoming import Draft, drafts_of
-from rrext.tools.context import CancelToken, ToolContext
+from rrext.tools.context import ToolContext
 
 
 def drafts(count: int) -> list[Draft]:
@@ -42,24 +42,6 @@ def test_nothing_is_stored_if_the_last_text_cannot_be_embedded(tmp_path: Path) -
         store_drafts(store, FailingEmbedder("text 599"), drafts(600), call())
     assert failure.value.code == "model_gone"
     assert store.stats(call()).chunks == 0
-    store.close()
-
-
-def test_a_cancelled_upsert_says_how_much_it_has_stored(tmp_path: Path) -> None:
-    store = edge_store(tmp_path)
-    token = CancelToken()
-    told: list[float] = []
-
-    def report(value: float, total: float | None, message: str | None) -> None:
-        told.append(value)
-        if len(told) == 2:
-            token.cancel()
-
-    with pytest.raises(Cancelled) as failure:
-        store_drafts(store, HashingEmbedder(), drafts(600), ToolContext(token=token, report=report))
-    assert failure.value.data["stored"] == told[-1] == 2 * store.batch_size
-    assert f"{2 * store.batch_size} of 600 chunks were stored" in (failure.value.hint or "")
-    assert store.stats(call()).chunks == 2 * store.batch_size
     store.close()
 
 

@@ -1,4 +1,4 @@
-"""Chunks and queries become vectors of the store's space, and chunks are stored, a piece at a time."""
+"""Chunks and queries become vectors of the store's space."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from rrext.errors import RrextError, ToolError
+from rrext.errors import ToolError
 from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.incoming import Draft
 from rrext.nodes.vectors.store import Space, VectorStore, require_space
@@ -20,34 +20,22 @@ EMBED_BATCH: Final = 256
 T = TypeVar("T")
 
 
-def store_drafts(store: VectorStore, embedder: Embedder, drafts: Sequence[Draft], ctx: ToolContext) -> Space:
-    """Embed what has no vector, then store all; the space of the vectors.
+def store_drafts(
+    store: VectorStore, embedder: Embedder, drafts: Sequence[Draft], ctx: ToolContext, *, replace: bool = False
+) -> tuple[Space, int]:
+    """Embed what has no vector, then store all or nothing; the space of the vectors, and how many chunks were removed.
 
-    Nothing is stored before everything is embedded. If the storing itself is stopped halfway, the error's `data` says
-    under `stored` how many chunks of the list are there, from its beginning.
+    With `replace` the drafts are all chunks of their objects: the others go.
     """
     vectors, space = vectors_of(drafts, embedder, store.space(ctx), ctx)
-    stored = 0
-    try:
-        for drafts_part, vectors_part in zip(
-            _slices(drafts, store.batch_size), _slices(vectors, store.batch_size), strict=True
-        ):
-            ctx.check()
-            store.upsert([draft.chunk for draft in drafts_part], vectors_part, space, ctx)
-            stored += len(drafts_part)
-            ctx.progress(stored, len(drafts), "chunks stored")
-    except RrextError as error:
-        error.data["stored"] = stored
-        if stored:
-            error.hint = f"{stored} of {len(drafts)} chunks were stored. {error.hint or 'Send all of them again.'}"
-        raise
-    return space
+    kept = chunk_ids_of(drafts) if replace else {}
+    return space, store.upsert([draft.chunk for draft in drafts], vectors, space, ctx, kept)
 
 
 def query_vector(
     store: VectorStore, embedder: Embedder, text: str, given: array[float] | None, model: str | None, ctx: ToolContext
 ) -> Sequence[float] | None:
-    """The vector that a query is compared by; None if nothing was ever stored, so that nothing can be found.
+    """The vector that a query is compared by; None if nothing is stored, so that nothing can be found.
 
     `given` is the query's own vector, and `model` who made it, if that is known: without it only the size is compared.
     """

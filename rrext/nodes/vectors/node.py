@@ -10,12 +10,13 @@ import msgspec
 from rrext.engine.node import Entry, Node
 from rrext.errors import InvalidArguments
 from rrext.nodes.embeddings.bound import EMBEDDING_SLOT, embedder_of
-from rrext.nodes.vectors.embedded import chunk_ids_of, query_vector, store_drafts
+from rrext.nodes.vectors.embedded import query_vector, store_drafts, vectors_of
 from rrext.nodes.vectors.found import chunk_json, hit_json
 from rrext.nodes.vectors.incoming import MAX_CONTENT, draft_of, drafts_of, require_name, require_vector
 from rrext.nodes.vectors.questions import answer_to, documents_for
 from rrext.nodes.vectors.scopes import MAX_IDS, SearchFilter, folder_of, scope_of, scope_to_delete
-from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore
+from rrext.nodes.vectors.sent import Sent
+from rrext.nodes.vectors.store import Mode, Search, VectorStore
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -53,8 +54,8 @@ class DocumentInput(TypedDict):
 class VectorStoreNode(Node):
     """Base of the vector stores: `self.shared` is a `VectorStore`, which the class's own `setup` yields.
 
-    On the documents lane, all chunks of an object that is sent again replace its former ones: those that it does not have
-    any more are deleted when the object's pipe closes. A document with `isDeleted` deletes its object.
+    On the documents lane, all chunks of an object that is sent again replace its former ones. They are stored when the
+    object's pipe closes, all or nothing. A document with `isDeleted` deletes its object.
     A question is answered with what was found, as documents, as an answer, and as the question itself with the documents
     in it, for a language model. `semantic` questions search by meaning, `keyword` ones by words, `get` ones read the
     objects of their filter, and all others do both kinds of search.
@@ -67,7 +68,7 @@ class VectorStoreNode(Node):
     shared: VectorStore
 
     def __init__(self) -> None:
-        self._sent: dict[str, set[int]] = {}
+        self._sent = Sent()
 
     @tool_function(group="vectors", annotations=READS)
     def search(
@@ -121,19 +122,15 @@ class VectorStoreNode(Node):
     ) -> dict[str, Any]:
         """Store chunks of documents. Answers `{success, count, skipped, removed, model}`.
 
-        A chunk takes the place of the one with the same object id and `chunkId`. If any document is wrong or cannot be
-        embedded, none is stored. `removed` counts the chunks that `replace` removed; `skipped` is always 0.
+        A chunk takes the place of the one with the same object id and `chunkId`. All is stored or nothing, whatever
+        happens. `removed` counts the chunks that `replace` removed; `skipped` is always 0.
 
         Args:
             documents: The chunks. Those without an `embedding` are embedded here.
             replace: Whether these are all chunks of their objects: the ones stored before and not given are removed.
         """
         drafts = drafts_of(documents)
-        space = store_drafts(self.shared, embedder_of(self), drafts, ctx)
-        removed = 0
-        if replace:
-            for object_id, kept in chunk_ids_of(drafts).items():
-                removed += self.shared.prune(object_id, kept, ctx)
+        space, removed = store_drafts(self.shared, embedder_of(self), drafts, ctx, replace=replace)
         return {"success": True, "count": len(drafts), "skipped": 0, "removed": removed, "model": space.model}
 
     @tool_function(group="vectors", annotations=WRITES)
@@ -251,7 +248,7 @@ class VectorStoreNode(Node):
     def stats(self, *, ctx: ToolContext) -> dict[str, Any]:
         """What is stored. Answers `{success, count, objects, parents, model, vector_size, disk_bytes, keyword, details}`.
 
-        `count` is the number of chunks. `model` and `vector_size` are null until something is stored, and stay then.
+        `count` is the number of chunks. `model` and `vector_size` are null while nothing is stored.
         """
         found = self.shared.stats(ctx)
         return {
@@ -269,7 +266,7 @@ class VectorStoreNode(Node):
     def open(self, entry: Entry) -> None:
         self._entry = entry
         self._asked = False
-        self._sent = {}
+        self._sent = Sent()
 
     def write_documents(self, documents: Sequence[dict[str, Any]], ctx: ToolContext) -> None:
         drafts = []
@@ -277,23 +274,24 @@ class VectorStoreNode(Node):
             metadata = document.get("metadata") or {}
             object_id = require_name(f"/documents/{n}/metadata/objectId", metadata.get("objectId"))
             if metadata.get("isDeleted"):
-                self.shared.delete(Scope(object_ids=(object_id,)), ctx)
+                drafts = [draft for draft in drafts if draft.chunk.object_id != object_id]
+                self._sent.delete(object_id)
             else:
                 if self._entry.signature is not None and object_id == self._entry.object_id:
                     document = {**document, "metadata": {**metadata, "signature": self._entry.signature}}
                 keys = ("page_content", "metadata/objectId")
                 drafts.append(draft_of(f"/documents/{n}", keys, document, object_id, document.get("page_content")))
         if drafts:
-            store_drafts(self.shared, embedder_of(self), drafts, ctx)
-        for object_id, chunk_ids in chunk_ids_of(drafts).items():
-            self._sent.setdefault(object_id, set()).update(chunk_ids)
+            stored = self._sent.space or self.shared.space(ctx)
+            self._sent.add(drafts, *vectors_of(drafts, embedder_of(self), stored, ctx))
+            if self._sent.is_full:
+                self._sent.store(self.shared, ctx, is_last=False)
 
     def closing(self, ctx: ToolContext) -> None:
-        sent, self._sent = self._sent, {}
-        for object_id, chunk_ids in sent.items():
-            self.shared.prune(object_id, chunk_ids, ctx)
+        sent, self._sent = self._sent, Sent()
+        sent.store(self.shared, ctx, is_last=True)
         if not self._asked:
-            self._entry.stored[self.node_id] = sum(map(len, sent.values()))
+            self._entry.stored[self.node_id] = sent.count
 
     def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
         self._asked = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -129,7 +129,7 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class StoreStats(msgspec.Struct, frozen=True):
-    """True counts. `space` is None while nothing was ever stored; `disk_bytes` is None if the store cannot know it.
+    """True counts. `space` is None while nothing is stored; `disk_bytes` is None if the store cannot know it.
 
     `keyword` names how words are ranked, as `bm25`. `details` is what only this kind of store has to say, JSON.
     """
@@ -152,22 +152,24 @@ class VectorStore(Protocol):
     cancelled. Failures are `ToolError` or `Unavailable`, without secrets.
     """
 
-    batch_size: int
-    """The most chunks that one `upsert` is given; a longer list is cut into pieces of this length."""
-
     def space(self, ctx: ToolContext) -> Space | None:
-        """The space of what is stored; None while nothing ever was. It stays when everything is deleted."""
+        """The space of what is stored; None while nothing is: an emptied store takes vectors of any other."""
         ...
 
-    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
-        """Store all of the chunks, each in place of the one of the same name, or none of them.
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: Sequence[Sequence[float]],
+        space: Space,
+        ctx: ToolContext,
+        replace: Mapping[str, Collection[int]] | None = None,
+    ) -> int:
+        """Store the chunks, each in place of the one of the same name, and delete what `replace` says: all or nothing.
 
-        No name comes twice. Raises what `require_space` raises, also if another call settled the space meanwhile.
+        `replace` names objects, and of each the `chunk_id`s that stay: its others go, and the answer is how many they were.
+        No chunk comes twice. Nothing between is ever left behind, however the process ends. Raises what `require_space`
+        raises, also if another call settled the space meanwhile.
         """
-        ...
-
-    def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
-        """Delete the chunks of an object whose `chunk_id` is not in `keep`; how many they were."""
         ...
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:

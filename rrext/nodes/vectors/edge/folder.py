@@ -1,7 +1,8 @@
 """The folder of an embedded store: who may open it, whether it is whole, and how it begins.
 
-    FOLDER/lock             held by the process that has the store open; says for which process it does
+    FOLDER/lock             held by the process that has the store open; see `file_lock`
     FOLDER/data/store.json  `Manifest`
+    FOLDER/data/journal     the request that is being carried out; see `journal`
     FOLDER/data/shard/      the engine's own files
 
 The engine repairs what it finds broken by dropping it, so a folder is looked through before the engine may touch it.
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -20,23 +20,18 @@ from zlib import crc32
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.vectors.edge.lock import FolderLock, is_gone
+from rrext.nodes.file_lock import NEXT, FileLock, InUse
+from rrext.nodes.vectors.edge.journal import Journal
 from rrext.nodes.vectors.store import Space
 
-__all__ = ["BATCH", "ENGINE", "FORMAT", "Manifest", "StoreFolder"]
+__all__ = ["ENGINE", "FORMAT", "Manifest", "StoreFolder"]
 
 FORMAT: Final = 2
 """The version of this layout and of the engine's fields. A store of a version that is not known is not opened."""
 OLDER: Final = frozenset({1})
 """Versions that become today's when they are opened: 1 has no words beside its contents."""
 ENGINE: Final = "qdrant-edge"
-BATCH: Final = 64
-"""Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
-LEAVING: Final = 5.0
-"""Seconds to wait for a folder whose owner was killed: who had it open for that owner needs up to these to end."""
-_AGAIN: Final = 0.02
-
-LOCK, DATA, NEW, MANIFEST, SHARD = "lock", "data", "new", "store.json", "shard"
+LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
 HEAD: Final = 64 * 1024
 """Bytes of each file that are compared with the manifest, beside its size: where the engine's headers are."""
 VOLATILE: Final = "_journal.dat"
@@ -75,12 +70,17 @@ class StoreFolder:
         self.path = Path(path)
         self.shown = shown
         self._owner = os.getpid() if owner is None else owner
-        self._lock: FolderLock | None = None
+        self._lock: FileLock | None = None
 
     @property
     def shard(self) -> str:
         """Where the engine's files are."""
         return str(self.path / DATA / SHARD)
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the store."""
+        return Journal(self.path / DATA / JOURNAL)
 
     def has_store(self) -> bool:
         """Whether a store is there; false if nothing is, so that one can begin. Anything else is an error."""
@@ -89,10 +89,10 @@ class StoreFolder:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
         if DATA in names:
             return True
-        if names - {LOCK, NEW}:
+        if names - {LOCK, LOCK + NEXT, NEW, OLD}:
             raise ToolError(
                 f'The folder "{self.shown}" holds something, but no vector store: it is left alone',
                 code="not_a_store",
@@ -100,26 +100,23 @@ class StoreFolder:
             )
         return False
 
-    def acquire(self) -> None:
-        """Be the only one who uses the folder, until `release`."""
+    def acquire(self, wait: float, check: Callable[[], object]) -> None:
+        """Be the only one who uses the folder, until `release`; wait for that so many seconds.
+
+        Whoever has it open gives it away when it is idle. `check` is called meanwhile.
+        """
         try:
             os.makedirs(self.path, exist_ok=True)
-            lock, holder = self._take_lock()
+            self._lock = FileLock.take(str(self.path / LOCK), self._owner, wait=wait, check=check)
         except OSError as error:
-            raise self._unusable(error) from error
-        if lock is None:
-            here = " (this process)" if holder == str(self._owner) else ""
-            raise self.in_use(f"process {holder or '?'}{here}")
-        self._lock = lock
+            raise self.unusable(error) from error
+        except InUse as error:
+            here = " (this process)" if error.holder == str(self._owner) else ""
+            raise self.in_use(f"process {error.holder or '?'}{here}, and did not become free within {wait:g} s") from None
 
-    def _take_lock(self) -> tuple[FolderLock | None, str]:
-        """The lock, or None and who has it. If that one was killed, the process that worked for it is about to end."""
-        deadline = time.monotonic() + LEAVING
-        while True:
-            lock, holder = FolderLock.take(self.path / LOCK, self._owner)
-            if lock is not None or not is_gone(holder) or time.monotonic() > deadline:
-                return lock, holder
-            time.sleep(_AGAIN)
+    def is_wanted(self) -> bool:
+        """Whether another process waits for the folder."""
+        return self._lock is not None and self._lock.is_wanted()
 
     def release(self) -> None:
         """Let others use the folder."""
@@ -153,20 +150,28 @@ class StoreFolder:
                 raise self.corrupt(f'"{name}" is empty')
 
     def begin(self, space: Space, make: Callable[[str], None]) -> Manifest:
-        """Make a store: `make` puts the engine's files into the folder that it is given. It is there as a whole or not."""
-        new = self.path / NEW
+        """Make a store: `make` puts the engine's files into the folder that it is given. It is there as a whole or not.
+
+        If there is one already, which is empty and closed, it goes.
+        """
+        new, old, data = self.path / NEW, self.path / OLD, self.path / DATA
         manifest = Manifest(FORMAT, ENGINE, space.model, space.size, True, 0, {})
         try:
-            if new.exists():
-                shutil.rmtree(new)  # of a process that ended before anybody was told that something is stored
+            for left in (new, old):  # by a process that ended before anybody was told that something is stored
+                if left.exists():
+                    shutil.rmtree(left)
             new.mkdir()
             make(str(new / SHARD))
             manifest = msgspec.structs.replace(manifest, files=_files(new / SHARD))
             _write(new / MANIFEST, msgspec.json.encode(manifest))
-            os.rename(new, self.path / DATA)
+            if data.exists():
+                os.rename(data, old)
+            os.rename(new, data)
             _sync_folder(self.path)
+            if old.exists():
+                shutil.rmtree(old)
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
         return manifest
 
     def save(self, manifest: Manifest) -> None:
@@ -174,7 +179,7 @@ class StoreFolder:
         try:
             _write(self.path / DATA / MANIFEST, msgspec.json.encode(manifest))
         except OSError as error:
-            raise self._unusable(error) from error
+            raise self.unusable(error) from error
 
     def files(self) -> dict[str, tuple[int, int]]:
         """The engine's files as a manifest has them."""
@@ -192,15 +197,15 @@ class StoreFolder:
                 total += getattr(status, "st_blocks", 0) * 512 or status.st_size
         return total
 
-    def require_room(self, least: int) -> None:
-        """Raise `ToolError` (`store_full`) if less than `least` bytes are free.
+    def require_room(self, least: int, more: int = 0) -> None:
+        """Raise `ToolError` (`store_full`) if less than `least` bytes are free when `more` are written.
 
         The engine writes through mapped memory: with a full disk its process would not get an error, but be killed.
         """
         free = shutil.disk_usage(self.path).free
-        if free < least:
+        if free < least + more:
             raise ToolError(
-                f'The disk of "{self.shown}" has {free:,} bytes left; with less than {least:,} nothing is stored',
+                f'The disk of "{self.shown}" has {free:,} bytes left; with less than {least + more:,} this is not stored',
                 code="store_full",
                 hint='Make room. The bound is "min_free_bytes" in the settings of the node.',
             )
@@ -208,9 +213,10 @@ class StoreFolder:
     def in_use(self, who: str) -> ToolError:
         """The error for a store that somebody else has open."""
         return ToolError(
-            f'The folder "{self.shown}" is in use by {who}, and a store is opened only once',
+            f'The folder "{self.shown}" is in use by {who}',
             code="store_in_use",
-            hint="Let all work go through one node of one pipeline, or take PostgreSQL for several processes.",
+            hint='Processes take turns with a folder. Wait longer ("wait" in the settings of the node), end that process, '
+            "or take PostgreSQL for many writers.",
         )
 
     def corrupt(self, what: str) -> ToolError:
@@ -221,7 +227,8 @@ class StoreFolder:
             hint="Restore the whole folder from a backup, or move it away and fill a new store.",
         )
 
-    def _unusable(self, error: OSError) -> ToolError:
+    def unusable(self, error: OSError) -> ToolError:
+        """The error for a folder that the system refuses."""
         return ToolError(
             f'The folder "{self.shown}" cannot be used: {error.strerror or "the system gives no reason"}', code="store_unusable"
         )

@@ -7,16 +7,19 @@ four bytes, one after the other.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from rrext.nodes.child_calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child_engine import Cancel
 from rrext.nodes.child_engine import Request as ChildRequest
-from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space, VectorStore
+from rrext.nodes.vectors.edge.journal import Piece, numbers_of
+from rrext.nodes.vectors.store import Mode, Scope, Search, Space
 from rrext.tools.context import ToolContext
+
+if TYPE_CHECKING:
+    from rrext.nodes.vectors.edge.store import EdgeStore
 
 __all__ = [
     "Answer",
@@ -30,24 +33,26 @@ __all__ = [
     "Get",
     "List",
     "Message",
-    "Prune",
     "Query",
     "Request",
+    "Stage",
     "Stats",
     "StoreSettings",
+    "Unstage",
     "Upsert",
     "frame",
-    "numbers_of",
     "receive",
 ]
 
 
 class StoreSettings(msgspec.Struct, frozen=True):
-    """What a process is told first: its folder, how messages name it, the free bytes it leaves, the server's process id."""
+    """What a process is told first: its folder, how messages name it, the free bytes it leaves, the seconds that a call waits
+    for other processes, the server's process id."""
 
     path: str
     shown: str
     min_free: int
+    wait: float
     owner: int
 
 
@@ -60,7 +65,7 @@ class Call(ChildRequest, frozen=True, tag=True):
 
     in_turn: ClassVar[bool] = False
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         """Do it. Raises what the store raises."""
         raise NotImplementedError
 
@@ -68,39 +73,41 @@ class Call(ChildRequest, frozen=True, tag=True):
 class FindSpace(Call, frozen=True, tag=True):
     """`VectorStore.space`."""
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         return store.space(ctx)
 
 
+class Stage(Call, frozen=True, tag=True):
+    """A piece of a request, which `Upsert` stores. Pieces arrive in their order."""
+
+    request: int
+    piece: Piece
+
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
+        store.stage(self.request, self.piece)
+
+
+class Unstage(Call, frozen=True, tag=True):
+    """The pieces of a request are not to be stored."""
+
+    request: int
+
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
+        store.unstage(self.request)
+
+
 class Upsert(Call, frozen=True, tag=True):
-    """`VectorStore.upsert`. `chunks` is a JSON list; `vectors` has `space.size` numbers for each."""
+    """`VectorStore.upsert` of what was staged."""
 
-    chunks: bytes
-    vectors: bytes
+    request: int
     space: Space
+    replace: dict[str, frozenset[int]]
 
     in_turn = True
     changes = True
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
-        chunks = msgspec.json.decode(self.chunks, type=list[Chunk])
-        numbers = numbers_of(self.vectors)
-        size = self.space.size
-        vectors = [numbers[start : start + size] for start in range(0, len(numbers), size)]
-        store.upsert(chunks, vectors, self.space, ctx)
-
-
-class Prune(Call, frozen=True, tag=True):
-    """`VectorStore.prune`."""
-
-    object_id: str
-    keep: frozenset[int]
-
-    in_turn = True
-    changes = True
-
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
-        return store.prune(self.object_id, self.keep, ctx)
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
+        return store.upsert_staged(self.request, self.space, self.replace, ctx)
 
 
 class Delete(Call, frozen=True, tag=True):
@@ -111,7 +118,7 @@ class Delete(Call, frozen=True, tag=True):
     in_turn = True
     changes = True
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         return store.delete(self.scope, ctx)
 
 
@@ -130,7 +137,7 @@ class Query(Call, frozen=True, tag=True):
         vector = None if search.vector is None else array("f", search.vector).tobytes()
         return cls(search.mode, search.top_k, search.text, vector, search.scope)
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         vector = None if self.vector is None else numbers_of(self.vector)
         return store.search(Search(self.mode, self.top_k, self.text, vector, self.scope), ctx)
 
@@ -144,7 +151,7 @@ class List(Call, frozen=True, tag=True):
 
     in_turn = True
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         return store.list(self.prefix, self.offset, self.limit, ctx)
 
 
@@ -155,7 +162,7 @@ class Get(Call, frozen=True, tag=True):
     offset: int
     limit: int
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         return store.get(self.object_id, self.offset, self.limit, ctx)
 
 
@@ -166,7 +173,7 @@ class FindVersions(Call, frozen=True, tag=True):
 
     in_turn = True
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         return store.versions(self.object_ids, ctx)
 
 
@@ -175,18 +182,11 @@ class Stats(Call, frozen=True, tag=True):
 
     in_turn = True
 
-    def call(self, store: VectorStore, ctx: ToolContext) -> Any:
+    def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
         return store.stats(ctx)
 
 
-Request = FindSpace | Upsert | Prune | Delete | Query | List | Get | FindVersions | Stats
+Request = FindSpace | Stage | Unstage | Upsert | Delete | Query | List | Get | FindVersions | Stats
 """What the server asks for."""
 Message = Request | Cancel
 """What the server sends."""
-
-
-def numbers_of(data: bytes) -> Sequence[float]:
-    """The numbers of vectors that travelled."""
-    numbers = array("f")
-    numbers.frombytes(data)
-    return numbers

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
+import msgspec
+
 from rrext.engine.setup import SetupContext
 from rrext.nodes.extras import missing_packages
 from rrext.nodes.vectors.edge.remote import ProcessStore
@@ -19,9 +21,10 @@ MIB = 1024 * 1024
 class QdrantEdgeNode(VectorStoreNode):
     """Keeps chunks of documents in a folder and finds them by meaning, by words, or by both.
 
-    The folder is made when the first chunk is stored. One server uses it at a time: another gets `store_in_use` until
-    the pipeline of the first ends. What was answered is there after the process is killed. A folder that is damaged, or
-    that holds something else, is refused and left as it is.
+    The folder is made when the first chunk is stored. Processes take turns with it: one that has it open gives it to
+    another that waits as soon as it is idle, or after a second. What was answered is there after the process is killed,
+    and a request that was not answered is there as a whole or not at all. A folder that is damaged, or that holds
+    something else, is refused and left as it is.
 
     Every search compares its vector with all that are stored (in 4 bits per number, the best ones then in full): that
     is fast for some hundred thousand chunks and in proportion slower for more, for which a server is the better place.
@@ -41,6 +44,9 @@ class QdrantEdgeNode(VectorStoreNode):
         min_free_bytes: Annotated[
             int, "With less room on the disk nothing is stored: a full disk would end the store's process, not one call."
         ] = 256 * MIB
+        wait: Annotated[
+            float, msgspec.Meta(ge=0, le=3600), "Seconds that a call waits for other processes that use the folder."
+        ] = 10.0
 
     @classmethod
     def unavailable(cls) -> str | None:
@@ -52,7 +58,7 @@ class QdrantEdgeNode(VectorStoreNode):
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ProcessStore]:
         """The store, not opened yet. Closing writes everything to its place and lets another process have the folder."""
 
-        store = ProcessStore(lambda: (ctx.path(config.path), config.path), min_free=config.min_free_bytes)
+        store = ProcessStore(lambda: (ctx.path(config.path), config.path), min_free=config.min_free_bytes, wait=config.wait)
         try:
             yield store
         finally:

@@ -1,86 +1,210 @@
-"""The engine's shard while it is open: opened at first use, flushed now and then, closed in order."""
+"""The engine's shard while it is open, and the turns that processes take with its folder. Importing this imports the engine."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
 import msgspec
 import qdrant_edge as qe
 
-from rrext.errors import ToolError, Unavailable
+from rrext.errors import RrextError, ToolError, Unavailable
+from rrext.nodes.turns import Turns
 from rrext.nodes.vectors.edge.folder import FORMAT, Manifest, StoreFolder
+from rrext.nodes.vectors.edge.journal import BATCH, Change
+from rrext.nodes.vectors.edge.places import Places
 from rrext.nodes.vectors.edge.reindex import index_words
-from rrext.nodes.vectors.edge.requests import create_shard
+from rrext.nodes.vectors.edge.requests import OBJECT, PARENT, create_shard, point_of
 from rrext.nodes.vectors.store import Space
 from rrext.tools.context import ToolContext
 
-__all__ = ["OpenShard", "engine_errors"]
+__all__ = ["OpenShard", "ShardTurns", "engine_errors"]
 
 FLUSH_EVERY: Final = 16 * 1024 * 1024
 """Bytes that wait in the engine's log at most before they go to their places. All of them are read again after a crash."""
-
+ROOM: Final = 3
+"""How many times the bytes of a change are written: in the journal, in the engine's log, and at their places."""
 INDEXES: Final = "/payload_index/"
 """Where the engine has files that go when an index goes."""
+AGAIN: Final = 0.05
+"""Seconds between looks at whether a call that waits for others is still wanted."""
 LOCKED: Final = "WouldBlock"
 """What the engine says of a log that is locked."""
 
 
 class OpenShard:
-    """The shard of a folder. `lock` is held by whoever writes; reading needs it only to open the shard.
+    """The shard of a folder, whose lock this process has. Changes come one after the other; reads at any time.
 
-    `folder` names the folder when the store is opened, which may fail, as a path may lead out of where it may.
+    `places` are made when they are first asked for, and kept up to date from then on.
     """
 
-    __slots__ = ("_closed", "_find_folder", "_min_free", "_shard", "_unflushed", "folder", "lock", "manifest")
+    __slots__ = ("_min_free", "_unflushed", "folder", "is_between", "manifest", "places", "shard")
 
-    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int) -> None:
-        self.lock = threading.RLock()
-        self.folder: StoreFolder | None = None
-        self.manifest: Manifest | None = None
-        self._find_folder = folder
+    def __init__(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.shard = shard
+        self.places: Places | None = None
+        self.is_between = False
+        """Whether a change was begun and is not done."""
         self._min_free = min_free
-        self._shard: qe.EdgeShard | None = None
         self._unflushed = 0
-        self._closed = False
 
     @property
     def space(self) -> Space | None:
-        """The space of the open store; None if there is none."""
-        return self.manifest.space if self.manifest is not None else None
+        """The space of what is stored; None if nothing is."""
+        return None if self.is_empty else self.manifest.space
 
-    def get(self, ctx: ToolContext) -> qe.EdgeShard | None:
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no chunk."""
+        with engine_errors():
+            return not self.shard.scroll(qe.ScrollRequest(limit=1, with_payload=False))[0]
+
+    def do(self, change: Change) -> None:
+        """Make a change, as a whole: once it is noted in the journal, whoever opens the store carries it out."""
+        if change.pieces:
+            self.folder.require_room(self._min_free, ROOM * change.size)
+        self.is_between = True
+        try:
+            self.folder.journal.write(change)
+        except OSError as error:
+            raise self.folder.unusable(error) from error
+        self._carry_out(change)
+
+    def resume(self) -> None:
+        """Carry out the change that a process had begun when it ended, if there is one."""
+        try:
+            change = self.folder.journal.read()
+        except OSError as error:
+            raise self.folder.unusable(error) from error
+        if change is not None and change.pieces:
+            self.folder.require_room(self._min_free, ROOM * change.size)
+        self._carry_out(change or Change())
+
+    def _carry_out(self, change: Change) -> None:
+        places, self.places = self.places, None  # if the engine fails, they are counted anew
+        for piece in change.pieces:
+            chunks, vectors = piece.decoded()
+            points = [point_of(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
+            self._forget(places, [point.id for point in points])
+            with engine_errors():
+                self.shard.update(qe.UpdateOperation.upsert_points(points))
+            if places is not None:
+                for chunk in chunks:
+                    places.add(chunk.parent, chunk.object_id)
+            self._written(piece.size)
+        for start in range(0, len(change.gone), BATCH):
+            ids = list(change.gone[start : start + BATCH])
+            self._forget(places, ids)
+            with engine_errors():
+                self.shard.update(qe.UpdateOperation.delete_points(ids))
+        self.places = places
+        try:
+            self.folder.journal.clear()
+        except OSError as error:
+            raise self.folder.unusable(error) from error
+        self.is_between = False
+
+    def _forget(self, places: Places | None, ids: Sequence[Any]) -> None:
+        """Count those of the points no more that are there."""
+        if places is not None:
+            with engine_errors():
+                records = self.shard.retrieve(list(ids), qe.PayloadSelector.Include([OBJECT, PARENT]), False)
+            for payload in (record.payload or {} for record in records):
+                places.remove(payload[PARENT], payload[OBJECT])
+
+    def _written(self, size: int) -> None:
+        self._unflushed += size
+        if self._unflushed >= FLUSH_EVERY:
+            self._unflushed = 0
+            with engine_errors():
+                self.shard.flush()
+
+    def is_wanted(self) -> bool:
+        """See `turns.Held`."""
+        return self.folder.is_wanted()
+
+    def close(self) -> None:
+        """Flush and close, and let others have the folder."""
+        try:
+            with engine_errors():
+                self.shard.flush()
+                chunks = self.shard.count(qe.CountRequest(exact=True))
+                self.shard.close()
+            self.folder.save(msgspec.structs.replace(self.manifest, clean=True, chunks=chunks, files=self.folder.files()))
+        finally:
+            self.folder.release()
+
+    def __repr__(self) -> str:
+        return f"<OpenShard {self.folder}>"
+
+
+class ShardTurns:
+    """The shard of a folder, for whoever reads or writes it in this process, in turns with other processes.
+
+    `folder` names the folder when the store is opened, which may fail, as a path may lead out of where it may. `wait` is
+    in seconds.
+    """
+
+    __slots__ = ("_find_folder", "_min_free", "_turns", "_wait", "_writing")
+
+    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
+        self._find_folder = folder
+        self._min_free = min_free
+        self._wait = wait
+        self._turns: Turns[OpenShard] = Turns(self._open, refusal=_refusal)
+        self._writing = threading.Lock()
+
+    @contextmanager
+    def use(self, ctx: ToolContext) -> Iterator[OpenShard | None]:
         """The shard, opened if it has to be; None if there is no store yet."""
         ctx.check()
-        shard = self._shard
-        if shard is not None:
-            return shard
-        with self.lock:
-            self._require_not_closed()
-            if self._shard is None:
-                folder = self._find_folder()
-                if folder.has_store():
-                    self._open(folder)
-            return self._shard
+        with self._turns.use(ctx.check) as opened:
+            yield opened
 
-    def create(self, space: Space) -> qe.EdgeShard:
-        """Make the store, unless it is there, and open it. The lock is held."""
-        self._require_not_closed()
-        folder = self._find_folder()
-        folder.acquire()
+    @contextmanager
+    def writing(self, ctx: ToolContext) -> Iterator[OpenShard | None]:
+        """The same, for one at a time who changes or counts. If a change fails, it is done when the store is opened again."""
+        while not self._writing.acquire(timeout=AGAIN):
+            ctx.check()
+        opened = None
         try:
-            if not folder.has_store():
-                folder.require_room(self._min_free)
-                with engine_errors():
-                    folder.begin(space, lambda path: create_shard(path, space.size))
+            with self.use(ctx) as opened:
+                yield opened
+        finally:
+            if opened is not None and opened.is_between:
+                with suppress(RrextError):
+                    self._turns.rest(lambda: None)
+            self._writing.release()
+
+    def make(self, space: Space, ctx: ToolContext) -> None:
+        """Make the store, unless there is one that holds something, or vectors of the same space."""
+        self._turns.rest(ctx.check)
+        folder = self._find_folder()
+        folder.acquire(self._wait, ctx.check)
+        try:
+            if folder.has_store():
+                manifest = folder.manifest()
+                if not manifest.clean or manifest.chunks or manifest.space == space:
+                    return
+            folder.require_room(self._min_free)
+            with engine_errors():
+                folder.begin(space, lambda path: create_shard(path, space.size))
         finally:
             folder.release()
-        return self._open(folder)
 
-    def _open(self, folder: StoreFolder) -> qe.EdgeShard:
-        folder.acquire()
+    def close(self) -> None:
+        """Close the store for good."""
+        self._turns.close()
+
+    def _open(self, check: Callable[[], object]) -> OpenShard | None:
+        folder = self._find_folder()
+        if not folder.has_store():
+            return None
+        folder.acquire(self._wait, check)
         try:
             manifest = folder.manifest()
             # From here on the engine may change files: what was noted of them holds no more.
@@ -90,65 +214,37 @@ class OpenShard:
             except ToolError:
                 folder.save(manifest)
                 raise
-            if manifest.format != FORMAT:
-                manifest = self._renewed(folder, manifest, shard)
+            try:
+                if manifest.format != FORMAT:
+                    manifest = _renewed(folder, manifest, shard, self._min_free)
+                opened = OpenShard(folder, manifest, shard, self._min_free)
+                opened.resume()
+            except BaseException:
+                shard.close()
+                raise
         except BaseException:
             folder.release()
             raise
-        self.folder, self.manifest, self._shard, self._unflushed = folder, manifest, shard, 0
-        return shard
-
-    def _renewed(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard) -> Manifest:
-        """Make a store of an older format one of today's. It stays the older one until that is done."""
-        try:
-            folder.require_room(self._min_free)
-            kept = {name: file for name, file in manifest.files.items() if INDEXES not in name}
-            folder.save(msgspec.structs.replace(manifest, clean=False, files=kept))
-            with engine_errors():
-                index_words(shard)
-        except BaseException:
-            shard.close()
-            raise
-        renewed = msgspec.structs.replace(manifest, format=FORMAT, clean=False, files=folder.files())
-        folder.save(renewed)
-        return renewed
-
-    def require_room(self) -> None:
-        """Raise `ToolError` (`store_full`) if the disk is nearly full."""
-        if self.folder is not None:
-            self.folder.require_room(self._min_free)
-
-    def written(self, size: int) -> None:
-        """So many bytes were written. The lock is held."""
-        self._unflushed += size
-        if self._unflushed >= FLUSH_EVERY and self._shard is not None:
-            self._unflushed = 0
-            with engine_errors():
-                self._shard.flush()
-
-    def close(self) -> None:
-        """Flush and close, and let others have the folder."""
-        with self.lock:
-            self._closed = True
-            shard, self._shard = self._shard, None
-            if shard is None or self.folder is None or self.manifest is None:
-                return
-            try:
-                with engine_errors():
-                    shard.flush()
-                    chunks = shard.count(qe.CountRequest(exact=True))
-                    shard.close()
-                noted = msgspec.structs.replace(self.manifest, clean=True, chunks=chunks, files=self.folder.files())
-                self.folder.save(noted)
-            finally:
-                self.folder.release()
-
-    def _require_not_closed(self) -> None:
-        if self._closed:
-            raise Unavailable("This vector store is closed: its pipeline ends")
+        return opened
 
     def __repr__(self) -> str:
-        return f"<OpenShard {self.folder or 'closed'}>"
+        return f"<ShardTurns {self._turns!r}>"
+
+
+def _refusal() -> Unavailable:
+    return Unavailable("This vector store is closed: its pipeline ends")
+
+
+def _renewed(folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> Manifest:
+    """Make a store of an older format one of today's. It stays the older one until that is done."""
+    folder.require_room(min_free)
+    kept = {name: file for name, file in manifest.files.items() if INDEXES not in name}
+    folder.save(msgspec.structs.replace(manifest, clean=False, files=kept))
+    with engine_errors():
+        index_words(shard)
+    renewed = msgspec.structs.replace(manifest, format=FORMAT, clean=False, files=folder.files())
+    folder.save(renewed)
+    return renewed
 
 
 def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:

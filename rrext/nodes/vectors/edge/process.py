@@ -26,8 +26,8 @@ class EngineProcess(ChildEngine):
 
     __slots__ = ()
 
-    def __init__(self, path: str, shown: str, min_free: int) -> None:
+    def __init__(self, path: str, shown: str, min_free: int, wait: float) -> None:
         """Start it. Raises `Unavailable` if that cannot be."""
         command = module_command("rrext.nodes.vectors.edge.worker")
-        settings = StoreSettings(path, shown, min_free, os.getpid())
+        settings = StoreSettings(path, shown, min_free, wait, os.getpid())
         super().__init__(command, settings, what=f'the vector store in "{shown}"', crash=_CRASHED, closed=CLOSED)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import threading
-from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.vectors.edge.folder import BATCH
+from rrext.nodes.vectors.edge.journal import BATCH, pieces_of
 from rrext.nodes.vectors.edge.messages import (
     Delete,
     FindSpace,
     FindVersions,
     Get,
     List,
-    Prune,
     Query,
     Request,
+    Stage,
     Stats,
+    Unstage,
     Upsert,
 )
 from rrext.nodes.vectors.edge.process import CLOSED, EngineProcess
@@ -41,18 +42,20 @@ class ProcessStore:
     end the process that they happen in. Here that is nobody else's: calls that wait for it then fail with
     `store_crashed`, and the next one starts another process.
 
+    `wait` is for how many seconds a call waits for other processes that use the folder.
     `place` says where the folder is, and how messages name it; it is asked whenever a process is started and may raise.
     """
 
-    __slots__ = ("_is_closed", "_lock", "_min_free", "_patience", "_place", "_process", "batch_size")
+    __slots__ = ("_is_closed", "_lock", "_min_free", "_patience", "_place", "_process", "_requests", "_wait")
 
-    def __init__(self, place: Callable[[], tuple[str, str]], *, min_free: int, patience: float = PATIENCE) -> None:
-        self.batch_size = BATCH
+    def __init__(self, place: Callable[[], tuple[str, str]], *, min_free: int, wait: float, patience: float = PATIENCE) -> None:
         self._place = place
         self._min_free = min_free
+        self._wait = wait
         self._patience = patience
         self._lock = threading.Lock()
         self._process: EngineProcess | None = None
+        self._requests = itertools.count()
         self._is_closed = False
 
     @property
@@ -65,14 +68,26 @@ class ProcessStore:
         """See `VectorStore`."""
         return msgspec.json.decode(self._ask(FindSpace(), ctx), type=Space | None)
 
-    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
-        """See `VectorStore`."""
-        numbers = b"".join(array("f", vector) for vector in vectors)
-        self._ask(Upsert(msgspec.json.encode(chunks), numbers, space), ctx)
-
-    def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
-        """See `VectorStore`."""
-        return msgspec.json.decode(self._ask(Prune(object_id, frozenset(keep)), ctx), type=int)
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: Sequence[Sequence[float]],
+        space: Space,
+        ctx: ToolContext,
+        replace: Mapping[str, Collection[int]] | None = None,
+    ) -> int:
+        """See `VectorStore`. The chunks go to the process a piece at a time, and nothing is stored before all are there."""
+        ctx.check()
+        process, request = self._started(), next(self._requests)
+        kept = {object_id: frozenset(chunk_ids) for object_id, chunk_ids in (replace or {}).items()}
+        try:
+            for number, piece in enumerate(pieces_of(chunks, vectors), 1):
+                process.ask(Stage(request, piece), ctx)
+                ctx.progress(min(number * BATCH, len(chunks)), len(chunks), "chunks sent to the store")
+            return msgspec.json.decode(process.ask(Upsert(request, space, kept), ctx), type=int)
+        except BaseException:
+            process.tell(Unstage(request))
+            raise
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         """See `VectorStore`."""
@@ -117,7 +132,7 @@ class ProcessStore:
                 raise Unavailable(CLOSED)
             if self._process is None or self._process.is_over:
                 path, shown = self._place()
-                self._process = EngineProcess(path, shown, self._min_free)
+                self._process = EngineProcess(path, shown, self._min_free, self._wait)
             return self._process
 
     def __repr__(self) -> str:

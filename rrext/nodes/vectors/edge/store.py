@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import qdrant_edge as qe
 
-from rrext.nodes.vectors.edge.folder import BATCH, ENGINE, StoreFolder
-from rrext.nodes.vectors.edge.opened import OpenShard, engine_errors
+from rrext.errors import ToolError
+from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
+from rrext.nodes.vectors.edge.journal import Change, Piece, pieces_of
+from rrext.nodes.vectors.edge.opened import OpenShard, ShardTurns, engine_errors
 from rrext.nodes.vectors.edge.places import Places
-from rrext.nodes.vectors.edge.requests import (
-    EXTRA,
-    NUMBER,
-    OBJECT,
-    PARENT,
-    chunk_of,
-    chunks_request,
-    condition,
-    point_of,
-)
+from rrext.nodes.vectors.edge.requests import EXTRA, NUMBER, OBJECT, PARENT, chunk_of, chunks_request, condition
 from rrext.nodes.vectors.edge.search import found
 from rrext.nodes.vectors.store import (
     Chunk,
@@ -42,155 +35,152 @@ __all__ = ["EdgeStore"]
 
 PAGE: Final = 1000
 """Points whose names are read in one call of the engine: about 4 ms."""
-NUMBER_SIZE: Final = 8
-"""Bytes of one number of a vector, about: its four in the log, and its payload's share."""
+TRIES: Final = 5
+"""How often a store is made that another process makes otherwise at the same time."""
 
 Point = tuple[Any, dict[str, Any]]
 """A point's id, and what of its payload says where it belongs."""
 
 
 class EdgeStore:
-    """A store in a folder, opened by the first call that needs it and by one process only.
+    """A store in a folder, opened by the first call that needs it, in turns with other processes.
 
     The engine holds up the interpreter while it works, so one call of it is kept to a few milliseconds: chunks are
     written and deleted a few at a time. Writes wait for each other; searches wait for one call of the engine at most.
     What an answered call has written is in the engine's log, in the hands of the operating system: it survives the
-    process. A delete that has begun goes on to its end, also if nobody waits for it any more.
+    process. A change that has begun goes on to its end, also if nobody waits for it any more, and also if the process
+    is killed: then by the one that opens the store next.
     """
 
-    __slots__ = ("_opened", "_places", "batch_size")
+    __slots__ = ("_staged", "_turns")
 
-    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int) -> None:
-        self.batch_size = BATCH
-        self._opened = OpenShard(folder, min_free=min_free)
-        self._places: Places | None = None  # made when it is first asked for, and kept up to date from then on
+    def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
+        self._turns = ShardTurns(folder, min_free=min_free, wait=wait)
+        self._staged: dict[int, list[Piece]] = {}
 
     def space(self, ctx: ToolContext) -> Space | None:
         """See `VectorStore`."""
-        self._opened.get(ctx)
-        return self._opened.space
+        with self._turns.use(ctx) as opened:
+            return None if opened is None else opened.space
 
-    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: Sequence[Sequence[float]],
+        space: Space,
+        ctx: ToolContext,
+        replace: Mapping[str, Collection[int]] | None = None,
+    ) -> int:
         """See `VectorStore`."""
-        points = [point_of(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
-        with self._opened.lock:
-            shard = self._opened.get(ctx) or self._opened.create(space)
-            require_space(self._opened.space, space, doing="These documents were embedded")
-            self._opened.require_room()
-            places, self._places = self._places, None  # if the engine fails, they are counted anew
-            with engine_errors():
-                replaced = _payloads(shard, [point.id for point in points]) if places is not None else []
-                shard.update(qe.UpdateOperation.upsert_points(points))
-            if places is not None:
-                for payload in replaced:
-                    places.remove(payload[PARENT], payload[OBJECT])
-                for chunk in chunks:
-                    places.add(chunk.parent, chunk.object_id)
-            self._places = places
-            self._opened.written(sum(len(chunk.content) + NUMBER_SIZE * space.size for chunk in chunks))
+        return self._upsert(list(pieces_of(chunks, vectors)), space, replace or {}, ctx)
 
-    def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
-        """See `VectorStore`."""
-        with self._opened.lock:
-            shard = self._opened.get(ctx)
-            if shard is None:
-                return 0
-            points = _points(shard, condition(Scope(object_ids=(object_id,))), ctx)
-            return self._delete(shard, [point for point in points if point[1][NUMBER] not in keep])
+    def stage(self, request: int, piece: Piece) -> None:
+        """Keep a piece of a request, whose chunks `upsert_staged` stores, or `unstage` forgets."""
+        self._staged.setdefault(request, []).append(piece)
+
+    def unstage(self, request: int) -> None:
+        """Forget the pieces of a request."""
+        self._staged.pop(request, None)
+
+    def upsert_staged(self, request: int, space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
+        """See `upsert`, with the chunks that were staged."""
+        return self._upsert(self._staged.pop(request, []), space, replace, ctx)
+
+    def _upsert(self, pieces: Sequence[Piece], space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
+        for _ in range(TRIES):
+            with self._turns.writing(ctx) as opened:
+                if opened is not None and (opened.manifest.space == space or not opened.is_empty):
+                    require_space(opened.manifest.space, space, doing="These documents were embedded")
+                    gone = [
+                        point
+                        for object_id, kept in replace.items()
+                        for point, payload in _points(opened.shard, condition(Scope(object_ids=(object_id,))), ctx)
+                        if payload[NUMBER] not in kept
+                    ]
+                    opened.do(Change(pieces, gone))
+                    return len(gone)
+            self._turns.make(space, ctx)
+        raise ToolError("The store is emptied as fast as it is filled", code="store_conflict", hint="Call again.")
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         """See `VectorStore`."""
-        with self._opened.lock:
-            shard = self._opened.get(ctx)
-            if shard is None:
+        with self._turns.writing(ctx) as opened:
+            if opened is None:
                 return Deleted(0, frozenset())
-            points = list(_points(shard, condition(scope), ctx))
-            self._delete(shard, points)
+            points = list(_points(opened.shard, condition(scope), ctx))
+            if points:
+                opened.do(Change(gone=[point for point, _ in points]))
             return Deleted(len(points), frozenset(payload[OBJECT] for _, payload in points))
-
-    def _delete(self, shard: qe.EdgeShard, points: Sequence[Point]) -> int:
-        places, self._places = self._places, None
-        for start in range(0, len(points), BATCH):
-            some = points[start : start + BATCH]
-            with engine_errors():
-                shard.update(qe.UpdateOperation.delete_points([point for point, _ in some]))
-            if places is not None:
-                for _, payload in some:
-                    places.remove(payload[PARENT], payload[OBJECT])
-        self._places = places
-        return len(points)
 
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
         """See `VectorStore`."""
-        shard = self._opened.get(ctx)
-        if shard is None:
-            return []
-        with engine_errors():
-            return found(shard, search)
+        with self._turns.use(ctx) as opened:
+            if opened is None:
+                return []
+            with engine_errors():
+                return found(opened.shard, search)
 
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
         """See `VectorStore`."""
-        with self._opened.lock:
-            return self._counted(ctx).listing(prefix, offset, limit)
+        with self._turns.writing(ctx) as opened:
+            return _counted(opened, ctx).listing(prefix, offset, limit)
 
     def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
         """See `VectorStore`."""
-        shard = self._opened.get(ctx)
-        if shard is None:
-            return Page([], 0)
-        with engine_errors():
-            total = shard.count(qe.CountRequest(exact=True, filter=condition(Scope(object_ids=(object_id,)))))
-            points = shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
-        return Page([chunk_of(point.payload or {}) for point in points], total)
+        with self._turns.use(ctx) as opened:
+            if opened is None:
+                return Page([], 0)
+            with engine_errors():
+                total = opened.shard.count(qe.CountRequest(exact=True, filter=condition(Scope(object_ids=(object_id,)))))
+                points = opened.shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
+            return Page([chunk_of(point.payload or {}) for point in points], total)
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
         """See `VectorStore`."""
-        with self._opened.lock:
-            shard = self._opened.get(ctx)
-            if shard is None:
+        with self._turns.writing(ctx) as opened:
+            if opened is None:
                 return []
-            found: dict[str, builtins.list[Any]] = {}
-            for _, payload in _points(shard, condition(Scope(object_ids=tuple(object_ids))), ctx, (OBJECT, EXTRA)):
+            signed: dict[str, builtins.list[Any]] = {}
+            for _, payload in _points(opened.shard, condition(Scope(object_ids=tuple(object_ids))), ctx, (OBJECT, EXTRA)):
                 signature = msgspec.json.decode(payload[EXTRA]).get("signature")
-                found.setdefault(payload[OBJECT], []).append(signature if isinstance(signature, str) else None)
-        return [Version(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in found.items()]
+                signed.setdefault(payload[OBJECT], []).append(signature if isinstance(signature, str) else None)
+        return [Version(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in signed.items()]
 
     def stats(self, ctx: ToolContext) -> StoreStats:
         """See `VectorStore`."""
-        with self._opened.lock:
-            places = self._counted(ctx)
-            folder = self._opened.folder
+        with self._turns.writing(ctx) as opened:
+            places = _counted(opened, ctx)
             return StoreStats(
                 chunks=places.chunks(),
                 objects=places.objects(),
                 parents=places.parents(),
-                space=self._opened.space,
-                disk_bytes=folder.disk_bytes() if folder is not None else 0,
+                space=None if opened is None else opened.space,
+                disk_bytes=0 if opened is None else opened.folder.disk_bytes(),
                 keyword="bm25",
-                details={"engine": ENGINE, "path": folder.shown if folder is not None else None},
+                details={"engine": ENGINE, "path": None if opened is None else opened.folder.shown},
             )
 
     def close(self) -> None:
         """See `VectorStore`."""
-        self._opened.close()
-
-    def _counted(self, ctx: ToolContext) -> Places:
-        """The places, counted now if they are not known; the lock is held."""
-        shard = self._opened.get(ctx)
-        if shard is None:
-            return Places()
-        if self._places is None:
-            self._places = Places((payload[PARENT], payload[OBJECT]) for _, payload in _points(shard, None, ctx))
-        return self._places
+        self._turns.close()
 
     def __repr__(self) -> str:
-        return f"<EdgeStore {self._opened!r}>"
+        return f"<EdgeStore {self._turns!r}>"
+
+
+def _counted(opened: OpenShard | None, ctx: ToolContext) -> Places:
+    """The places, counted now if they are not known. Nothing changes meanwhile."""
+    if opened is None:
+        return Places()
+    if opened.places is None:
+        opened.places = Places((payload[PARENT], payload[OBJECT]) for _, payload in _points(opened.shard, None, ctx))
+    return opened.places
 
 
 def _points(
     shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext, names: Sequence[str] = (OBJECT, PARENT, NUMBER)
 ) -> Iterator[Point]:
-    """Where the points that fit belong, read page by page. The lock is held, so that nothing changes meanwhile."""
+    """Where the points that fit belong, read page by page. Nothing changes meanwhile."""
     fields = qe.PayloadSelector.Include(list(names))
     offset = None
     while True:
@@ -201,9 +191,3 @@ def _points(
             yield record.id, record.payload or {}
         if offset is None:
             return
-
-
-def _payloads(shard: qe.EdgeShard, ids: Sequence[Any]) -> list[dict[str, Any]]:
-    """Where those of the points that are there belong."""
-    records = shard.retrieve(list(ids), qe.PayloadSelector.Include([OBJECT, PARENT]), False)
-    return [record.payload or {} for record in records]

@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from queue import SimpleQueue
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
@@ -21,8 +21,10 @@ from rrext.nodes.child_calls import receive_settings
 from rrext.nodes.children import leave_signals_to_server, private_streams
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Message, Request, StoreSettings, frame, receive
-from rrext.nodes.vectors.store import VectorStore
 from rrext.tools.context import CancelToken, ToolContext
+
+if TYPE_CHECKING:
+    from rrext.nodes.vectors.edge.store import EdgeStore
 
 __all__ = ["Worker", "main"]
 
@@ -37,7 +39,7 @@ class Worker:
 
     __slots__ = ("_answers", "_in_turn", "_reads", "_sending", "_store", "_tokens")
 
-    def __init__(self, store: VectorStore, answers: BinaryIO) -> None:
+    def __init__(self, store: EdgeStore, answers: BinaryIO) -> None:
         self._store = store
         self._answers = answers
         self._sending = threading.Lock()
@@ -102,7 +104,10 @@ def main() -> None:
     given = receive_settings(requests, StoreSettings)
     from rrext.nodes.vectors.edge.store import EdgeStore
 
-    store = EdgeStore(lambda: StoreFolder(given.path, given.shown, owner=given.owner), min_free=given.min_free)
+    def folder() -> StoreFolder:
+        return StoreFolder(given.path, given.shown, owner=given.owner)
+
+    store = EdgeStore(folder, min_free=given.min_free, wait=given.wait)
     try:
         Worker(store, answers).serve(requests)
     except ToolError as error:

@@ -39,6 +39,8 @@ FROM (SELECT object_id, CASE WHEN json_typeof(extra -> 'signature') = 'string' T
     FROM {table} WHERE object_id = ANY(%s)) AS signed GROUP BY object_id
 """
 
+SIZE: Final = "SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)"
+
 VERSIONS: Final = "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
 
 
@@ -68,7 +70,8 @@ def counted(connection: Connection[Any], table: Table, space: Space | None, *, i
     versions = connection.execute(VERSIONS).fetchone() or (None, None)
     details = {"table": f"{table.schema}.{table.name}", "server": versions[0], "pgvector": versions[1], "index": index}
     if space is None:
-        return StoreStats(0, 0, 0, None, 0, KEYWORD, details)
+        (size,) = connection.execute(SIZE, (table.full_name,)).fetchone() or (0,)
+        return StoreStats(0, 0, 0, None, size, KEYWORD, details)
     row = connection.execute(sql.SQL(COUNTS).format(table=table.quoted), (table.full_name,)).fetchone()
     chunks, objects, parents, size = row or (0, 0, 0, 0)
     return StoreStats(chunks, objects, parents, space, size, KEYWORD, details)

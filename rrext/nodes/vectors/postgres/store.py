@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -54,6 +54,22 @@ ON CONFLICT (object_id, chunk_id) DO UPDATE SET content = excluded.content, node
 """
 """Stores chunks, all or none, if the table is still one of this model and language; else it stores nothing."""
 
+REPLACE: Final = """
+DELETE FROM {table} AS old WHERE object_id = ANY(%s) AND NOT EXISTS (
+    SELECT FROM unnest(%s::text[], %s::bigint[]) AS kept (object_id, chunk_id)
+    WHERE kept.object_id = old.object_id AND kept.chunk_id = old.chunk_id
+)
+"""
+BATCH: Final = 10_000
+"""Chunks in one statement."""
+
+Row = tuple[Chunk, Sequence[float]]
+"""A chunk and its vector."""
+
+
+class _OtherSpaceError(Exception):
+    """The table is not one of the space and language that are stored."""
+
 
 class PgVectorStore:
     """A `VectorStore` in one table.
@@ -61,8 +77,6 @@ class PgVectorStore:
     `parameters` are those of the driver's `connect`; `threshold` is the number of chunks from which an index is built,
     0 for never. Raises `Unavailable` for a table, schema or language that cannot be a name.
     """
-
-    batch_size = 10_000
 
     __slots__ = ("_builder", "_connections", "_frequent", "_table")
 
@@ -78,24 +92,27 @@ class PgVectorStore:
         with self._connections.use(ctx) as connection:
             return self._table.space(connection)
 
-    def upsert(self, chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], space: Space, ctx: ToolContext) -> None:
-        if not chunks:
-            return
-        columns = _columns(chunks, vectors, self._table.language, ctx)
+    def upsert(
+        self,
+        chunks: Sequence[Chunk],
+        vectors: Sequence[Sequence[float]],
+        space: Space,
+        ctx: ToolContext,
+        replace: Mapping[str, Collection[int]] | None = None,
+    ) -> int:
+        # In an order that is the same for all who store, so that they queue up for rows.
+        rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id))
         with self._connections.use(ctx) as connection:
             for _ in range(TRIES):
-                if self._stored(connection, columns, len(chunks), space):
+                removed = self._stored(connection, rows, space, replace or {}, ctx)
+                if removed is not None:
                     break
                 require_space(self._table.settled(connection), space, doing="These chunks were embedded")
                 self._table.create(connection, space)
             else:
                 raise ToolError(f"{self._table!r} is dropped as fast as it is created", code="database_conflict")
         self._builder.stored(len(chunks))
-
-    def prune(self, object_id: str, keep: Collection[int], ctx: ToolContext) -> int:
-        statement = sql.SQL("DELETE FROM {} WHERE object_id = %s AND chunk_id <> ALL(%s)").format(self._table.quoted)
-        with self._connections.use(ctx) as connection:
-            return self._changed(connection, lambda: connection.execute(statement, (object_id, list(keep))).rowcount, 0)
+        return removed
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
         where, values = condition(scope)
@@ -145,7 +162,7 @@ class PgVectorStore:
                 raise
 
     def _changed(self, connection: Connection[Any], change: Callable[[], T], nothing: T) -> T:
-        """Make a change of one statement, again if it came into another's way; `nothing` while there is no table."""
+        """Make a change, again if it came into another's way; `nothing` while there is no table."""
         for attempt in range(TRIES):
             try:
                 return change()
@@ -156,31 +173,59 @@ class PgVectorStore:
                     raise
         return nothing
 
-    def _stored(self, connection: Connection[Any], columns: Sequence[Any], count: int, space: Space) -> bool:
-        """Whether all chunks were stored; else none was, as there is no table for this space and language."""
-        if not knows_vectors(connection):  # or did not when it was opened
+    def _stored(
+        self,
+        connection: Connection[Any],
+        rows: Sequence[Row],
+        space: Space,
+        replace: Mapping[str, Collection[int]],
+        ctx: ToolContext,
+    ) -> int | None:
+        """Store all and delete what goes, in one transaction; how many went. None if there is no table for this space."""
+        if rows and not knows_vectors(connection):  # or did not when it was opened
             learn_vectors(connection)
             if not knows_vectors(connection):
-                return False
-        statement = sql.SQL(UPSERT).format(table=self._table.quoted, book=self._table.book)
-        line = (self._table.name, space.model, space.size, self._table.language)
+                return None
         try:
-            return self._changed(connection, lambda: connection.execute(statement, (*columns, *line)).rowcount, 0) == count
+            return self._changed(
+                connection, lambda: self._transaction(connection, rows, space, replace, ctx), None if rows else 0
+            )
+        except _OtherSpaceError:
+            return None
         except psycopg.errors.UndefinedColumn:
             if self._table.settled(connection) is not None:
                 raise
-            return False  # it is no table of a store
+            return None  # it is no table of a store
+
+    def _transaction(
+        self,
+        connection: Connection[Any],
+        rows: Sequence[Row],
+        space: Space,
+        replace: Mapping[str, Collection[int]],
+        ctx: ToolContext,
+    ) -> int:
+        statement = sql.SQL(UPSERT).format(table=self._table.quoted, book=self._table.book)
+        line = (self._table.name, space.model, space.size, self._table.language)
+        with connection.transaction():
+            for start in range(0, len(rows), BATCH):
+                ctx.check()
+                some = rows[start : start + BATCH]
+                if connection.execute(statement, (*_columns(some, self._table.language), *line)).rowcount != len(some):
+                    raise _OtherSpaceError
+                ctx.progress(start + len(some), len(rows), "chunks sent to the database")
+            if not replace:
+                return 0
+            kept = [(object_id, chunk_id) for object_id, chunk_ids in replace.items() for chunk_id in chunk_ids]
+            names = [object_id for object_id, _ in kept], [chunk_id for _, chunk_id in kept]
+            return connection.execute(sql.SQL(REPLACE).format(table=self._table.quoted), (list(replace), *names)).rowcount
 
     def __repr__(self) -> str:
         return f"<PgVectorStore {self._table!r}>"
 
 
-def _columns(
-    chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]], language: str, ctx: ToolContext
-) -> list[Sequence[Any]]:
-    """The parameters of `UPSERT`, in an order that is the same for all who store, so that they queue up for rows."""
-    rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id))
-    ctx.check()
+def _columns(rows: Sequence[Row], language: str) -> list[Sequence[Any]]:
+    """The parameters of `UPSERT`."""
     return [
         [chunk.object_id for chunk, _ in rows],
         [chunk.chunk_id for chunk, _ in rows],

@@ -51,13 +51,13 @@ class Table:
         self.book = _quoted(schema, BOOK)
 
     def space(self, connection: Connection[Any]) -> Space | None:
-        """The space of what is stored; None if the table is not there. Raises `ToolError` for a form that is not known."""
-        row = self._line(connection)
+        """The space of what is stored; None if nothing is. Raises `ToolError` for a form that is not known."""
+        row = self._line(connection, filled=True)
         return None if row is None else Space(row[0], row[1])
 
     def settled(self, connection: Connection[Any]) -> Space | None:
         """The same, for who is about to write: the language has to be the table's too."""
-        row = self._line(connection)
+        row = self._line(connection, filled=True)
         if row is None:
             return None
         if row[2] != self.language:
@@ -69,20 +69,31 @@ class Table:
         return Space(row[0], row[1])
 
     def create(self, connection: Connection[Any], space: Space) -> None:
-        """Create what is missing, for vectors of this space, in one transaction; do nothing if another was faster."""
+        """Create what is missing, for vectors of this space, in one transaction; do nothing if another was faster.
+
+        An empty table of another space or language is replaced.
+        """
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (CREATION_LOCK,))
             self._create_extension(connection)
             self._create_book(connection)
             if self._exists(connection, self.name):
-                self._require_own(connection)
-                return
+                line = self._require_own(connection)
+                if line == (space.model, space.size, self.language):
+                    return
+                # Who is about to store waits for this, and finds another table then.
+                connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(self.quoted), ())
+                if self._line(connection, filled=True) is not None:
+                    return
+                connection.execute(sql.SQL("DROP TABLE {}").format(self.quoted), ())
             self._create_table(connection, space)
 
-    def _line(self, connection: Connection[Any]) -> tuple[str, int, str] | None:
-        statement = sql.SQL(
-            "SELECT model, size, language, form FROM {} WHERE name = %s AND to_regclass(%s) IS NOT NULL"
-        ).format(self.book)
+    def _line(self, connection: Connection[Any], *, filled: bool = False) -> tuple[str, int, str] | None:
+        """What the book says of the table; None if there is none, or with `filled`, if it is empty."""
+        known = sql.SQL("SELECT model, size, language, form FROM {} WHERE name = %s AND to_regclass(%s) IS NOT NULL")
+        statement = known.format(self.book)
+        if filled:
+            statement += sql.SQL(" AND EXISTS (SELECT FROM {})").format(self.quoted)
         try:
             row = connection.execute(statement, (self.name, self.full_name)).fetchone()
         except psycopg.Error as error:
@@ -124,14 +135,16 @@ class Table:
         ).fetchone()
         return row is not None
 
-    def _require_own(self, connection: Connection[Any]) -> None:
-        """A table of that name, which is none of ours, is nobody's to write into."""
-        if self._line(connection) is None:
+    def _require_own(self, connection: Connection[Any]) -> tuple[str, int, str]:
+        """What the book says of the table. One of that name, which is none of ours, is nobody's to write into."""
+        line = self._line(connection)
+        if line is None:
             raise ToolError(
                 f"There is a {self.schema}.{self.name} already, and it is no vector store of rrext",
                 code="not_a_store",
                 hint='Choose another name for the setting "table".',
             )
+        return line
 
     def _create_table(self, connection: Connection[Any], space: Space) -> None:
         # Code points have one order everywhere, and ranges of it find what begins alike: hence the collation "C".

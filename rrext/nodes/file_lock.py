@@ -1,0 +1,144 @@
+"""A lock on a file that processes wait for in turn, and that the operating system takes back when its process ends.
+
+    PATH        locked by who has it, or by several who share it; says for which process the last of them does
+    PATH.next   locked by the one who is next: until that one has its turn, nobody else gets it, nor who had it last
+
+Who has the lock sees by `PATH.next` that another waits, and lets go when that is possible.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["NEXT", "FileLock", "InUse", "is_gone"]
+
+NEXT: Final = ".next"
+"""How the name of the second file ends."""
+LEAVING: Final = 5.0
+"""Seconds to wait at least for who works for a process that was killed: it needs up to these to end."""
+_AGAIN: Final = 0.02
+"""Seconds between attempts: the system knows no waiting for such a lock that can be given up."""
+
+
+class InUse(Exception):
+    """The lock did not become free in time. `holder` is the id of the process that has it, if that could be read."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+class FileLock:
+    """A lock that is held. Its files stay when it is released: who removed them could remove another's."""
+
+    __slots__ = ("_file", "_next", "_path")
+
+    def __init__(self, path: str, file: int) -> None:
+        self._path = path
+        self._file = file
+
+    @classmethod
+    def take(cls, path: str, owner: int, *, wait: float, check: Callable[[], object], shared: bool = False) -> FileLock:
+        """Wait for the lock, at most so many seconds; `check` is called meanwhile and may raise.
+
+        `owner` is the process that others are told of. `shared` means together with others who share it. Raises `InUse`, and
+        `OSError` if there can be no such file.
+        """
+        begun = time.monotonic()
+
+        def is_over(holder: str) -> bool:
+            return time.monotonic() - begun > (max(wait, LEAVING) if is_gone(holder) else wait)
+
+        file = _opened(path)
+        try:
+            following = _opened(path + NEXT)
+            try:
+                for attempt in (lambda: _locked(following, shared=False), lambda: _locked(file, shared=shared)):
+                    while not attempt():
+                        check()
+                        if is_over(_holder(file)):
+                            raise InUse(_holder(file))
+                        time.sleep(_AGAIN)
+            finally:
+                os.close(following)
+            os.ftruncate(file, 0)
+            os.lseek(file, 0, os.SEEK_SET)
+            os.write(file, str(owner).encode())
+        except BaseException:
+            os.close(file)
+            raise
+        return cls(path, file)
+
+    def is_wanted(self) -> bool:
+        """Whether another waits for it."""
+        following = _opened(self._path + NEXT)
+        try:
+            return not _locked(following, shared=True)
+        finally:
+            os.close(following)
+
+    def release(self) -> None:
+        """Let go; once. Said aloud, as a process that was forked meanwhile has the file open too."""
+        try:
+            _unlock(self._file)
+        finally:
+            os.close(self._file)
+
+    def __repr__(self) -> str:
+        return f"<FileLock {self._path}>"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the owner of a lock is no process any more; false if that cannot be known."""
+    if sys.platform == "win32" or not owner.isdecimal():  # Windows takes the question for a signal
+        return False
+    try:
+        os.kill(int(owner), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _opened(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+
+
+def _holder(file: int) -> str:
+    os.lseek(file, 0, os.SEEK_SET)
+    return os.read(file, 32).decode("ascii", "replace").strip()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _locked(file: int, *, shared: bool) -> bool:
+        # A byte far behind the content: what is locked cannot be read, and others want to read who holds it. Windows
+        # has no shared kind here: who would share waits.
+        os.lseek(file, 1024, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(file: int) -> None:
+        os.lseek(file, 1024, os.SEEK_SET)
+        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+else:
+    import fcntl
+
+    def _locked(file: int, *, shared: bool) -> bool:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_UN)

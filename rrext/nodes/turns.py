@@ -1,0 +1,169 @@
+"""Something that one process at a time can have open, and that gives it to another process that waits for it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, Protocol, TypeVar
+
+__all__ = ["Held", "Turns"]
+
+LOOK: Final = 0.2
+"""Seconds between looks at whether another process waits, while it is open."""
+TURN: Final = 1.0
+"""Seconds that a process keeps it though another waits, if it is busy: opening it takes a while."""
+LAST: Final = 1.0
+"""Seconds that new uses are held up for the last ones to end. If they do not, all goes on for another turn."""
+PATIENCE: Final = 5.0
+"""Seconds that closing for good waits for uses to end."""
+_AGAIN: Final = 0.05
+
+log = logging.getLogger(__name__)
+
+
+class Held(Protocol):
+    """What is open."""
+
+    def is_wanted(self) -> bool:
+        """Whether another process waits for it."""
+        ...
+
+    def close(self) -> None:
+        """Close it, so that another process can have it."""
+        ...
+
+
+T = TypeVar("T", bound=Held)
+
+
+class Turns(Generic[T]):
+    """One such thing. It is opened by the first use, and again by the next one after it was given away.
+
+    `opened` opens it; None says that there is nothing to open. It gets the check of the call that waits, which may raise.
+    `refusal` makes the error for uses after `close`. Any number of threads may use it at once.
+    """
+
+    __slots__ = ("_changed", "_ended", "_held", "_is_closed", "_is_moving", "_open", "_refusal", "_since", "_users")
+
+    def __init__(self, opened: Callable[[Callable[[], object]], T | None], *, refusal: Callable[[], Exception]) -> None:
+        self._open = opened
+        self._refusal = refusal
+        self._changed = threading.Condition()
+        self._held: T | None = None
+        self._users = 0
+        self._since = 0.0
+        self._is_moving = False  # somebody opens or closes it
+        self._is_closed = False
+        self._ended = threading.Event()
+
+    @property
+    def held(self) -> T | None:
+        """What is open now; None if it is not."""
+        return self._held
+
+    @contextlib.contextmanager
+    def use(self, check: Callable[[], object]) -> Iterator[T | None]:
+        """It, opened if it has to be; None if there is nothing to open. It stays open for the block."""
+        held = self.enter(check)
+        try:
+            yield held
+        finally:
+            if held is not None:
+                self.leave()
+
+    def enter(self, check: Callable[[], object]) -> T | None:
+        """The begin of a use, which `leave` ends unless this returns None."""
+        with self._changed:
+            while self._is_moving or self._is_closed or self._held is None:
+                check()
+                if self._is_closed:
+                    raise self._refusal()
+                if not self._is_moving:
+                    self._is_moving = True
+                    break
+                self._changed.wait(_AGAIN)
+            else:
+                self._users += 1
+                return self._held
+        held = None
+        try:
+            held = self._open(check)
+        finally:
+            with self._changed:
+                self._is_moving = False
+                if held is not None and not self._is_closed:
+                    self._held, self._since = held, time.monotonic()
+                    self._users += 1
+                    self._ended = threading.Event()
+                    watch = threading.Thread(target=self._watch, args=(held, self._ended), name="rrext-turns", daemon=True)
+                    watch.start()
+                self._changed.notify_all()
+        if held is not None and self._held is not held:  # closed meanwhile
+            held.close()
+            raise self._refusal()
+        return held
+
+    def leave(self) -> None:
+        """The end of a use."""
+        with self._changed:
+            self._users -= 1
+            if not self._users:
+                self._changed.notify_all()
+
+    def rest(self, check: Callable[[], object]) -> None:
+        """Close it when nobody uses it any more; the next use opens it again."""
+        while not self._let_go(0.0, _AGAIN):
+            check()
+
+    def close(self) -> None:
+        """Close it for good; what still uses it after a while fails."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: not self._users and not self._is_moving, PATIENCE)
+            held, self._held = self._held, None
+            self._ended.set()
+            self._changed.notify_all()
+        if held is not None:
+            held.close()
+
+    def _watch(self, held: T, ended: threading.Event) -> None:
+        while not ended.wait(LOOK):
+            try:
+                if held.is_wanted():
+                    self._let_go(TURN, LAST)
+            except Exception:
+                log.exception("%r was not given away in order", held)
+
+    def _let_go(self, turn: float, patience: float) -> bool:
+        """Close it if it is idle, or was open for a turn and its uses end in time; whether it is closed."""
+        with self._changed:
+            if self._is_moving:
+                self._changed.wait(patience)
+                return False
+            if self._held is None:
+                return True
+            if self._users and time.monotonic() - self._since < turn:
+                return False
+            self._is_moving = True
+            self._changed.wait_for(lambda: not self._users, patience)
+            held = self._held
+            if self._users or held is None:
+                self._is_moving = False
+                self._since = time.monotonic()
+                self._changed.notify_all()
+                return held is None
+            self._held = None
+            self._ended.set()
+        try:
+            held.close()
+        finally:
+            with self._changed:
+                self._is_moving = False
+                self._changed.notify_all()
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Turns {self._held or 'not open'} {self._users} uses>"

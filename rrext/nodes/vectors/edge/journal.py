@@ -1,0 +1,136 @@
+"""What a request is about to change, in a file beside the store: a request that was interrupted is done when it is opened.
+
+The engine takes some dozens of points at a time. A journal that is whole is carried out to its end, by whoever opens the store
+next if need be; one that is not was never begun. So a request is done as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+from zlib import crc32
+
+import msgspec
+
+from rrext.nodes.vectors.store import Chunk
+
+__all__ = ["BATCH", "Change", "Journal", "Piece", "numbers_of", "pieces_of"]
+
+BATCH: Final = 64
+"""Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
+HEAD: Final = struct.Struct("<8sQI")
+"""Mark, length and checksum of what follows. It is written last."""
+MARK: Final = b"rrextjn1"
+FRAME: Final = struct.Struct("<Q")
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some chunks as they travel: a JSON list, as metadata may be any JSON, and the numbers of their vectors."""
+
+    chunks: bytes
+    vectors: bytes
+
+    def decoded(self) -> tuple[list[Chunk], list[Sequence[float]]]:
+        """The chunks and their vectors."""
+        chunks = msgspec.json.decode(self.chunks, type=list[Chunk])
+        numbers = numbers_of(self.vectors)
+        size = len(numbers) // len(chunks)
+        return chunks, [numbers[start : start + size] for start in range(0, len(numbers), size)]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.chunks) + len(self.vectors)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a request does: store the chunks of the pieces, at most `BATCH` each, and delete the points of `gone`."""
+
+    pieces: Sequence[Piece] = ()
+    gone: Sequence[Any] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes, about."""
+        return sum(piece.size for piece in self.pieces) + 16 * len(self.gone)
+
+
+class Journal:
+    """The file. Methods raise `OSError`."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, change: Change) -> None:
+        """Note a change. Once this returns, it is to be carried out, whatever happens."""
+        length = check = 0
+        with open(self._path, "wb") as file:
+            file.write(bytes(HEAD.size))
+            for frame in _frames(change):
+                check = crc32(frame, check)
+                length += file.write(frame)
+            file.flush()
+            file.seek(0)
+            file.write(HEAD.pack(MARK, length, check))
+
+    def read(self) -> Change | None:
+        """The change that was noted last and perhaps not carried out; None if there is none that is whole."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        if len(data) < HEAD.size:
+            return None
+        mark, length, check = HEAD.unpack_from(data)
+        body = memoryview(data)[HEAD.size :]
+        if mark != MARK or len(body) != length or crc32(body) != check:
+            return None
+        return _change_of(body)
+
+    def clear(self) -> None:
+        """It was carried out, or was never whole."""
+        self._path.unlink(missing_ok=True)
+
+    def __repr__(self) -> str:
+        return f"<Journal {self._path}>"
+
+
+def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> Iterator[Piece]:
+    """Chunks and their vectors in pieces of at most `BATCH`."""
+    for start in range(0, len(chunks), BATCH):
+        some = slice(start, start + BATCH)
+        numbers = b"".join(array("f", vector).tobytes() for vector in vectors[some])
+        yield Piece(msgspec.json.encode(chunks[some]), numbers)
+
+
+def numbers_of(data: bytes) -> Sequence[float]:
+    """The numbers of vectors that travelled."""
+    numbers = array("f")
+    numbers.frombytes(data)
+    return numbers
+
+
+def _frames(change: Change) -> Iterator[bytes]:
+    """The ids of what goes; then chunks and vectors of each piece. Each with its length before it."""
+    ids = b"".join(UUID(str(point)).bytes for point in change.gone)
+    for data in (ids, *(part for piece in change.pieces for part in (piece.chunks, piece.vectors))):
+        yield FRAME.pack(len(data)) + data
+
+
+def _change_of(body: memoryview) -> Change:
+    parts: list[bytes] = []
+    place = 0
+    while place < len(body):
+        (length,) = FRAME.unpack_from(body, place)
+        place += FRAME.size
+        parts.append(bytes(body[place : place + length]))
+        place += length
+    ids = parts[0]
+    gone = [UUID(bytes=ids[start : start + 16]) for start in range(0, len(ids), 16)]
+    return Change([Piece(*parts[n : n + 2]) for n in range(1, len(parts), 2)], gone)

@@ -1,0 +1,98 @@
+"""A request of an embedded store is done as a whole or not at all, however its process or its server ends."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from edge_calls import children_of, wait_until
+from edge_process import edge_store, writer
+from edge_steps import NEW, OLD, OTHER, put_version
+from vector_contract import SPACE, call, chunk, everything, found, paths
+
+from rrext.nodes.vectors.edge.journal import Change, Journal, pieces_of
+from rrext.nodes.vectors.store import Chunk
+
+TESTS = Path(__file__).parent
+STATES: dict[str, tuple[list[Chunk], list[Chunk], int]] = {
+    "replace": (OLD, NEW, 1),
+    "delete": (OLD, [], 1),
+    "first": ([], NEW, 9),
+    "other model": ([], NEW, 17),
+}
+"""What was there, what is to be there, and which of its steps are tried: a new store has hundreds of files."""
+
+
+@pytest.mark.parametrize("request_name", STATES)
+@pytest.mark.promise("vector:request:whole")
+def test_a_request_that_is_killed_at_any_step_is_done_or_was_never_begun(request_name: str, tmp_path: Path) -> None:
+    before, after, stride = STATES[request_name]
+    done = subprocess.run(
+        [sys.executable, "edge_steps.py", str(tmp_path), request_name, str(stride)],
+        cwd=TESTS, env={"PYTHONPATH": f"{TESTS}:{TESTS.parent}"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    steps = int(done.stdout)
+    assert steps > 5
+    seen = []
+    for step in range(steps):
+        store = edge_store(tmp_path / str(step))
+        kept = everything(store, "a")
+        assert kept in (before, after), f"{len(kept)} chunks at step {step}"
+        seen.append(kept == after)
+        assert store.stats(call()).chunks == len(kept) == sum(count for _, count in paths(store).values())
+        assert len(set(found(store, "old new", "keyword", top_k=1000))) == bool(kept)
+        space = OTHER if request_name == "other model" else SPACE
+        assert store.space(call()) == (space if kept else None)
+        put_version(store, [chunk("a", 1, "last")], space)
+        assert [one.content for one in everything(store, "a")] == ["last"]
+        store.close()
+    assert sorted(seen) == seen, "once it is done, it stays done"
+    assert (seen[0], seen[-1]) == (False, True)
+
+
+@pytest.mark.parametrize("victim", ["server", "engine"])
+@pytest.mark.promise("vector:request:whole")
+def test_a_killed_server_or_engine_leaves_each_version_of_an_object_whole(victim: str, tmp_path: Path) -> None:
+    dice = random.Random(victim)
+    for _ in range(4):
+        answered = -1
+        with writer(tmp_path / "store", "process_store", "version_on") as (process, lines):
+            for _ in range(dice.randrange(1, 8)):
+                answered = int(lines.readline())
+            killed = process.pid if victim == "server" else children_of(process.pid)[0]
+            for _ in range(dice.randrange(20_000)):
+                pass  # some moment of the next request
+            os.kill(killed, signal.SIGKILL)
+            answered = max([answered, *(int(line) for line in lines if line.endswith("\n"))])
+        store = edge_store(tmp_path / "store")
+        kept = everything(store, "a")
+        version = int(kept[0].content.split()[1])
+        assert version in (answered, answered + 1)
+        assert len(kept) == 150 - version % 3 * 40
+        assert {one.content.split()[1] for one in kept} == {str(version)}
+        assert everything(store, "kept") == [chunk("kept")]
+        store.close()
+
+
+def test_a_journal_that_is_cut_anywhere_was_never_begun(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    assert journal.read() is None
+    chunks = [chunk("a", n, "wörds \0") for n in range(70)]
+    change = Change(list(pieces_of(chunks, [[0.5, n] for n in range(70)])), [])
+    journal.write(change)
+    assert journal.read() == change
+    whole = (tmp_path / "journal").read_bytes()
+    for length in [*range(60), len(whole) // 2, len(whole) - 1]:
+        (tmp_path / "journal").write_bytes(whole[:length])
+        assert journal.read() is None
+    for place in (0, 9, 25, len(whole) - 1):
+        (tmp_path / "journal").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert journal.read() is None
+    journal.clear()
+    journal.clear()
+    wait_until(lambda: not (tmp_path / "journal").exists())
