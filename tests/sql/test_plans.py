@@ -8,7 +8,6 @@ from sql_contract import opened
 from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.sqlite import SqliteNode
 
-
 UNION = "SELECT max(id) FROM a UNION SELECT 1"
 
 
