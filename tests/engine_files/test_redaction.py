@@ -75,6 +75,7 @@ def test_a_value_that_is_cut_is_found(text: str) -> None:
         ("database", "2 databases", "2 ${K}s"),
         ("/home/me/project", "/home/me/project/a.py, line 1", "${K}/a.py, line 1"),
         ("./files/../deep/er", "deep/er/x", "${K}/x"),
+        ("../deep/er/db", "/home/me/deep/er/db", "/home/me/${K}"),
         ("postgresql://me:swordfish@host/customers", 'no "customers" for swordfish', 'no "${K}" for ${K}'),
     ],
 )

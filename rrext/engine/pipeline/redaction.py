@@ -159,7 +159,8 @@ def _forms(value: str) -> set[str]:
 
     plain = {value, *(part for part in _BETWEEN_PARTS.split(value) if len(part) >= PART)}
     if os.sep in value:
-        plain.add(os.path.normpath(value))
+        normal = os.path.normpath(value)
+        plain |= {normal, normal.lstrip("./")}  # a path that begins elsewhere ends so
     found = set(plain)
     for text in plain:
         data = text.encode("utf-8", "surrogateescape")

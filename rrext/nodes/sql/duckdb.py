@@ -50,9 +50,11 @@ class DuckdbBackend(Backend):
         memory_limit: str,
         threads: int,
         locate: Callable[[str], str] = str,
+        shown: str = "",
     ) -> None:
-        """`path` is absolute or `:memory:`. `files` are table name → path or pattern, which `locate` makes absolute."""
-        self._settings = EngineSettings(path, create, writes, memory_limit, threads)
+        """`path` is absolute or `:memory:`; `shown` is how messages name it. `files` are table name → path or pattern, which
+        `locate` makes absolute."""
+        self._settings = EngineSettings(path, shown or path, create, writes, memory_limit, threads)
         self._files = FileTables(files, locate)
         self._loading = threading.Lock()
         self._supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=path != MEMORY)
@@ -133,7 +135,7 @@ class DuckdbBackend(Backend):
         return read_schema(lambda sql: connection.run(sql, ()))
 
     def __repr__(self) -> str:
-        return f"<DuckdbBackend {self._settings.path}>"
+        return f"<DuckdbBackend {self._settings.shown}>"
 
 
 class DuckdbNode(SqlNode):
@@ -180,4 +182,5 @@ class DuckdbNode(SqlNode):
             memory_limit=config.memory_limit,
             threads=config.threads,
             locate=ctx.path,
+            shown=ctx.shown(config.path),
         )

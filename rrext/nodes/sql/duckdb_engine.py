@@ -158,7 +158,7 @@ class Engine:
         settings = self._settings
         if not (settings.create and settings.writes):
             raise Unavailable(
-                f'There is no database file "{settings.path}"',
+                f'There is no database file "{settings.shown}"',
                 hint='Set "create" and "allow_execute" to true in the settings to begin with an empty one.',
             )
         os.makedirs(os.path.dirname(settings.path), exist_ok=True)
@@ -209,7 +209,7 @@ class Engine:
         self._statements.clear()
 
     def __repr__(self) -> str:
-        return f"<Engine {self._settings.path}>"
+        return f"<Engine {self._settings.shown}>"
 
 
 class RowStream:

@@ -45,9 +45,10 @@ Begin = Literal["", "read", "write"]
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
-    """The settings of one database; `path` is absolute or `:memory:`."""
+    """The settings of one database; `path` is absolute or `:memory:`, `shown` how messages name it."""
 
     path: str
+    shown: str
     create: bool
     writes: bool
     memory_limit: str

@@ -118,7 +118,7 @@ def _answer(seat: Seat, number: int, request: Request) -> Answer | None:
         if failure is not None:
             return Refused(failure.kind, failure.message, failure.hint)
         traceback.print_exc()
-        return _failed(InternalError(f"DuckDB failed: {type(error).__name__}"))
+        return _failed(InternalError("DuckDB failed; the server's log has it"))
 
 
 def _framed(number: int, answer: Answer) -> bytes:
