@@ -184,7 +184,7 @@ ODD: Final = {
         ),
         *(
             "SELECT name.upper().lower() FROM people",
-            "SELECT * FROM people TABLESAMPLE reservoir(100%)",
+            "SELECT count(*) FROM people TABLESAMPLE reservoir(100%)",
             "SELECT getvariable('x')",
         ),
         *(
