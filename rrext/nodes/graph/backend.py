@@ -107,6 +107,8 @@ class GraphBackend(ABC):
 
     dialect: ClassVar[str]
     """What the tool `dialect` answers, and what the gate reads."""
+    integers: ClassVar[range] = range(-(2**63), 2**63)
+    """Integers that it has as values of parameters."""
 
     def prepare(self, ctx: ToolContext) -> None:
         """Do what only the first call has to wait for, and what no limit of a statement should count. Blocks while the call

@@ -17,6 +17,7 @@ import msgspec
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
 from rrext.nodes.graph.effects import Effects, effects_of
+from rrext.nodes.graph.parameters import bytes_in
 from rrext.nodes.graph.samples import sampled_schema
 from rrext.nodes.graph.values import BoltValues
 from rrext.nodes.sql.backend import Failure, FailureKind
@@ -180,8 +181,9 @@ class _BoltTransaction(Transaction):
             self._transaction = self._session.begin_transaction(timeout=self._timeout or None)
 
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        params = bytes_in(dict(params))
         changed = self._changed(effects_of(cypher), params) if counts else None
-        return _BoltCursor(self._transaction.run(cypher, dict(params)), self._backend, changed)
+        return _BoltCursor(self._transaction.run(cypher, params), self._backend, changed)
 
     def _changed(self, effects: Effects, params: Mapping[str, Any]) -> int | None:
         """How many elements the statement will give other properties or labels; None if that cannot be told."""
@@ -194,7 +196,7 @@ class _BoltTransaction(Transaction):
         return changed
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        return self._backend.json(self._transaction.run(f"EXPLAIN {cypher}", dict(params)).consume().plan)
+        return self._backend.json(self._transaction.run(f"EXPLAIN {cypher}", bytes_in(dict(params))).consume().plan)
 
     def commit(self) -> None:
         self._transaction.commit()
@@ -239,7 +241,7 @@ class _BoltReader(_BoltTransaction):
 
         text: Any = cypher  # the driver wants literals; this one is from the gate
         with self._backend.reaching():
-            return self._session.run(neo4j.Query(text, timeout=self._timeout or None), dict(params))
+            return self._session.run(neo4j.Query(text, timeout=self._timeout or None), bytes_in(dict(params)))
 
 
 class _BoltCursor:

@@ -28,8 +28,6 @@ BATCH: Final = 500
 """Rows that are fetched at once."""
 CHUNK_BYTES: Final = 256 * 1024
 """About how large a chunk may become before it is sent, whatever number of rows it has."""
-INTEGERS: Final = range(-(2**63), 2**63)
-"""Integers that Cypher has."""
 
 
 class Call:
@@ -54,7 +52,7 @@ class Call:
     def query(self, cypher: str, params: Mapping[str, Any], limit: int) -> dict[str, Any]:
         """`{columns, types, rows, row_count, truncated}` of a statement that only reads; and `plan` if it asked for one that
         is not among the rows."""
-        statement = self.checked(cypher, _valid(params))
+        statement = self.checked(cypher, self._valid(params))
 
         def attempt(timeout: float) -> dict[str, Any]:
             with self._reading(statement, params, timeout) as cursor:
@@ -80,7 +78,7 @@ class Call:
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """`{plan}` of a statement that only reads."""
-        statement = self.checked(cypher, _valid(params))
+        statement = self.checked(cypher, self._valid(params))
 
         def attempt(timeout: float) -> dict[str, Any]:
             with self._graph.work(self._ctx, read_only=True, timeout=timeout) as work:
@@ -94,7 +92,7 @@ class Call:
 
     def stream(self, cypher: str, params: Mapping[str, Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
         """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`."""
-        statement = self.checked(cypher, _valid(params))
+        statement = self.checked(cypher, self._valid(params))
 
         def attempt(timeout: float) -> tuple[ExitStack, Cursor, Generator[list[list[Any]]], list[list[Any]]]:
             """Everything up to the first chunk: what the caller has seen cannot be taken back."""
@@ -116,7 +114,7 @@ class Call:
     def execute(self, cypher: str, params: Mapping[str, Any], max_rows: int, *, session_id: str | None) -> dict[str, Any]:
         """`{columns, types, rows, affected_rows, counters}` of any statement, in a session or a transaction of its own."""
         sent = self._graph.backend.changing(cypher)
-        _valid(params)
+        self._valid(params)
         if session_id is not None:
             with self._graph.sessions.using(session_id, self._ctx) as session:
                 work = session.transaction
@@ -153,6 +151,12 @@ class Call:
         answer = {"columns": columns, "types": cursor.types, "rows": shaped, "affected_rows": affected}
         return answer if counters is None else {**answer, "counters": counters}
 
+    def _valid(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The parameters. Raises `InvalidArguments` for an integer that the database has no room for."""
+        for name, value in params.items():
+            _check_integers(value, f"/input/params/{name}", self._graph.backend.integers)
+        return params
+
     def _shaped(self, rows: list[list[Any]], columns: list[str]) -> list[Any]:
         if self._as_objects:
             return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -184,19 +188,12 @@ def _chunks(cursor: Cursor, at_most: int) -> Generator[list[list[Any]]]:
         yield chunk
 
 
-def _valid(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters. Raises `InvalidArguments` for an integer that Cypher has no room for."""
-    for name, value in params.items():
-        _check_integers(value, f"/input/params/{name}")
-    return params
-
-
-def _check_integers(value: Any, path: str) -> None:
-    if isinstance(value, int) and value not in INTEGERS:
+def _check_integers(value: Any, path: str, allowed: range) -> None:
+    if isinstance(value, int) and value not in allowed:
         raise InvalidArguments.at(path, "an integer of Cypher has 64 bits: this one is too large")
     if isinstance(value, dict):
         for key, entry in value.items():
-            _check_integers(entry, f"{path}/{key}")
+            _check_integers(entry, f"{path}/{key}", allowed)
     elif isinstance(value, list):
         for index, entry in enumerate(value):
-            _check_integers(entry, f"{path}/{index}")
+            _check_integers(entry, f"{path}/{index}", allowed)

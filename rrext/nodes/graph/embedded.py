@@ -20,6 +20,7 @@ from rrext.errors import ToolError, Unavailable
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
 from rrext.nodes.graph.effects import effects_of
 from rrext.nodes.graph.embedded_rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of, sentence
+from rrext.nodes.graph.parameters import Readings
 from rrext.nodes.graph.tally import Tally
 from rrext.nodes.graph.values import EmbeddedValues
 from rrext.nodes.sql.backend import Failure
@@ -180,7 +181,7 @@ class EmbeddedBackend(GraphBackend):
 class _EmbeddedTransaction(Transaction):
     """A connection with one transaction on it."""
 
-    __slots__ = ("_backend", "_check", "_is_cancelled", "_is_open", "_lease", "_read_only", "_timeout", "_writes")
+    __slots__ = ("_backend", "_check", "_is_cancelled", "_is_first", "_is_open", "_lease", "_read_only", "_timeout", "_writes")
 
     def __init__(self, backend: EmbeddedBackend, read_only: bool, timeout: float, check: Callable[[], None]) -> None:
         self._backend = backend
@@ -190,6 +191,7 @@ class _EmbeddedTransaction(Transaction):
         self._lease: _Lease | None = None
         self._is_open = False
         self._is_cancelled = False
+        self._is_first = True  # whether no statement ran yet
         self._writes = False
 
     def start(self) -> None:
@@ -198,10 +200,27 @@ class _EmbeddedTransaction(Transaction):
             self._writes = True
         self._lease = self._backend.lease()
         self._lease.connection.set_query_timeout(ceil(self._timeout * 1000))  # 0: none
-        self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
+        self._begin()
         self._is_open = True
 
+    def _begin(self) -> None:
+        self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
+
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        is_first, self._is_first = self._is_first, False
+        readings = Readings(params)
+        while True:
+            try:
+                return self._ran(cypher, readings.params, counts=counts)
+            except EmbeddedError as error:
+                # It ended the transaction mostly; if nothing was done in that yet, another one is as good.
+                if not is_first or not readings.learn(str(error)):
+                    raise
+            if (lease := self._lease) is not None:
+                _rolled_back(lease.connection)
+            self._begin()
+
+    def _ran(self, cypher: str, params: Mapping[str, Any], *, counts: bool) -> Cursor:
         tally = Tally(effects_of(cypher), self._rows, params) if counts else None
         cursor = _EmbeddedCursor(self._execute(cypher, params), self._backend.values)
         if tally is not None:
@@ -216,7 +235,7 @@ class _EmbeddedTransaction(Transaction):
             result.close()
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        result = self._execute(f"EXPLAIN {cypher}", params)
+        result = self._execute(f"EXPLAIN {cypher}", Readings(params).params)
         try:
             return result.get_next()[0]
         finally:

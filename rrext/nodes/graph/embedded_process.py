@@ -41,6 +41,7 @@ class ProcessBackend(GraphBackend):
     """
 
     dialect: ClassVar[str] = "ladybug"
+    integers: ClassVar[range] = range(-(2**63), 2**64)
 
     __slots__ = ("_numbers", "_opened", "_settings", "supervisor")
 

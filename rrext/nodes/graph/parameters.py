@@ -1,0 +1,142 @@
+"""Parameters as an engine takes them: what an answer holds as JSON goes back in as the value that it was.
+
+`{"base64": …}` is bytes. Ladybug gets integers beyond 64 bits as decimals. It turns texts into dates, times, numbers and UUIDs
+by itself where it expects these, but takes no ISO duration for an interval and no object for a map: that its error says, and
+`Readings` gives the parameters in the way that it expects there. A text elsewhere stays a text, and an object a struct.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from itertools import chain, combinations
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+__all__ = ["Readings", "bytes_in", "wide_integers_in"]
+
+ATTEMPTS: Final = 32
+"""How often a statement is tried with parameters that are meant otherwise."""
+INTEGERS: Final = range(-(2**63), 2**63)
+INTERVAL: Final = re.compile(r'parsing interval\. Given: "(.*?)"', re.S)
+MAP: Final = re.compile(r"casting function from STRUCT.* to MAP|casting function from MAP.* to |is incompatible with MAP")
+"""What is said where a map is expected, and where one stands that is not."""
+DURATION: Final = re.compile(r"-?P(?=[0-9T])(?:[0-9.]+[YMWD])*(?:T(?:[0-9.]+[HMS])+)?")
+
+Shape: TypeAlias = "tuple[str, ...]"
+"""Where a value stands in the parameters: names and keys on the way to it, without places in lists."""
+
+
+def bytes_in(value: Any) -> Any:
+    """The value with `{"base64": …}` as bytes, however deep."""
+    match value:
+        case {"base64": str(text)} if len(value) == 1:
+            try:
+                return base64.b64decode(text, validate=True)
+            except (binascii.Error, ValueError):
+                return value
+        case dict():
+            return {key: bytes_in(entry) for key, entry in value.items()}
+        case list():
+            return [bytes_in(entry) for entry in value]
+        case _:
+            return value
+
+
+def wide_integers_in(value: Any) -> Any:
+    """The value with integers beyond 64 bits as decimals, however deep."""
+    match value:
+        case int() if value not in INTEGERS:
+            return Decimal(value)
+        case dict():
+            return {key: wide_integers_in(entry) for key, entry in value.items()}
+        case list():
+            return [wide_integers_in(entry) for entry in value]
+        case _:
+            return value
+
+
+class Readings:
+    """The parameters of one statement of Ladybug, and in which other way they may be meant.
+
+    An error says what is expected, and not where. So places are tried one by one, then two by two: the fewest that help are
+    those where the engine expects it, and no text or object elsewhere becomes another value.
+    """
+
+    __slots__ = ("_base", "_left", "_problem", "_ways", "params")
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self.params: dict[str, Any] = wide_integers_in(bytes_in(dict(params)))
+        self._base = self.params  # before what is tried now
+        self._problem = ""
+        self._ways: Iterator[tuple[Shape, ...]] = iter(())
+        self._left = ATTEMPTS
+
+    def learn(self, message: str) -> bool:
+        """Take from the engine's error what it expected; whether `params` are others now."""
+        if (found := INTERVAL.search(message)) is not None:
+            return DURATION.fullmatch(found[1]) is not None and self._tried(
+                found[1], lambda value: value == found[1], _interval
+            )
+        if MAP.search(message) is not None:
+            return self._tried("a map", _is_object, _map)
+        return False
+
+    def _tried(self, problem: str, is_meant: Callable[[Any], bool], make: Callable[[Any], Any]) -> bool:
+        """Make the values anew that stand in the next places, of all entries of a list."""
+        if problem != self._problem:
+            shapes: dict[Shape, None] = {}
+            _search((), self.params, is_meant, shapes)
+            deepest_first = sorted((shape for shape in shapes if shape), key=len, reverse=True)
+            self._problem, self._base = problem, self.params
+            self._ways = chain.from_iterable(combinations(deepest_first, size + 1) for size in range(len(deepest_first)))
+        way = next(self._ways, None)
+        self._left -= 1
+        if way is None or self._left < 0:
+            return False
+        self.params = _remade((), self._base, frozenset(way), make)
+        return True
+
+    def __repr__(self) -> str:
+        return f"<Readings of {len(self.params)} parameters>"
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _search(shape: Shape, value: Any, is_meant: Callable[[Any], bool], found: dict[Shape, None]) -> None:
+    if is_meant(value):
+        found[shape] = None
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _search((*shape, key), entry, is_meant, found)
+    elif isinstance(value, list):
+        for entry in value:
+            _search(shape, entry, is_meant, found)
+
+
+def _remade(shape: Shape, value: Any, shapes: frozenset[Shape], make: Callable[[Any], Any]) -> Any:
+    if isinstance(value, list):
+        return [_remade(shape, entry, shapes, make) for entry in value]
+    if isinstance(value, dict):
+        value = {key: _remade((*shape, key), entry, shapes, make) for key, entry in value.items()}
+    return make(value) if shape in shapes else value
+
+
+def _interval(value: Any) -> Any:
+    if not isinstance(value, str) or DURATION.fullmatch(value) is None:
+        return value
+    try:
+        return msgspec.convert(value, timedelta)
+    except msgspec.ValidationError:  # months and years, which a Python duration has not
+        return value
+
+
+def _map(value: Any) -> Any:
+    return {"key": list(value), "value": list(value.values())} if isinstance(value, dict) else value
