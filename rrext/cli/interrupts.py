@@ -9,11 +9,14 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["Interrupts", "end_process"]
+__all__ = ["Absorbs", "Interrupts", "end_process"]
+
+Absorbs: TypeAlias = Callable[[int], bool]
+"""Called with the number of a signal, on a thread of its own: whether there is nothing more to do about it."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH = 0.2
@@ -26,12 +29,15 @@ class Interrupts:
     What has not ended a second later, or at a second signal, ends with the process: threads cannot be stopped from
     outside, and whoever pressed Ctrl-C does not want to wait for one that is stuck. The signals are seen by a thread,
     so that this also holds while the main thread is busy. A signal that was ignored stays ignored.
+
+    A signal that `absorbs` says it has dealt with, as a prompt does with Ctrl-C, does not count.
     """
 
-    __slots__ = ("_old_handlers", "_old_wakeup", "_on_first", "_read", "_write", "number")
+    __slots__ = ("_absorbs", "_old_handlers", "_old_wakeup", "_on_first", "_read", "_write", "number")
 
-    def __init__(self, on_first: Callable[[], object]) -> None:
+    def __init__(self, on_first: Callable[[], object], absorbs: Absorbs | None = None) -> None:
         self._on_first = on_first
+        self._absorbs = absorbs
         self._old_handlers: dict[signal.Signals, Any] = {}
         self._old_wakeup = self._read = self._write = -1
         self.number: int | None = None
@@ -80,7 +86,7 @@ class Interrupts:
             read = os.read(fd, 1)
             if not read:
                 return False
-            if read[0] in SIGNALS:
+            if read[0] in SIGNALS and not (self._absorbs is not None and self._absorbs(read[0])):
                 self.number = self.number or read[0]
                 return True
         return None

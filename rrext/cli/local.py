@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from rrext.cli.interrupts import Interrupts, end_process
+from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
 from rrext.cli.redacted import RedactedStream
 from rrext.cli.report import NodeLog, print_error
@@ -136,8 +136,15 @@ When it is cancelled, because of Ctrl-C, it says what was done, and raises.
 """
 
 
-def run_locally(args: argparse.Namespace, work: Work, *, limits: Limits = DEFAULTS, keeps_stdin: bool = False) -> int:
-    """Load `args.file`, do the work, unload; the exit code.
+def run_locally(
+    args: argparse.Namespace,
+    work: Work,
+    *,
+    limits: Limits = DEFAULTS,
+    keeps_stdin: bool = False,
+    absorbs: Absorbs | None = None,
+) -> int:
+    """Load `args.file`, do the work, unload; the exit code. `absorbs` may keep signals from ending the work.
 
     Does not return after Ctrl-C or SIGTERM, nor if a thread is left behind: such a thread must not be waited for, and
     Python would.
@@ -160,7 +167,7 @@ def run_locally(args: argparse.Namespace, work: Work, *, limits: Limits = DEFAUL
             return EXIT_USAGE
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
-            return loop.run_until_complete(_run(args, text, catalog, environment, limits, work, results))
+            return loop.run_until_complete(_run(args, text, catalog, environment, limits, work, results, absorbs))
 
 
 async def _run(
@@ -171,6 +178,7 @@ async def _run(
     limits: Limits,
     work: Work,
     results: Results,
+    absorbs: Absorbs | None,
 ) -> int:
     from rrext.engine.runtime import LocalEngine
 
@@ -181,7 +189,7 @@ async def _run(
     pipeline, me, loop = LocalPipeline(engine, task), asyncio.current_task(), asyncio.get_running_loop()
     assert me is not None  # this coroutine runs in it
     code, is_clean = EXIT_FAILED, False
-    with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel)) as interrupts:
+    with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel), absorbs) as interrupts:
         try:
             try:
                 code = await work(pipeline, results)

@@ -20,6 +20,7 @@ COMMANDS = {
     "serve": "answer framed requests on stdin until it ends",
     "tools": "list the tools of a pipeline",
     "tool": "call one tool of a pipeline",
+    "sql": "ask a database of a pipeline, or sit at its prompt",
     "send": "send files and folders through a pipeline",
     "check": "list every problem of pipeline files",
     "show": "draw a pipeline, in the terminal, as SVG or as Mermaid",
@@ -30,6 +31,7 @@ COMMANDS = {
 EXAMPLES = """examples:
   rrext tools pipeline.pipe
   rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
+  rrext sql pipeline.pipe 'select * from visit'
   rrext serve pipeline.pipe
 """
 

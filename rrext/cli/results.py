@@ -63,6 +63,10 @@ class Results:
             except BlockingIOError:  # whoever shares the descriptor made it non-blocking
                 select.select([], [self._fd], [])
 
+    def text(self) -> TextIO:
+        """The same stdout for what writes text; closing it does not close stdout."""
+        return open(self._fd, "w", encoding="utf-8", closefd=False)
+
     def _save_stdin(self) -> None:
         try:
             self._saved_stdin = _private(0)

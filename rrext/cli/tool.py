@@ -18,7 +18,7 @@ from rrext.engine.interface import Tool
 from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS
 
-__all__ = ["add_parser", "run"]
+__all__ = ["CALL_IS_WRONG", "add_parser", "call_timeout", "run"]
 
 EXAMPLE = """examples:
   rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
@@ -55,7 +55,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--input", metavar="JSON|@FILE|-", help="the tool's input: JSON, @ and a file of it, or - for stdin; else {}"
     )
-    parser.add_argument("--timeout", type=_timeout, metavar="S", help="seconds after which the tool is stopped")
+    parser.add_argument("--timeout", type=call_timeout, metavar="S", help="seconds after which the tool is stopped")
     parser.add_argument(
         "--stream", action="store_true", help='each chunk at once, as a line {"chunk": …}; then a line {"result": …}'
     )
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _call(args: argparse.Namespace, given: Any, pipeline: LocalPipeline, results: Results) -> int:
     operation = Tool(tool=args.tool, node_id=args.node, input=given, timeout=args.timeout, progress=True, stream=args.stream)
-    feed = ToolFeed(results, raw=args.raw)
+    feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw))
     try:
         body, data = await feed.run(pipeline, operation)
     except RrextError as error:
@@ -122,7 +122,8 @@ def _input(text: str | None) -> Any:
     return decode(text.encode("utf-8", "surrogateescape"))
 
 
-def _timeout(text: str) -> float:
+def call_timeout(text: str) -> float:
+    """The type of an option that is the timeout of a call; for argparse."""
     value = seconds(text)
     if value > DEFAULTS.max_timeout:
         raise argparse.ArgumentTypeError(f"expected at most {DEFAULTS.max_timeout:g} seconds, not {text!r}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from threading import Lock
+from typing import TypeAlias
 
 import msgspec
 
@@ -12,28 +14,32 @@ from rrext.cli.progress import ProgressLine, amount
 from rrext.cli.results import Results
 from rrext.engine.interface import Tool
 
-__all__ = ["ToolFeed", "write_value"]
+__all__ = ["TakeChunk", "ToolFeed", "write_value"]
+
+TakeChunk: TypeAlias = Callable[[bytes, bytes | None], None]
+"""Writes a chunk: JSON, or the bytes that it is."""
 
 
 class ToolFeed:
-    """Shows progress on stderr, and writes chunks to stdout as they come.
+    """Shows progress on stderr, and hands chunks to `take` as they come, one at a time, from worker threads.
 
-    `run` makes the call. When nobody reads stdout any more the call is cancelled, and `run` raises what the write raised.
+    `run` makes the call. When `take` raises, as when nobody reads stdout any more, the call is cancelled, and `run` raises
+    the same.
     """
 
-    __slots__ = ("_failure", "_lock", "_loop", "_progress", "_raw", "_results", "_task")
+    __slots__ = ("_failure", "_lock", "_loop", "_progress", "_results", "_take", "_task")
 
-    def __init__(self, results: Results, *, raw: bool) -> None:
+    def __init__(self, results: Results, take: TakeChunk) -> None:
         self._results = results
-        self._raw = raw
+        self._take = take
         self._progress = ProgressLine()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[tuple[bytes, bytes | None]] | None = None
-        self._failure: OSError | None = None
+        self._failure: Exception | None = None
         self._lock = Lock()
 
     async def run(self, pipeline: LocalPipeline, operation: Tool) -> tuple[bytes, bytes | None]:
-        """The body and the raw bytes of the answer. Raises the call's failure, and `OSError`."""
+        """The body and the raw bytes of the answer. Raises the call's failure, and that of `take`."""
         self._task = asyncio.ensure_future(pipeline.ask(operation, feed=self))
         try:
             return await self._task
@@ -49,21 +55,21 @@ class ToolFeed:
         self._progress.show(f"{amount(value, total)} {message or ''}".rstrip())
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
-        """Write it; never dropped. A slow reader holds up the tool."""
+        """Hand it on; never dropped. A slow reader holds up the tool."""
         with self._lock:
             if self._failure is not None:
                 return
             if self._results.is_terminal:
                 self._progress.clear()
             try:
-                write_value(self._results, "chunk", chunk, tail, raw=self._raw)
-            except OSError as error:
+                self._take(chunk, tail)
+            except Exception as error:
                 self._failure = error
                 if self._task is not None:
                     self._loop.call_soon_threadsafe(self._task.cancel)
 
     def wait_for_room(self) -> None:
-        """There is room: a chunk is written before its tool goes on."""
+        """There is room: a chunk is handed on before its tool goes on."""
 
     async def room(self) -> None:
         """There is room, but a tool that never waits for anything must not keep the loop from seeing a signal."""

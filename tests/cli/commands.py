@@ -53,6 +53,11 @@ class Done:
         (value,) = self.lines
         return value
 
+    @property
+    def rows(self) -> Any:
+        """stdout as one JSON text of several lines."""
+        return json.loads(self.out)
+
     def __repr__(self) -> str:
         return f"<Done {self.code} out={self.out[:200]!r} err={self.err[:2000]!r}>"
 

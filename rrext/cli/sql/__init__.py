@@ -1,0 +1,5 @@
+"""`rrext sql`: statements from the shell, from files and from a prompt, and their rows as tables, CSV, JSON or Markdown."""
+
+from rrext.cli.sql.command import add_parser, run
+
+__all__ = ["add_parser", "run"]

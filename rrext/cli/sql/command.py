@@ -1,0 +1,179 @@
+"""The command itself: its options, and the statements that are not typed at its prompt."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from typing import Any
+
+import msgspec
+
+from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
+from rrext.cli.options import add_pipeline_options, whole_number
+from rrext.cli.report import print_error
+from rrext.cli.results import Results
+from rrext.cli.tool import CALL_IS_WRONG, call_timeout
+from rrext.errors import RrextError
+
+__all__ = ["add_parser", "run"]
+
+EXAMPLE = """examples:
+  rrext sql pipeline.pipe 'select day, sum(people) from visit group by day'
+  rrext sql pipeline.pipe 'select * from visit where people > $1' -p 40 --csv > busy.csv
+  rrext sql pipeline.pipe -f report.sql --json | jq '.[].day'
+  rrext sql pipeline.pipe --write "insert into visit values ('2026-11-22', 31)"
+  rrext sql pipeline.pipe
+
+Without a statement it is a prompt on a terminal, and reads statements from stdin elsewhere. Several statements are
+separated by `;` and run in order, up to the first that fails; each is kept at once, unless it stands between `begin` and
+`commit`. Statements only read unless --write is given, which the node's settings must allow too.
+
+Rows are a table on a terminal and CSV elsewhere. CSV is that of RFC 4180 with line feeds: NULL is an empty field and an
+empty text is "", nested values are JSON, bytes base64; a cell that a spreadsheet would take for a formula stays as it is.
+--csv and --json write rows as they come, however many; tables have 1000 unless --limit says more. What the database warns
+of, and that there are more rows, is said on stderr.
+
+A -p VALUE is what it is as JSON, else a text: 40, true, null, '"40"' for the text 40.
+
+Exit code 0: done. 1: a statement failed, or came too late. 2: nothing was asked, because the command, the pipeline or the
+statement is wrong. 130: cancelled by Ctrl-C.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the parser of `rrext`."""
+    parser = commands.add_parser(
+        "sql",
+        help="ask a database of a pipeline, or sit at its prompt",
+        description="Ask a database of a pipeline, in this process. Graphs are asked in Cypher.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    parser.add_argument("sql", metavar="SQL", nargs="?", help="the statements; else those of -f, of stdin or of the prompt")
+    parser.add_argument("-f", dest="sql_file", metavar="FILE.sql", help="a file of statements, or - for stdin")
+    parser.add_argument("--node", metavar="ID", help="the database that is asked, where the pipeline has several")
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument("-p", dest="values", action="append", metavar="VALUE", help="the value of $1, of $2, … (repeatable)")
+    given.add_argument("--params", metavar="JSON", help="all values: a JSON array, for Cypher an object")
+    parser.add_argument("--write", action="store_true", help="run statements of any kind, with begin, commit and rollback")
+    parser.add_argument("--explain", action="store_true", help="how the database would run the statement, without running it")
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="rows at most; else 1000 in tables, and all elsewhere")
+    parser.add_argument("--timeout", type=call_timeout, metavar="S", help="seconds after which a statement is stopped")
+    formats = parser.add_mutually_exclusive_group()
+    for name, text in (
+        ("table", "aligned columns; the default on a terminal"),
+        ("csv", "comma-separated values; the default elsewhere"),
+        ("json", "an array of objects, a row per line"),
+        ("md", "a Markdown table"),
+    ):
+        formats.add_argument(f"--{name}", dest="format", action="store_const", const=name, help=text)
+    add_pipeline_options(parser)
+    parser.set_defaults(run=run)
+    _let_statement_follow_options(parser)
+
+
+def _let_statement_follow_options(parser: argparse.ArgumentParser) -> None:
+    """argparse takes an optional argument for missing once an option stands before it: `rrext sql FILE --csv SQL`."""
+    parse = parser.parse_known_args
+
+    def parse_all(args: Any = None, namespace: Any = None) -> Any:
+        found, rest = parse(args, namespace)
+        if found.sql is None and len(rest) == 1 and (not rest[0].startswith("-") or " " in rest[0]):
+            found.sql = rest.pop()
+        return found, rest
+
+    parser.parse_known_args = parse_all
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the statements; the exit code."""
+    try:
+        params = _params(args)
+        text = _text(args)
+    except ValueError as error:  # a decoding error is one
+        print(f"rrext: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except OSError as error:
+        print(f"rrext: -f: {error.filename or 'stdin'}: {error.strerror}", file=sys.stderr)
+        return EXIT_USAGE
+    if text is None:
+        from rrext.cli.sql.prompt import run_prompt
+
+        return run_prompt(args)
+
+    async def work(pipeline: LocalPipeline, results: Results) -> int:
+        return await _run(args, text, params, pipeline, results)
+
+    return run_locally(args, work)
+
+
+def _params(args: argparse.Namespace) -> Any:
+    if args.params is not None:
+        try:
+            return msgspec.json.decode(args.params, type=list[Any] | dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise ValueError(f"--params: expected a JSON array or object: {error}") from None
+    return [_value(text) for text in args.values or ()]
+
+
+def _value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+
+
+def _text(args: argparse.Namespace) -> str | None:
+    """The statements; None if they will be typed. Raises `OSError` and `ValueError`."""
+    if args.sql is not None and args.sql_file is not None:
+        raise ValueError("give the statements or -f, not both")
+    if args.sql is not None:
+        return args.sql
+    source = args.sql_file
+    if source is None:
+        if os.isatty(0):
+            if args.values or args.params or args.explain:
+                raise ValueError("there is no statement: give one, or -f FILE.sql")
+            return None
+        source = "-"
+    with open(0 if source == "-" else source, encoding="utf-8", closefd=source != "-") as file:
+        return file.read()
+
+
+async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: LocalPipeline, results: Results) -> int:
+    from rrext.cli.sql.database import Database, database_of, print_failure
+    from rrext.cli.sql.formats import FORMATS, Plan, Table
+    from rrext.cli.sql.statements import statements
+
+    kind = FORMATS[args.format or ("table" if results.is_terminal else "csv")]
+    kind = Plan if args.explain and kind is Table else kind
+    try:
+        node_id = database_of(pipeline, args.node)
+        database = Database(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
+        found = list(statements(text, (await database.call("dialect"))["dialect"]))
+    except RrextError as error:
+        print_error(error)
+        return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+    if not found or (params and len(found) > 1):
+        print(f"rrext: {'there is no statement' if not found else 'several statements take no parameters'}", file=sys.stderr)
+        return EXIT_USAGE
+    follows = False
+    for statement in found:
+        made = kind(results, follows=follows)
+        try:
+            await database.run(statement, params, made, explain=args.explain)
+        except RrextError as error:
+            print_failure(error, statement, f"{args.sql_file or 'stdin'}:{statement.line}" if args.sql is None else "")
+            return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+        except asyncio.CancelledError:
+            sys.stderr.write("rrext: cancelled\n")
+            raise
+        follows = follows or made.has_written
+    if database.is_in_transaction:
+        await database.roll_back()
+        print("rrext: the transaction was not committed: it is rolled back", file=sys.stderr)
+        return EXIT_FAILED
+    return EXIT_DONE

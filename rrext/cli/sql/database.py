@@ -1,0 +1,221 @@
+"""A database of a pipeline, as the command asks it: through the tools that its node has for everybody."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from rrext.cli.local import LocalPipeline
+from rrext.cli.report import print_error
+from rrext.cli.results import Results
+from rrext.cli.sql.formats import Format
+from rrext.cli.sql.statements import Statement
+from rrext.cli.toolfeed import ToolFeed
+from rrext.columns import columns, printable
+from rrext.engine.interface import Tool
+from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
+
+__all__ = ["Answer", "Database", "Params", "database_of", "print_failure"]
+
+Params = list[Any] | dict[str, Any] | None
+
+ROWS: Final = 1000
+"""Rows of a table, unless the caller says how many."""
+CHUNK_ROWS: Final = 5000
+"""Rows that are written at once; the node sends fewer of large ones."""
+NEEDED: Final = {"query", "query_stream", "dialect", "get_schema"}
+"""Tools that make a node a database."""
+ENDS: Final = {"commit": "commit", "end": "commit", "rollback": "rollback", "abort": "rollback"}
+"""First word of a statement → the tool that ends the transaction."""
+
+OVER: Final = frozenset({"session_not_found", "transaction_ended", "transaction_aborted", "connection_lost"})
+"""Codes of failures after which there is no transaction any more."""
+COUNTS: Final = frozenset({"insert", "update", "delete", "merge", "replace"})
+"""First words of statements for which it matters that they changed no row."""
+SHOWN: Final = frozenset({"line", "column", "near", "statement", "session"})
+"""Members of an error's data that its message or hint has already."""
+
+
+class Answer(msgspec.Struct):
+    """What all the answers of statements have. Rows stay as they are encoded."""
+
+    columns: list[str] = []
+    types: list[str | None] = []
+    warnings: list[str] = []
+    rows: msgspec.Raw = msgspec.Raw(b"[]")
+    truncated: bool = False
+    affected_rows: int | None = None
+    plan: Any = None
+
+
+class _Answered(msgspec.Struct):
+    result: msgspec.Raw
+
+
+class _Enough(Exception):
+    """There are more rows than were asked for."""
+
+
+def database_of(pipeline: LocalPipeline, node_id: str | None) -> str:
+    """The id of the node that is asked. Raises `RrextError` that names those there are."""
+    components = pipeline.task.components.items()
+    known = {name: found for name, found in components if found.node_class.tools.keys() >= NEEDED}
+    listed = ", ".join(f"{name} ({found.node_class.provider})" for name, found in known.items())
+    if node_id is None and len(known) == 1:
+        return next(iter(known))
+    if node_id in known:
+        return node_id
+    if not known:
+        raise NodeNotFound("The pipeline has no database", hint="`rrext nodes` lists the nodes that are: db_sqlite and others")
+    if node_id is None:
+        raise InvalidArguments(f"The pipeline has {len(known)} databases: {listed}", hint="--node ID says which one is asked")
+    near = near_matches(node_id, known)
+    hint = f"Did you mean {' or '.join(near)}?" if near else None
+    raise NodeNotFound(f'The pipeline has no database "{node_id}". There is: {listed}', hint=hint)
+
+
+class Database:
+    """One node, and the transaction that is open there. `writes` says whether statements may change anything."""
+
+    def __init__(
+        self, pipeline: LocalPipeline, results: Results, node_id: str, *, writes: bool, timeout: float | None, limit: int | None
+    ) -> None:
+        self._pipeline = pipeline
+        self._results = results
+        self._writes = writes
+        self._timeout = timeout
+        self._limit = limit
+        self._session: str | None = None
+        self.node_id = node_id
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether a transaction was begun and not ended."""
+        return self._session is not None
+
+    async def call(self, tool: str, **given: Any) -> Any:
+        """The result of a tool of the node."""
+        return msgspec.json.decode(await self._ask(Tool(tool=tool, node_id=self.node_id, input=given, timeout=self._timeout)))
+
+    async def run(self, statement: Statement, params: Params, made: Format, *, explain: bool = False) -> None:
+        """Run a statement and write its rows. Raises its failure, and `OSError` when nobody reads them."""
+        given: dict[str, Any] = {"sql": statement.text}
+        if params:
+            given["params"] = params
+        if self._writes and not explain:
+            await self._execute(statement, given, made)
+        elif statement.first_word in {"begin", "start", *ENDS}:
+            message = f"{statement.first_word.upper()} is of no use here: statements only read"
+            raise InvalidArguments(message, hint="Transactions need --write.")
+        elif made.streams and not explain:
+            await self._stream(given, made)
+        else:
+            limit = self._limit or ROWS
+            answer = await self._answer("query", {**given, "limit": limit, "explain": explain})
+            self._show(answer, made, f"there are more than {limit:,} rows; --limit N shows more, --csv and --json all")
+
+    async def roll_back(self) -> None:
+        """End the transaction, and undo it."""
+        try:
+            await self._end("rollback")
+        except RrextError:
+            self._session = None  # it was over already
+
+    async def _execute(self, statement: Statement, given: dict[str, Any], made: Format) -> None:
+        word = statement.first_word
+        if word in {"begin", "start"}:
+            if self._session is not None:
+                raise InvalidArguments("There is a transaction already", hint="End it with commit or rollback.")
+            self._session = (await self.call("begin"))["session_id"]
+            return
+        is_savepoint = " to " in f" {' '.join(statement.text.lower().split())} "
+        if word in ENDS and not is_savepoint:
+            await self._end(ENDS[word])
+            return
+        if self._session is not None:
+            given["session_id"] = self._session
+        with self._noting_its_end():
+            answer = await self._answer("execute", given)
+        self._show(answer, made, "")
+        count = answer.affected_rows
+        if not answer.columns and (count or word in COUNTS):
+            print(f"{count or 0:,} row{'s' if count != 1 else ''} changed", file=sys.stderr)
+
+    async def _end(self, tool: str) -> None:
+        if self._session is None:
+            raise InvalidArguments("There is no transaction to end", hint="`begin` begins one.")
+        with self._noting_its_end():
+            await self.call(tool, session_id=self._session)
+        self._session = None
+
+    @contextmanager
+    def _noting_its_end(self) -> Iterator[None]:
+        try:
+            yield
+        except RrextError as error:
+            if error.data.get("session") == "over" or error.code in OVER:
+                self._session = None
+            raise
+
+    async def _stream(self, given: dict[str, Any], made: Format) -> None:
+        count = 0
+
+        def take(chunk: bytes, _: bytes | None) -> None:
+            nonlocal count
+            room = None if self._limit is None else self._limit - count
+            count += made.rows(chunk, room)
+            if self._limit is not None and count > self._limit:
+                raise _Enough
+
+        given = {**given, "chunk_rows": CHUNK_ROWS}
+        operation = Tool(tool="query_stream", node_id=self.node_id, input=given, timeout=self._timeout, stream=True)
+        try:
+            body, _ = await ToolFeed(self._results, take).run(self._pipeline, operation)
+        except _Enough:
+            made.end([], [])
+            print(f"rrext: there are more than {self._limit:,} rows", file=sys.stderr)
+            return
+        answer = msgspec.json.decode(msgspec.json.decode(body, type=_Answered).result, type=Answer)
+        made.end(answer.columns, answer.types)
+        _print_warnings(answer)
+
+    async def _answer(self, tool: str, given: dict[str, Any]) -> Answer:
+        operation = Tool(tool=tool, node_id=self.node_id, input=given, timeout=self._timeout)
+        return msgspec.json.decode(await self._ask(operation), type=Answer)
+
+    async def _ask(self, operation: Tool) -> msgspec.Raw:
+        body, _ = await self._pipeline.ask(operation)
+        return msgspec.json.decode(body, type=_Answered).result
+
+    def _show(self, answer: Answer, made: Format, cut: str) -> None:
+        if answer.plan is not None:
+            self._results.write_line(msgspec.json.format(msgspec.json.encode(answer.plan), indent=2))
+        elif answer.columns:
+            made.rows(bytes(answer.rows), None)
+            made.end(answer.columns, answer.types)
+        if answer.truncated:
+            print(f"rrext: {cut}", file=sys.stderr)
+        _print_warnings(answer)
+
+
+def _print_warnings(answer: Answer) -> None:
+    for warning in answer.warnings:
+        print(f"rrext: warning: {printable(warning)}", file=sys.stderr)
+
+
+def print_failure(error: RrextError, statement: Statement, about: str = "") -> None:
+    """Write what is wrong with a statement, and the line of it with a caret where the answer knows the place."""
+    line, column = error.data.get("line"), error.data.get("column")
+    error.data = {name: value for name, value in error.data.items() if name not in SHOWN}
+    if error.code == "not_read_only":
+        error.hint = f"{error.hint or ''} --write runs statements of any kind, where the node allows it.".strip()
+    print_error(error, about)
+    lines = statement.text.splitlines()
+    if isinstance(line, int) and isinstance(column, int) and 1 <= line <= len(lines):
+        text = lines[line - 1]
+        before = printable(text[: max(0, column - 1)])
+        print(f"  {printable(text)}\n  {' ' * columns(before)}^", file=sys.stderr)

@@ -1,0 +1,244 @@
+"""The prompt of `rrext sql`: statements that are typed, with history and completion.
+
+The prompt is read on a thread, so that signals stay with the command: Ctrl-C there is a key while a line is typed, and
+cancels the statement while one runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
+from rrext.cli.report import print_error
+from rrext.cli.results import Results
+from rrext.cli.sql.completion import Names, completions
+from rrext.cli.sql.database import Database, database_of, print_failure
+from rrext.cli.sql.formats import FORMATS, Format, Records, Table
+from rrext.cli.sql.statements import Statement, statements
+from rrext.cli.tool import CALL_IS_WRONG
+from rrext.errors import RrextError, near_matches
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+
+__all__ = ["run_prompt"]
+
+COMMANDS: Final = {
+    r"\d": "the tables; \\d TABLE shows one",
+    r"\x": "rows as lists of cells, or as tables again",
+    r"\timing": "how long statements take",
+    r"\q": "end; so does Ctrl-D",
+    r"\?": "this list",
+}
+CHANGES_SCHEMA: Final = frozenset({"create", "drop", "alter", "rename", "commit", "rollback"})
+
+
+def run_prompt(args: argparse.Namespace) -> int:
+    """Ask for statements and run them until the person ends; the exit code."""
+    from rrext.nodes.extras import missing_packages
+
+    missing = missing_packages("cli", "prompt_toolkit")
+    if missing is not None or not os.isatty(1):
+        why = missing or "stdout is no terminal: give a statement, or -f FILE.sql"
+        print(f"rrext: there is no prompt: {why}", file=sys.stderr)
+        return EXIT_USAGE
+    prompt = Prompt(args)
+    return run_locally(args, prompt.run, absorbs=prompt.absorbs)
+
+
+class Prompt:
+    """What the person at the terminal has: a database, and the way rows are shown."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._format = FORMATS[args.format or "table"]
+        self._is_expanded = self._is_timed = False
+        self._dialect = ""
+        self._names = Names("", {"tables": {}})
+        self._statement: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def absorbs(self, number: int) -> bool:
+        """Ctrl-C ends the statement that runs, never the prompt."""
+        statement, loop = self._statement, self._loop
+        if number == signal.SIGINT and statement is not None and loop is not None:
+            loop.call_soon_threadsafe(statement.cancel)
+        return number == signal.SIGINT
+
+    async def run(self, pipeline: LocalPipeline, results: Results) -> int:
+        """Read and run until the end."""
+        args, self._loop = self._args, asyncio.get_running_loop()
+        try:
+            node_id = database_of(pipeline, args.node)
+            database = Database(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
+            self._dialect = (await database.call("dialect"))["dialect"]
+        except RrextError as error:
+            print_error(error)
+            return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+        await self._look_at_schema(database)
+        print(rf"{node_id} ({self._dialect}). Statements end with ;  \? lists commands, Ctrl-D ends.", file=sys.stderr)
+        session = self._session(results)
+        while (text := await self._read(session, database)) is not None:
+            if text.startswith("\\"):
+                if not await self._command(text, database, results):
+                    break
+                continue
+            for statement in statements(text, self._dialect):
+                if not await self._ran(database, statement, results):
+                    break
+        if database.is_in_transaction:
+            await database.roll_back()
+            print("the transaction was not committed: it is rolled back", file=sys.stderr)
+        return EXIT_DONE
+
+    async def _read(self, session: PromptSession[str], database: Database) -> str | None:
+        """What was typed; None at the end."""
+        name = f"{database.node_id}{'*' if database.is_in_transaction else ''}> "
+        more = " " * (len(name) - 4) + "...> "
+        before = termios.tcgetattr(0)
+        asked = asyncio.get_running_loop().run_in_executor(
+            None, lambda: session.prompt(name, prompt_continuation=more[-len(name) :], handle_sigint=False)
+        )
+        try:
+            return (await asked).strip()
+        except KeyboardInterrupt:
+            return ""
+        except EOFError:
+            return None
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)  # a signal that ends the command leaves the thread behind
+
+    async def _ran(self, database: Database, statement: Statement, results: Results) -> bool:
+        """Run a statement; False if it failed."""
+        begun = time.monotonic()
+        work = self._statement = asyncio.ensure_future(database.run(statement, None, self._made(results)))
+        try:
+            await work
+            if statement.first_word in CHANGES_SCHEMA:
+                await self._look_at_schema(database, refresh=True)
+        except RrextError as error:
+            print_failure(error, statement)
+            return False
+        except asyncio.CancelledError:
+            if not work.cancelled():
+                raise
+            print("cancelled", file=sys.stderr)
+            return False
+        finally:
+            self._statement = None
+            if self._is_timed:
+                print(f"{(time.monotonic() - begun) * 1000:,.1f} ms", file=sys.stderr)
+        return True
+
+    def _made(self, results: Results) -> Format:
+        return Records(results) if self._is_expanded else self._format(results)
+
+    async def _look_at_schema(self, database: Database, *, refresh: bool = False) -> None:
+        try:
+            self._names = Names(self._dialect, await database.call("refresh_schema" if refresh else "get_schema"))
+        except RrextError as error:
+            print_error(error, "no names are completed")
+
+    async def _command(self, text: str, database: Database, results: Results) -> bool:
+        """Do what a line that begins with a backslash says; False if it ends the prompt."""
+        word, _, rest = text.rstrip("; \t").partition(" ")
+        match word:
+            case r"\q":
+                return False
+            case r"\x":
+                self._is_expanded = not self._is_expanded
+                print(f"expanded display is {'on' if self._is_expanded else 'off'}", file=sys.stderr)
+            case r"\timing":
+                self._is_timed = not self._is_timed
+                print(f"timing is {'on' if self._is_timed else 'off'}", file=sys.stderr)
+            case r"\d":
+                self._describe(rest.strip(), results)
+            case r"\?":
+                results.write("".join(f"{name:8} {text}\n" for name, text in COMMANDS.items()).encode())
+            case _:
+                near = near_matches(word, COMMANDS)
+                print(rf"there is no {word}: {near[0] + ' is near' if near else chr(92) + '? lists commands'}", file=sys.stderr)
+        return True
+
+    def _describe(self, table: str, results: Results) -> None:
+        """The tables, or the columns of one."""
+        import msgspec
+
+        tables = self._names.tables
+        if table and table not in tables:
+            near = near_matches(table, tables)
+            print(f"there is no table {table}{': did you mean ' + ' or '.join(near) + '?' if near else ''}", file=sys.stderr)
+            return
+        rows = self._names.table(table) if table else [{"table": name, "columns": ", ".join(tables[name])} for name in tables]
+        shown = Table(results)
+        shown.rows(msgspec.json.encode(rows), None)
+        shown.end(list(rows[0]) if rows else ["table"], [])
+
+    def _session(self, results: Results) -> PromptSession[str]:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.completion import Completer, Completion
+        from prompt_toolkit.output import create_output
+
+        prompt = self
+
+        class Known(Completer):
+            def get_completions(self, document: Any, complete_event: Any) -> Iterator[Completion]:
+                for text, length, kind in completions(document.text_before_cursor, document.text, prompt._names):
+                    yield Completion(text, start_position=-length, display_meta=kind)
+
+        return PromptSession(
+            history=_history(),
+            completer=Known(),
+            complete_while_typing=False,
+            multiline=True,
+            key_bindings=_keys(lambda text: is_complete(text, self._dialect)),
+            output=create_output(stdout=results.text()),
+        )
+
+
+def is_complete(text: str, dialect: str) -> bool:
+    """Whether Enter runs what was typed: nothing, a command, or statements of which the last one is ended."""
+    if not text.strip() or text.lstrip().startswith("\\"):
+        return True
+    found = list(statements(text, dialect))
+    return not found or found[-1].is_ended
+
+
+def _keys(is_done: Any) -> Any:
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _enter(event: Any) -> None:
+        buffer = event.current_buffer
+        if is_done(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    return keys
+
+
+def _history() -> Any:
+    """What was typed before, in a file that its owner alone can read."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    path = os.path.join(state, "rrext", "sql_history")
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        os.chmod(path, 0o600)
+    except OSError as error:
+        print(f"rrext: no history is kept: {path}: {error.strerror}", file=sys.stderr)
+        return InMemoryHistory()
+    return FileHistory(path)

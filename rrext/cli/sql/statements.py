@@ -1,0 +1,120 @@
+"""SQL text of several statements, cut where one ends and the next begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+__all__ = ["Statement", "statements"]
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One statement without the `;` that ends it. `line` is where it begins, from 1; `is_ended` says that a `;` was there."""
+
+    text: str
+    line: int
+    is_ended: bool
+
+    @property
+    def first_word(self) -> str:
+        """Its first word in lower case."""
+        found = _FIRST.match(self.text, _start(self.text, 0))
+        return found[0].lower() if found else ""
+
+
+_GAP: Final = re.compile(r"(?:\s+|--[^\n]*+|/\*(?!M?!).*?\*/)*+", re.DOTALL)
+"""Blanks and comments; not those that MySQL and MariaDB execute."""
+_FIRST: Final = re.compile(r"\w+")
+
+_LITERAL: Final = r"'(?:[^']|'')*(?:'|\Z)"
+_ESCAPED: Final = r"'(?:[^'\\]|\\(?:.|\Z)|'')*(?:'|\Z)"
+_QUOTED: Final = r'"(?:[^"]|"")*(?:"|\Z)'
+_BACKTICKS: Final = r"`(?:[^`]|``)*(?:`|\Z)"
+_DOLLARS: Final = r"\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z)"
+_LINE: Final = r"--[^\n]*"
+_WHOLE: Final[dict[str, str]] = {
+    "sqlite": rf"{_LINE}|{_LITERAL}|{_QUOTED}|{_BACKTICKS}|\[[^\]]*(?:\]|\Z)",
+    "duckdb": rf"{_LINE}|[eE]{_ESCAPED}|{_LITERAL}|{_QUOTED}|{_DOLLARS}",
+    "postgres": rf"{_LINE}|[eE]{_ESCAPED}|{_LITERAL}|{_QUOTED}|{_DOLLARS}",
+    "mysql": rf"--(?=\s|\Z)[^\n]*|\#[^\n]*|{_ESCAPED}|\"(?:[^\"\\]|\\(?:.|\Z)|\"\")*(?:\"|\Z)|{_BACKTICKS}",
+}
+"""Dialect → what is read as a whole; what is not closed goes on to the end."""
+_CYPHER: Final = rf"//[^\n]*|{_ESCAPED}|\"(?:[^\"\\]|\\(?:.|\Z))*(?:\"|\Z)|{_BACKTICKS}"
+_NESTING: Final = frozenset({"postgres", "duckdb"})
+"""Dialects whose comments contain each other."""
+_COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
+
+_WITH_BODY: Final = frozenset({"trigger", "procedure", "function", "event"})
+"""What CREATE makes of statements between BEGIN and END."""
+_CONTROLS: Final = frozenset({"if", "loop", "while", "repeat"})
+"""Words after END for what is not counted: only BEGIN and CASE are."""
+
+
+@lru_cache(maxsize=8)
+def _pattern(dialect: str) -> re.Pattern[str]:
+    whole = _WHOLE.get(dialect, _CYPHER)
+    return re.compile(rf"(?P<comment>/\*)|(?P<end>;)|{whole}|(?P<word>[^\W\d][\w$]*)", re.DOTALL)
+
+
+def statements(text: str, dialect: str) -> Iterator[Statement]:
+    """The statements of a text, as its dialect reads it; the last one needs no `;`. Comments alone are none."""
+    begin = at = 0
+    line, body, find = 1, _Body(), _pattern(dialect).search
+    while match := find(text, at):
+        at = match.end()
+        if match["comment"] is not None:
+            at = _comment_end(text, at, nests=dialect in _NESTING)
+        elif match["word"] is not None:
+            body.word(match["word"].lower())
+        elif match["end"] is not None and not body.depth:
+            yield from _statement(text, begin, at - 1, line, is_ended=True)
+            line += text.count("\n", begin, at)
+            begin, body = at, _Body()
+    yield from _statement(text, begin, len(text), line, is_ended=False)
+
+
+class _Body:
+    """How deep a statement is in the BEGIN … END of what it creates."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self._first = self._last = ""
+        self._is_there = False
+
+    def word(self, word: str) -> None:
+        """The next word."""
+        self._first = self._first or word
+        if self._first == "create":
+            self._is_there = self._is_there or word in _WITH_BODY
+            if word == "end":
+                self.depth = max(0, self.depth - 1)
+            elif self._is_there and self._opens(word):
+                self.depth += 1
+        self._last = word
+
+    def _opens(self, word: str) -> bool:
+        return word == "begin" or (word in _CONTROLS if self._last == "end" else word == "case" and self.depth > 0)
+
+
+def _comment_end(text: str, at: int, *, nests: bool) -> int:
+    depth = 1
+    while depth and (edge := _COMMENT_EDGE.search(text, at)):
+        at = edge.end()
+        depth += (1 if nests else 0) if edge[0] == "/*" else -1
+    return at if not depth else len(text)
+
+
+def _start(text: str, begin: int) -> int:
+    """Where the first word of a statement is that begins at `begin`."""
+    return _GAP.match(text, begin).end()  # pyright: ignore[reportOptionalMemberAccess] – it matches nothing at least
+
+
+def _statement(text: str, begin: int, end: int, line: int, *, is_ended: bool) -> Iterator[Statement]:
+    start = _start(text, begin)
+    if start < end:
+        inner = text[begin:end].lstrip()
+        yield Statement(inner.rstrip(), line + text.count("\n", begin, end - len(inner)), is_ended)
