@@ -143,7 +143,7 @@ DATABASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     "db_mysql": (NO_SERVER, "dialect", {}),
 }
 """Provider → settings, and a call that needs no server."""
-HEAVY_FOR_SQL = {"anyio", "attr", "attrs", "cattr", "cattrs", "sqlalchemy", "trio"}
+HEAVY_FOR_SQL = {"anyio", "attr", "attrs", "cattr", "cattrs", "sqlalchemy", "sqlglot", "trio"}
 
 
 @pytest.mark.parametrize("provider", DATABASES)

@@ -60,7 +60,7 @@ class Prompt:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self._format = FORMATS[args.format or "table"]
-        self._is_expanded = self._is_timed = False
+        self._is_expanded = self._is_timed = self._is_stopped = False
         self._dialect = ""
         self._names = Names("", {"tables": {}})
         self._statement: asyncio.Task[None] | None = None
@@ -68,10 +68,14 @@ class Prompt:
 
     def absorbs(self, number: int) -> bool:
         """Ctrl-C ends the statement that runs, never the prompt."""
-        statement, loop = self._statement, self._loop
-        if number == signal.SIGINT and statement is not None and loop is not None:
-            loop.call_soon_threadsafe(statement.cancel)
+        if number == signal.SIGINT and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop)
         return number == signal.SIGINT
+
+    def _stop(self) -> None:
+        self._is_stopped = True  # also what is about to begin
+        if self._statement is not None:
+            self._statement.cancel()
 
     async def run(self, pipeline: LocalPipeline, results: Results) -> int:
         """Read and run until the end."""
@@ -104,6 +108,7 @@ class Prompt:
         name = f"{database.node_id}{'*' if database.is_in_transaction else ''}> "
         more = " " * (len(name) - 4) + "...> "
         before = termios.tcgetattr(0)
+        self._is_stopped = False
         asked = asyncio.get_running_loop().run_in_executor(
             None, lambda: session.prompt(name, prompt_continuation=more[-len(name) :], handle_sigint=False)
         )
@@ -120,6 +125,8 @@ class Prompt:
         """Run a statement; False if it failed."""
         begun = time.monotonic()
         work = self._statement = asyncio.ensure_future(database.run(statement, None, self._made(results)))
+        if self._is_stopped:
+            work.cancel()
         try:
             await work
             if statement.first_word in CHANGES_SCHEMA:
