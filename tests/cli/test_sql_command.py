@@ -79,7 +79,7 @@ def test_json_is_an_array_with_a_row_per_line(sql) -> None:
 
 def test_markdown_escapes_what_would_end_a_cell(sql) -> None:
     done = sql("select people, note from visit where note <> ''", "--md")
-    assert done.out.decode().splitlines() == ["| people | note |", "| --- | --- |", '|  | say "hi", \\|you\\| |']
+    assert done.out.decode().splitlines() == ["| people | note |", "| --: | --- |", '|  | say "hi", \\|you\\| |']
 
 
 def test_no_rows_still_have_columns(sql) -> None:
