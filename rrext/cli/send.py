@@ -119,7 +119,8 @@ async def _send(args: argparse.Namespace, pipeline: LocalPipeline, results: Resu
 
 
 async def _send_all(args: argparse.Namespace, pipeline: LocalPipeline, results: Results, sync: Sync | None) -> int:
-    sources = await pipeline.in_thread(lambda: find_files(args.paths))
+    find = find_files if sync is None else sync.find
+    sources = await pipeline.in_thread(lambda: find(args.paths))
     sending = Sending(pipeline, results, sources, mime_type=args.mime, sync=sync)
     try:
         await sending.run(args.jobs)

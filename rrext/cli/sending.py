@@ -73,8 +73,6 @@ class Sending:
 
     async def run(self, jobs: int) -> None:
         """Send all files, `jobs` at a time. Raises `OSError` when nobody reads the results any more."""
-        if self._sync is not None:
-            self._sync.expect(self._sources)
         turns = iter(enumerate(self._sources))
         tasks = [asyncio.ensure_future(self._work(turns)) for _ in range(min(jobs, len(self._sources)))]
         try:

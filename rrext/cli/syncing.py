@@ -6,14 +6,14 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from rrext.cli.local import LocalPipeline
 from rrext.cli.syncstate import SentFile, SyncState
-from rrext.client.files import Source, url_of
+from rrext.client.files import Source, find_files, url_of
 from rrext.editor.secrets import masked
 from rrext.engine.interface import Tool
 from rrext.engine.node import Entry
@@ -98,11 +98,19 @@ class Sync:
         self._ahead: list[Source] = []
         self._turn = asyncio.Lock()
         self._in_stores: dict[str, dict[str, Version]] = {}
-        """What the stores have of the files whose turn is next, by object id and store."""
+        """What the stores have of the files whose turn is next, by object id and store; `_ahead` are the files after them."""
 
-    def expect(self, sources: Iterable[Source]) -> None:
-        """`change` will be asked of these files, about in this order: then stores can be asked of many at once."""
+    def find(self, paths: Sequence[str]) -> list[Source]:
+        """The files that paths mean, without those that this keeps itself. Blocks."""
+        own = os.path.realpath(self._state.path)
+        sources = [
+            Source(source.path, source.name, skipped="is where --sync keeps what it has sent")
+            if source.real.startswith(own)
+            else source
+            for source in find_files(paths)
+        ]
         self._ahead = [source for source in sources if source.real and source.problem is None]
+        return sources
 
     async def reach(self) -> None:
         """Ask each store for something, so that one that cannot be reached is said once. Raises its failure."""
@@ -218,7 +226,8 @@ def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root
     task = pipeline.task
     about: dict[str, Any] = {}
     for component in task.spec.components:
-        edges = [f"{edge.lane} {edge.source_id}" for edge in component.inputs]
+        edges = [[edge.lane, edge.source_id] for edge in component.inputs]
+        edges += [[edge.class_type, edge.source_id] for edge in component.controls]
         about[component.id] = [component.provider, masked(component.config), edges, root]
     stores = [
         component.id

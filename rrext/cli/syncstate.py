@@ -62,7 +62,7 @@ class SyncState:
         """Open the file, which is created if it is not there. Raises `SyncStateError`."""
         self._target = target
         self._lock = Lock()
-        self._path = path
+        self.path = path
         try:
             self._rows = _opened(path)
         except OSError as error:
@@ -117,11 +117,11 @@ class SyncState:
 
     def _failure(self, error: sqlite3.DatabaseError) -> SyncStateError:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
-            return SyncStateError(f"{self._path}: another --sync of this pipeline is running")
-        return SyncStateError(f"{self._path}: {error}", hint="--sync keeps there what it has sent.")
+            return SyncStateError(f"{self.path}: another --sync of this pipeline is running")
+        return SyncStateError(f"{self.path}: {error}", hint="--sync keeps there what it has sent.")
 
     def __repr__(self) -> str:
-        return f"<SyncState {self._path}>"
+        return f"<SyncState {self.path}>"
 
 
 def _opened(path: str) -> sqlite3.Connection:

@@ -86,9 +86,11 @@ def find_files(paths: Iterable[str]) -> list[Source]:
     places: dict[str, str] = {}
     for path in paths:
         for source in _inside(path) if os.path.isdir(path) else [_given(path)]:
-            first = places.setdefault(source.real, source.path) if source.real else source.path
-            if first is not source.path:
+            first = places.get(source.real)
+            if first is not None:
                 source = Source(source.path, source.name, skipped=f"is the same file as {shown(first)}, which is sent")
+            elif source.real:
+                places[source.real] = source.path
             found.append(source)
     return found
 

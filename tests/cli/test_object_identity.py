@@ -107,6 +107,11 @@ def test_a_file_that_is_named_twice_is_sent_once(two: Path) -> None:
     assert done.err.endswith("2 done, 0 failed, 2 skipped\n")
 
 
+def test_one_path_given_twice_is_one_file(two: Path) -> None:
+    path = str(two / "p" / "readme.md")
+    assert [source.skipped for source in find_files([path, path])] == [None, f"is the same file as {path}, which is sent"]
+
+
 def test_no_path_of_this_machine_is_told_that_was_not_given(two: Path) -> None:
     done = call("send", ECHO, "docs", cwd=two / "p")
     assert str(two).encode() not in done.out

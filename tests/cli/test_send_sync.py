@@ -288,6 +288,14 @@ def test_odd_names_are_followed(tmp_path: Path, store: str) -> None:
     assert done.lines[0]["path"].endswith("caf\\xe9/\\xff.txt")
 
 
+def test_what_a_sync_keeps_beside_the_pipeline_is_not_sent(tmp_path: Path) -> None:
+    path = store_pipeline(tmp_path, path=str(tmp_path.parent / f"{tmp_path.name}-store"))
+    for expected in ({"new": 1, "skipped": 1}, {"unchanged": 1, "skipped": 1}):
+        done = sync(path, tmp_path)
+        assert (done.code, counts(done)) == (0, expected)
+    assert [line["skipped"] for line in done.lines[:-1]] == ["is where --sync keeps what it has sent"]
+
+
 def test_a_pipe_is_nothing_that_can_be_followed(store: str) -> None:
     done = call("send", "--sync", store, "/dev/stdin", stdin=b"text")
     assert (done.code, counts(done)) == (1, {"failed": 1})
