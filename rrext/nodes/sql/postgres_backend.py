@@ -26,6 +26,7 @@ from rrext.nodes.sql.libpq import ask, settle, tell
 from rrext.nodes.sql.placeholders import split_at_placeholders
 from rrext.nodes.sql.postgres_connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres_params import encoded
+from rrext.nodes.sql.postgres_reader import Reader
 from rrext.nodes.sql.postgres_rows import CANCEL_TIMEOUT, ResultStream
 from rrext.nodes.sql.postgres_schema import read_schema
 from rrext.nodes.sql.postgres_types import ParameterType, PostgresTypes
@@ -58,6 +59,9 @@ _KINDS: Final[tuple[tuple[str, FailureKind], ...]] = (
 )
 """Beginnings of the server's error codes, and what they mean."""
 
+NOT_THERE: Final = frozenset({"42P01", "42883", "42704"})
+"""A table, a function and a type that do not exist."""
+
 _ABORTED: Final = "25P02"
 _LOST: Final = "The next call connects anew. A transaction that was open is rolled back."
 
@@ -69,7 +73,7 @@ class PostgresBackend(Backend):
 
     dialect: ClassVar[str] = "postgres"
 
-    __slots__ = ("_begin_reading", "_begin_writing", "_parameters", "_types")
+    __slots__ = ("_begin_reading", "_begin_writing", "_parameters", "_reader", "_types")
 
     def __init__(
         self, settings: PostgresSettings, *, statement_timeout: float, path: Callable[[str], str], confined: bool
@@ -78,9 +82,9 @@ class PostgresBackend(Backend):
         of the root of a `confined` node. Raises `Unavailable` for settings that cannot be used."""
         self._parameters: dict[str, Any] = confined_parameters(connection_parameters(settings), path=path, confined=confined)
         self._types = PostgresTypes()
+        self._reader = Reader()
         limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_FORMS}"
-        # The query takes the transaction's snapshot: from then on nothing can make it a writing one any more.
-        self._begin_reading = f"BEGIN READ ONLY; {limit}; SELECT 1".encode()
+        self._begin_reading = f"BEGIN READ ONLY; {limit}; ".encode()
         self._begin_writing = f"BEGIN READ WRITE; {limit}".encode()
 
     def connect(self, *, read_only: bool) -> PostgresConnection:
@@ -92,7 +96,11 @@ class PostgresBackend(Backend):
 
     def begin(self, connection: Any, *, read_only: bool) -> None:
         self._await_cleaning(connection)
-        ask(connection, self._begin_reading if read_only else self._begin_writing, ANSWER_TIMEOUT)
+        if not read_only:
+            ask(connection, self._begin_writing, ANSWER_TIMEOUT)
+            return
+        # The query takes the transaction's snapshot: from then on nothing can make it a writing one any more.
+        ask(connection, self._begin_reading + self._reader.setup(connection) + b"SELECT 1", ANSWER_TIMEOUT)
 
     def commit(self, connection: Any) -> None:
         if connection.pgconn.transaction_status == TransactionStatus.INERROR:
@@ -128,13 +136,17 @@ class PostgresBackend(Backend):
 
     def run(self, connection: Any, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
         text = _encoded(sql)
-        if not params:
-            return ResultStream(connection, text, (), self._types)
-        split_at_placeholders(sql, self.dialect, len(params))
+        if params:
+            split_at_placeholders(sql, self.dialect, len(params))
+        is_narrow = read_only and self._reader.prepare(connection, sql)
         try:
-            return ResultStream(connection, text, self._bound(connection, sql, text, params), self._types)
-        except psycopg.Error:
-            self._types.forget()
+            values = self._bound(connection, sql, text, params) if params else ()
+            return ResultStream(connection, text, values, self._types)
+        except psycopg.Error as error:
+            if params:
+                self._types.forget()
+            if is_narrow and error.sqlstate in NOT_THERE:
+                raise self._reader.refusal() from error
             raise
 
     def _bound(
@@ -180,6 +192,7 @@ class PostgresBackend(Backend):
         return Failure(kind, message, hint)
 
     def read_schema(self, connection: Any) -> Schema:
+        self._reader.as_user(connection)  # whose tables they are to be
         return read_schema(connection, self._parameters["dbname"])
 
     def __repr__(self) -> str:
