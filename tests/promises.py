@@ -98,6 +98,7 @@ PROMISES: dict[str, str] = {
     "vector:request:whole": "A request of a vector store that is killed at any step is done as a whole or was never begun",
     "vector:folder:in-turns": "Processes that use one folder of a vector store take turns, and all are answered",
     "vector:damage:left-alone": "A damaged or strange folder is refused, and nothing in it is changed",
+    "graph:file:in-turns": "Processes that use one file of an embedded graph take turns, and all are answered",
     "graph:engine:ends-alone": "What ends the engine of an embedded graph ends the call that did it, and never the server",
     "graph:engine:stuck-alone": (
         "A statement that nothing stops is answered in its time, and those beside it are answered as if it were not there"

@@ -18,7 +18,7 @@ TURN: Final = 1.0
 LAST: Final = 1.0
 """Seconds that new uses are held up for the last ones to end. If they do not, all goes on for another turn."""
 PATIENCE: Final = 5.0
-"""Seconds that closing for good waits for uses to end."""
+"""Seconds that closing for good waits for uses to end, unless said otherwise."""
 _AGAIN: Final = 0.05
 
 log = logging.getLogger(__name__)
@@ -118,11 +118,11 @@ class Turns(Generic[T]):
         while not self._let_go(0.0, _AGAIN):
             check()
 
-    def close(self) -> None:
-        """Close it for good; what still uses it after a while fails."""
+    def close(self, patience: float = PATIENCE) -> None:
+        """Close it for good; what still uses it after so many seconds fails."""
         with self._changed:
             self._is_closed = True
-            self._changed.wait_for(lambda: not self._users and not self._is_moving, PATIENCE)
+            self._changed.wait_for(lambda: not self._users and not self._is_moving, patience)
             held, self._held = self._held, None
             self._ended.set()
             self._changed.notify_all()

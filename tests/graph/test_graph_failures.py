@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 from bolt_server import PASSWORD, BoltServer, free_port
 from graph_world import GraphWorld
@@ -189,16 +191,33 @@ async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path:
         assert await tools.value("RETURN 1 AS x") == 1
 
 
-async def test_a_second_node_on_the_same_file_is_told_so(tmp_path: Path) -> None:
+@pytest.mark.promise("graph:file:in-turns")
+async def test_nodes_on_the_same_file_take_turns(tmp_path: Path) -> None:
     world = ladybug(tmp_path / "graph.lbug")
     async with world.open() as first, world.open() as second:
         await first("execute", query="CREATE NODE TABLE T(id INT64 PRIMARY KEY)")
+        for number in range(3):
+            await first("execute", query=f"CREATE (:T {{id: {2 * number}}})")
+            await second("execute", query=f"CREATE (:T {{id: {2 * number + 1}}})")
+        async with anyio.create_task_group() as group:
+            for tools in (first, second) * 4:
+                group.start_soon(lambda tools: tools.value("MATCH (t:T) RETURN count(*) AS n"), tools)
+    async with world.open() as again:
+        assert await again.value("MATCH (t:T) RETURN count(*) AS n") == 6
+
+
+async def test_an_open_transaction_keeps_the_file_and_is_named_to_who_waits_in_vain(tmp_path: Path) -> None:
+    path = tmp_path / "graph.lbug"
+    async with ladybug(path).open() as first, ladybug(path, wait=0.05).open() as second:
+        session = (await first("begin"))["session_id"]
+        await first("execute", query="CREATE NODE TABLE T(id INT64 PRIMARY KEY)", session_id=session)
         error = await second.fails("query", query="RETURN 1 AS x")
         assert isinstance(error, Unavailable)
         assert "has it open" in error.message
-        await first("execute", query="CREATE (:T {id: 1})")
-    async with world.open() as again:
-        assert await again.value("MATCH (t:T) RETURN count(*) AS n") == 1
+        assert f"process {os.getpid()}" in error.message
+        await first("commit", session_id=session)
+    async with ladybug(path).open() as again:
+        assert await again.value("MATCH (t:T) RETURN count(*) AS n") == 0
 
 
 async def test_a_second_process_on_the_same_file_is_told_so(tmp_path: Path, other_process: subprocess.Popen[bytes]) -> None:
@@ -210,7 +229,7 @@ async def test_a_second_process_on_the_same_file_is_told_so(tmp_path: Path, othe
         assert await tools.value("RETURN 1 AS x") == 1
 
 
-async def test_several_may_read_where_nobody_writes(tmp_path: Path) -> None:
+async def test_several_may_read_at_once_and_a_writer_gets_its_turn(tmp_path: Path) -> None:
     path = tmp_path / "graph.lbug"
     async with ladybug(path).open() as tools:
         await tools("execute", query="CREATE NODE TABLE T(id INT64 PRIMARY KEY)")
@@ -218,7 +237,9 @@ async def test_several_may_read_where_nobody_writes(tmp_path: Path) -> None:
     async with readers.open() as first, readers.open() as second, ladybug(path).open() as writer:
         for reader in (first, second):
             assert await reader.value("MATCH (t:T) RETURN count(*) AS n") == 0
-        assert "has it open" in (await writer.fails("query", query="RETURN 1 AS x")).message
+        await writer("execute", query="CREATE (:T {id: 1})")
+        for reader in (first, second):
+            assert await reader.value("MATCH (t:T) RETURN count(*) AS n") == 1
 
 
 async def test_reading_what_is_not_there_makes_no_file(tmp_path: Path) -> None:

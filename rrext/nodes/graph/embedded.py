@@ -1,56 +1,34 @@
 """A graph database in this process: Ladybug, in a file or in memory. Importing this imports nothing of it yet.
 
-One process at a time opens a file for writing. Ladybug's own lock on it is lost as soon as anything else in the process
-closes the same file, so a file beside it, NAME.lock, is locked too.
+One process at a time opens a file for writing; processes take turns between transactions.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from math import ceil
-from time import monotonic, sleep
 from typing import Any, ClassVar, Final
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
 from rrext.nodes.graph.effects import effects_of
-from rrext.nodes.graph.embedded_rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of, sentence
+from rrext.nodes.graph.embedded_file import Lease, OpenDatabase
+from rrext.nodes.graph.embedded_rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
 from rrext.nodes.graph.parameters import Readings
 from rrext.nodes.graph.tally import Tally
 from rrext.nodes.graph.values import EmbeddedValues
 from rrext.nodes.sql.backend import Failure
+from rrext.nodes.turns import Turns
 
 __all__ = ["EmbeddedBackend"]
 
-MIB: Final = 1024 * 1024
 TURN: Final = 0.05
 """Seconds between looks at whether a call that waits for its turn to write is still wanted."""
-LEAVING: Final = 1.0
-"""Seconds that a database which another process has is waited for: that of a server which was killed is about to end."""
-IDLE_CONNECTIONS: Final = 8
-"""Connections that are kept for the next calls; making one is cheap."""
-STATEMENTS: Final = 16
-"""Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
 """What the engine raises when it runs a statement, and when its values become Python's."""
-
-
-class _Lease:
-    """A connection, and which statements with parameters it ran."""
-
-    __slots__ = ("connection", "statements")
-
-    def __init__(self, connection: Any) -> None:
-        self.connection = connection
-        self.statements: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"<_Lease {len(self.statements)} statements>"
 
 
 class EmbeddedBackend(GraphBackend):
@@ -58,16 +36,13 @@ class EmbeddedBackend(GraphBackend):
 
     dialect: ClassVar[str] = "ladybug"
 
-    __slots__ = ("_database", "_idle", "_is_closed", "_lock", "_lock_file", "_settings", "values", "writing")
+    __slots__ = ("_settings", "turns", "values", "writing")
 
     def __init__(self, settings: EmbeddedSettings) -> None:
         import_module("ladybug")  # the slow part of the first call, on this thread
         self._settings = settings
-        self._lock = threading.Lock()
-        self._database: Any = None
-        self._lock_file: int | None = None
-        self._idle: list[_Lease] = []
-        self._is_closed = False
+        self.turns: Turns[OpenDatabase] = Turns(lambda check: OpenDatabase.open(settings, check), refusal=_closed)
+        """Each transaction is a use."""
         self.values = EmbeddedValues()
         self.writing = threading.Lock()
 
@@ -85,30 +60,8 @@ class EmbeddedBackend(GraphBackend):
 
     def open(self) -> None:
         """Open the database, if it is not open."""
-        self.give_back(self.lease(), is_good=True)
-
-    def lease(self) -> _Lease:
-        """A connection for one transaction; opens the database if need be."""
-        import ladybug
-
-        with self._lock:
-            if self._is_closed:
-                raise Unavailable("The graph database is closed: the node is being unloaded")
-            if self._idle:
-                return self._idle.pop()
-            if self._database is None:
-                self._database = self._opened()
-            return _Lease(ladybug.Connection(self._database, num_threads=self._settings.threads))
-
-    def give_back(self, lease: _Lease, *, is_good: bool) -> None:
-        """A transaction is over. A connection that was interrupted is not used again."""
-        is_good = is_good and len(lease.statements) <= STATEMENTS
-        with self._lock:
-            if is_good and not self._is_closed and len(self._idle) < IDLE_CONNECTIONS:
-                self._idle.append(lease)
-                return
-        with suppress(Exception):
-            lease.connection.close()
+        with self.turns.use(lambda: None):
+            pass
 
     def wait_to_write(self, check: Callable[[], None]) -> None:
         """Wait for the turn to write: the engine has one writing transaction at a time."""
@@ -123,72 +76,28 @@ class EmbeddedBackend(GraphBackend):
                     hint="Try again, or end the open transaction.",
                 )
 
-    def _opened(self) -> Any:
-        import ladybug
-
-        settings = self._settings
-        path, read_only = settings.path, settings.read_only and bool(settings.path)
-        if path:
-            self._lock_beside(path, read_only)
-        try:
-            return ladybug.Database(
-                path or None, buffer_pool_size=settings.memory_mb * MIB, max_num_threads=settings.threads, read_only=read_only
-            )
-        except Exception as error:
-            self._unlock()
-            raise _not_opened(str(error), read_only=read_only, is_there=os.path.exists(path)) from None
-
-    def _lock_beside(self, path: str, read_only: bool) -> None:
-        try:
-            lock_file = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            if read_only:
-                return  # in a folder where nobody writes, nobody has to be kept out
-            raise Unavailable(
-                f"The graph database cannot be used: {error.strerror or 'its folder cannot be written'}",
-                hint="The folder of the database has to exist and to be writable.",
-            ) from None
-        until = monotonic() + LEAVING
-        while not _is_locked(lock_file, read_only):
-            if monotonic() > until:
-                os.close(lock_file)
-                raise _in_use()
-            sleep(TURN)
-        self._lock_file = lock_file
-
-    def _unlock(self) -> None:
-        if self._lock_file is not None:
-            os.close(self._lock_file)
-            self._lock_file = None
-
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            idle, self._idle = self._idle, []
-            database, self._database = self._database, None
-        for lease in idle:
-            with suppress(Exception):
-                lease.connection.close()
-        if database is not None:
-            with suppress(Exception):
-                database.close()
-        self._unlock()
+        self.turns.close(0.0)
 
     def __repr__(self) -> str:
-        return f"<EmbeddedBackend {'open' if self._database is not None else 'not open'}>"
+        return f"<EmbeddedBackend {self.turns!r}>"
 
 
 class _EmbeddedTransaction(Transaction):
     """A connection with one transaction on it."""
 
-    __slots__ = ("_backend", "_check", "_is_cancelled", "_is_first", "_is_open", "_lease", "_read_only", "_timeout", "_writes")
+    __slots__ = (
+        "_backend", "_check", "_database", "_is_cancelled", "_is_first", "_is_open", "_lease", "_read_only", "_timeout",
+        "_writes",
+    )  # fmt: skip
 
     def __init__(self, backend: EmbeddedBackend, read_only: bool, timeout: float, check: Callable[[], None]) -> None:
         self._backend = backend
         self._read_only = read_only
         self._timeout = timeout
         self._check = check
-        self._lease: _Lease | None = None
+        self._database: OpenDatabase | None = None
+        self._lease: Lease | None = None
         self._is_open = False
         self._is_cancelled = False
         self._is_first = True  # whether no statement ran yet
@@ -198,7 +107,9 @@ class _EmbeddedTransaction(Transaction):
         if not self._read_only:
             self._backend.wait_to_write(self._check)
             self._writes = True
-        self._lease = self._backend.lease()
+        self._database = self._backend.turns.enter(self._check)
+        assert self._database is not None  # it was opened, or that raised
+        self._lease = self._database.lease()
         self._lease.connection.set_query_timeout(ceil(self._timeout * 1000))  # 0: none
         self._begin()
         self._is_open = True
@@ -247,14 +158,17 @@ class _EmbeddedTransaction(Transaction):
 
     def end(self) -> None:
         lease, self._lease = self._lease, None
+        database, self._database = self._database, None
         try:
-            if lease is not None:
+            if database is not None and lease is not None:
                 is_good = not self._is_cancelled
                 if self._is_open:
                     is_good = _rolled_back(lease.connection) and is_good
-                self._backend.give_back(lease, is_good=is_good)
+                database.give_back(lease, is_good=is_good)
         finally:
             self._is_open = False
+            if database is not None:
+                self._backend.turns.leave()
             if self._writes:
                 self._writes = False
                 self._backend.writing.release()
@@ -335,27 +249,5 @@ def _rolled_back(connection: Any) -> bool:
     return True
 
 
-def _is_locked(lock_file: int, read_only: bool) -> bool:
-    try:
-        fcntl.flock(lock_file, (fcntl.LOCK_SH if read_only else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _in_use() -> Unavailable:
-    return Unavailable(
-        "The graph database cannot be used: another process or another node has it open",
-        hint="One at a time may write. With allow_execute off everywhere, several may read.",
-    )
-
-
-def _not_opened(message: str, *, read_only: bool, is_there: bool) -> Unavailable:
-    if "lock" in message:
-        return _in_use()
-    if read_only and not is_there:
-        return Unavailable(
-            "The graph database cannot be used: there is none at its path",
-            hint='With "allow_execute": true an empty one is made.',
-        )
-    return Unavailable(f"The graph database cannot be used: {sentence(message)}", hint="Nothing was changed.")
+def _closed() -> Unavailable:
+    return Unavailable("The graph database is closed: the node is being unloaded")

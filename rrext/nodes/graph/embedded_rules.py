@@ -29,7 +29,10 @@ _BY_TEXT: Final[tuple[tuple[str, FailureKind], ...]] = (
 
 
 class EmbeddedSettings(msgspec.Struct, frozen=True):
-    """`path` is empty for a database in memory. `lock_timeout` is in seconds."""
+    """`path` is empty for a database in memory. `lock_timeout` is in seconds, and so is `wait`, for other processes.
+
+    `owner` is the process that others are told of.
+    """
 
     path: str
     read_only: bool
@@ -37,6 +40,8 @@ class EmbeddedSettings(msgspec.Struct, frozen=True):
     threads: int
     lock_timeout: float
     procedures: tuple[str, ...] = ()
+    wait: float = 10.0
+    owner: int = 0
 
 
 class EmbeddedError(Exception):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
+
+import msgspec
 
 from rrext.engine.setup import SetupContext
 from rrext.nodes.graph.backend import GraphBackend
@@ -14,8 +17,8 @@ __all__ = ["LadybugNode"]
 class LadybugNode(GraphNode):
     """An embedded graph database. Labels and relationship types are declared with CREATE NODE TABLE and CREATE REL TABLE.
 
-    One node may write at a time; where all have `allow_execute` off, several may read the same file. Statements that read
-    or write other files of the machine are refused, also in `execute`.
+    Processes take turns with the file between their transactions; where all have `allow_execute` off, several read it at
+    once. Statements that read or write other files of the machine are refused, also in `execute`.
 
     The engine works in a process of its own, as some wrong uses of its functions end that: such a call fails with
     `graph_crashed`, open transactions are lost, and the next call starts another one.
@@ -33,6 +36,9 @@ class LadybugNode(GraphNode):
         memory_mb: Annotated[int, "Megabytes that the engine may use for its pages."] = 256
         threads: Annotated[int, "Threads that one statement may use."] = 2
         lock_timeout: Annotated[float, "Seconds that a call waits until another transaction has written."] = 10.0
+        wait: Annotated[
+            float, msgspec.Meta(ge=0, le=3600), "Seconds that a call waits for other processes that use the file."
+        ] = 10.0
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> GraphBackend:
@@ -47,5 +53,7 @@ class LadybugNode(GraphNode):
                 threads=config.threads,
                 lock_timeout=config.lock_timeout,
                 procedures=config.allowed_procedures,
+                wait=config.wait,
+                owner=os.getpid(),
             )
         )

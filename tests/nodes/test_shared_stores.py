@@ -1,0 +1,65 @@
+"""One pipeline file with an embedded store in a server and in commands of a shell at once: all are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rrext import Client
+
+CONTROL = [{"classType": "tool", "from": "tools"}]
+STORES: dict[str, dict[str, Any]] = {
+    "store_qdrant_edge": {"path": "data", "min_free_bytes": 0},
+    "graph_ladybug": {"path": "data", "allow_execute": True},
+}
+Call = tuple[str, Mapping[str, Any], str]
+"""A tool, its input, and where in its answer the count is."""
+WRITES: dict[str, Call] = {
+    "store_qdrant_edge": ("upsert", {"documents": [{"object_id": "{}", "content": "word"}]}, "count"),
+    "graph_ladybug": ("execute", {"query": "CREATE (:T {{id: '{}'}})"}, "affected_rows"),
+}
+READS: dict[str, Call] = {
+    "store_qdrant_edge": ("search", {"query": "word", "top_k": 100}, "total"),
+    "graph_ladybug": ("query", {"query": "MATCH (t:T) RETURN t.id"}, "row_count"),
+}
+
+
+def pipeline(provider: str) -> dict[str, Any]:
+    store = {"id": "store", "provider": provider, "config": STORES[provider], "control": CONTROL}
+    return {"components": [{"id": "tools", "provider": "tools", "config": {}}, store], "source": "tools"}
+
+
+async def shell(file: Path, tool: str, input: Mapping[str, Any]) -> Any:
+    """What `rrext tool` answers."""
+    command = [sys.executable, "-m", "rrext", "tool", str(file), tool, "--input", json.dumps(input)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
+    answer, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()
+    return json.loads(answer)
+
+
+def written(provider: str, name: str) -> tuple[str, Any]:
+    tool, input, _ = WRITES[provider]
+    return tool, json.loads(json.dumps(input).replace("{}", name).replace("{{", "{").replace("}}", "}"))
+
+
+@pytest.mark.parametrize("provider", STORES)
+@pytest.mark.promise("graph:file:in-turns")
+@pytest.mark.promise("vector:folder:in-turns")
+async def test_a_server_and_four_commands_at_once_are_all_answered(provider: str, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.pipe"
+    file.write_text(json.dumps(pipeline(provider)))
+    async with Client.spawn(str(file)) as server:
+        if provider == "graph_ladybug":
+            await server.tool(tool="execute", input={"query": "CREATE NODE TABLE T(id STRING PRIMARY KEY)"})
+        await server.tool(tool=written(provider, "s")[0], input=written(provider, "s")[1])
+        await asyncio.gather(*(shell(file, *written(provider, f"w{n}")) for n in range(2)))
+        tool, input, count = READS[provider]
+        answers = await asyncio.gather(*(shell(file, tool, input) for _ in range(4)), server.tool(tool=tool, input=input))
+        assert [answer[count] for answer in answers] == [3] * 5
