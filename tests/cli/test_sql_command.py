@@ -149,6 +149,9 @@ def test_a_table_says_that_there_are_more_rows(sql) -> None:
     assert len(done.out.splitlines()) == 1002
     assert "more than 1,000 rows" in done.err
     assert len(sql(MANY.format(5000), "--table", "--limit", "5000").out.splitlines()) == 5002
+    too_many = sql("select 1", "--table", "--limit", "25001")
+    assert too_many.code == 2
+    assert "--csv" in too_many.err
 
 
 @pytest.mark.parametrize("form", ["--csv", "--json"])
@@ -214,6 +217,14 @@ def test_the_database_is_the_only_one_or_the_one_that_is_named(tmp_path: Path, c
     none = here(capfd, "sql", written(tmp_path, component("m", "memory_internal", control="tools_1")), "select 1")
     assert none.code == 2
     assert "no database" in none.err
+
+
+def test_the_place_of_a_mistake_is_pointed_at(sql) -> None:
+    done = sql("select day,\n  '日本' as x, \"no end")
+    assert done.code == 2
+    *_, line, caret = done.err.splitlines()
+    assert line == "    '日本' as x, \"no end"
+    assert columns(caret.partition("^")[0]) == columns(line.partition('"')[0])
 
 
 def test_a_plan_is_shown_as_the_database_draws_it(sql, capfd: pytest.CaptureFixture[str]) -> None:

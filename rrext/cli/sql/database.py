@@ -25,6 +25,8 @@ Params = list[Any] | dict[str, Any] | None
 
 ROWS: Final = 1000
 """Rows of a table, unless the caller says how many."""
+MOST_ROWS: Final = 25_000
+"""Rows of one answer of a node."""
 CHUNK_ROWS: Final = 5000
 """Rows that are written at once; the node sends fewer of large ones."""
 NEEDED: Final = {"query", "query_stream", "dialect", "get_schema"}
@@ -115,6 +117,8 @@ class Database:
             await self._stream(given, made)
         else:
             limit = self._limit or ROWS
+            if limit > MOST_ROWS:
+                raise InvalidArguments(f"A table has {MOST_ROWS:,} rows at most", hint="--csv and --json have all of them.")
             answer = await self._answer("query", {**given, "limit": limit, "explain": explain})
             self._show(answer, made, f"there are more than {limit:,} rows; --limit N shows more, --csv and --json all")
 
@@ -192,7 +196,9 @@ class Database:
         return msgspec.json.decode(body, type=_Answered).result
 
     def _show(self, answer: Answer, made: Format, cut: str) -> None:
-        if answer.plan is not None:
+        if isinstance(answer.plan, str):
+            self._results.write_line(printable(answer.plan.rstrip("\n")).encode("utf-8", "replace"))
+        elif answer.plan is not None:
             self._results.write_line(msgspec.json.format(msgspec.json.encode(answer.plan), indent=2))
         elif answer.columns:
             made.rows(bytes(answer.rows), None)

@@ -13,7 +13,7 @@ import signal
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
@@ -87,7 +87,7 @@ class Prompt:
         except RrextError as error:
             print_error(error)
             return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
-        await self._look_at_schema(database)
+        await self._stoppable(self._look_at_schema(database, "get_schema"))
         print(rf"{node_id} ({self._dialect}). Statements end with ;  \? lists commands, Ctrl-D ends.", file=sys.stderr)
         session = self._session(results)
         while (text := await self._read(session, database)) is not None:
@@ -124,33 +124,42 @@ class Prompt:
     async def _ran(self, database: Database, statement: Statement, results: Results) -> bool:
         """Run a statement; False if it failed."""
         begun = time.monotonic()
-        work = self._statement = asyncio.ensure_future(database.run(statement, None, self._made(results)))
-        if self._is_stopped:
-            work.cancel()
         try:
-            await work
-            if statement.first_word in CHANGES_SCHEMA:
-                await self._look_at_schema(database, refresh=True)
+            return await self._stoppable(self._done(database, statement, results))
         except RrextError as error:
             print_failure(error, statement)
             return False
+        finally:
+            if self._is_timed:
+                print(f"{(time.monotonic() - begun) * 1000:,.1f} ms", file=sys.stderr)
+
+    async def _done(self, database: Database, statement: Statement, results: Results) -> None:
+        await database.run(statement, None, self._made(results))
+        if statement.first_word in CHANGES_SCHEMA:
+            await self._look_at_schema(database, "refresh_schema")
+
+    async def _stoppable(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Do what Ctrl-C may end; False if it did."""
+        task = self._statement = asyncio.ensure_future(work)
+        if self._is_stopped:
+            task.cancel()
+        try:
+            await task
         except asyncio.CancelledError:
-            if not work.cancelled():
+            if not task.cancelled():
                 raise
             print("cancelled", file=sys.stderr)
             return False
         finally:
             self._statement = None
-            if self._is_timed:
-                print(f"{(time.monotonic() - begun) * 1000:,.1f} ms", file=sys.stderr)
         return True
 
     def _made(self, results: Results) -> Format:
         return Records(results) if self._is_expanded else self._format(results)
 
-    async def _look_at_schema(self, database: Database, *, refresh: bool = False) -> None:
+    async def _look_at_schema(self, database: Database, tool: str) -> None:
         try:
-            self._names = Names(self._dialect, await database.call("refresh_schema" if refresh else "get_schema"))
+            self._names = Names(self._dialect, await database.call(tool))
         except RrextError as error:
             print_error(error, "no names are completed")
 
