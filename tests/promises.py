@@ -103,6 +103,10 @@ PROMISES: dict[str, str] = {
     "graph:engine:stuck-alone": (
         "A statement that nothing stops is answered in its time, and those beside it are answered as if it were not there"
     ),
+    "duckdb:engine:stuck-alone": (
+        "A statement that DuckDB does not stop is answered in its time, and reads beside it are answered all the same"
+    ),
+    "duckdb:memory:bounded": "No statement brings DuckDB's process beyond a limit of memory, which the system enforces",
     "document:reading:disturbs-nothing": (
         "A document that is hostile, endless or broken fails alone, while others are answered"
     ),

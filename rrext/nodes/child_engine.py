@@ -240,6 +240,13 @@ class ChildEngine:
             self._reader.join()
         self._workers.stop()
 
+    def wait(self) -> None:
+        """Wait, for a few seconds, until it is known how the process ended."""
+        self._reader.join(_ENDING)
+
+    def let_go(self) -> None:
+        """The process has ended: close what belongs to it. A subclass may have something."""
+
     def doom(self) -> None:
         """Kill it: what it does for somebody who talks to it in another way than by `ask` does not stop."""
         with self._lock:
@@ -251,7 +258,7 @@ class ChildEngine:
 
     def lost(self, *, suspects: int, is_harmless: bool, is_unknown: bool) -> RrextError:
         """The error of a call for which somebody talked to it in another way than by `ask`, and heard it end."""
-        self._reader.join(_ENDING)
+        self.wait()
         how = "it closed a connection" if self._ending is None else self._ending.how
         return self._lost(how, suspects=suspects, is_harmless=is_harmless, is_unknown=is_unknown)
 
@@ -297,6 +304,7 @@ class ChildEngine:
         for call in calls:
             call.settle(ended)
         self._outbox.close()
+        self.let_go()
 
     def _listen(self) -> None:
         """Log what the engine has to say, as when it panics: it may name what the settings say, which the log does not."""

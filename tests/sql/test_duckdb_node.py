@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import os
 import subprocess
@@ -264,6 +265,80 @@ async def test_a_commit_that_fails_ends_the_session_and_keeps_nothing() -> None:
         error = await db.refusal("execute", sql="INSERT INTO t VALUES (2)", session_id=second)
         assert error.code == "session_not_found"
         assert (await db("query", sql="SELECT id FROM t"))["rows"] == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    "failing",
+    ["INSERT INTO t VALUES (1)", "SELECT 1 / CAST('x' AS INTEGER)", "SELECT error('no')"],
+)
+async def test_a_transaction_in_which_a_statement_failed_is_not_committed(failing: str) -> None:
+    async with opened(DuckdbNode, WRITER) as db:
+        await db("execute", sql="CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="INSERT INTO t VALUES (1)", session_id=session)
+        assert (await db.refusal("execute", sql=failing, session_id=session)).code == "sql_failed"
+        error = await db.refusal("execute", sql="INSERT INTO t VALUES (2)", session_id=session)
+        assert error.hint == "A statement in this transaction failed: roll it back."
+        assert (await db.refusal("commit", session_id=session)).code == "transaction_aborted"
+        assert await db("rollback", session_id=session) == {"ok": True}
+        assert (await db("query", sql="SELECT id FROM t"))["rows"] == []
+
+
+async def test_a_session_goes_on_after_a_statement_that_never_began() -> None:
+    async with opened(DuckdbNode, WRITER) as db:
+        await db("execute", sql="CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="INSERT INTO t VALUES (1)", session_id=session)
+        for sql in ("SELEC 1", "SELECT 1; SELECT 2"):
+            assert isinstance(await db.refusal("execute", sql=sql, session_id=session), RrextError)
+        assert await db("commit", session_id=session) == {"ok": True}
+        assert (await db("query", sql="SELECT id FROM t"))["rows"] == [{"id": 1}]
+
+
+async def test_statements_that_change_one_row_at_once_are_run_again() -> None:
+    async with opened(DuckdbNode, {**WRITER, "pool_size": 20}) as db:
+        await db("execute", sql="CREATE TABLE t AS SELECT 1 AS id, 0 AS n")
+        await asyncio.gather(*(db("execute", sql="UPDATE t SET n = n + $1", params=[1]) for _ in range(40)))
+        assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 40}]
+
+
+async def test_a_row_that_a_session_holds_is_locked_in_the_end() -> None:
+    async with opened(DuckdbNode, {**WRITER, "statement_timeout": 0.3}) as db:
+        await db("execute", sql="CREATE TABLE t AS SELECT 1 AS id, 0 AS n")
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="UPDATE t SET n = 7", session_id=session)
+        assert (await db.refusal("execute", sql="UPDATE t SET n = n + 1")).code == "database_locked"
+        await db("commit", session_id=session)
+        assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 7}]
+
+
+async def test_a_dynamic_pivot_answers_its_rows_everywhere() -> None:
+    async with opened(DuckdbNode, WRITER) as db:
+        await db("execute", sql="CREATE TABLE s AS FROM (VALUES ('a', 1, 2026), ('b', 2, 2025)) AS s(k, v, y)")
+        sql = "PIVOT s ON k USING sum(v) ORDER BY y"
+        expected = [{"y": 2025, "a": None, "b": 2}, {"y": 2026, "a": 1, "b": None}]
+        session = (await db("begin"))["session_id"]
+        for tool, input in (("query", {}), ("execute", {}), ("execute", {"session_id": session})):
+            answer = await db(tool, sql=sql, **input)
+            assert (answer["columns"], answer["rows"]) == (["y", "a", "b"], expected)
+        await db("commit", session_id=session)
+        chunks: list[Any] = []
+        await db.client.tool(tool="query_stream", node_id="db", input={"sql": sql}, on_chunk=chunks.extend)
+        assert chunks == expected
+
+
+async def test_a_plan_is_lines_that_a_person_can_read() -> None:
+    async with opened(DuckdbNode, WRITER) as db:
+        await db("execute", sql="CREATE TABLE t AS SELECT 1 AS n")
+        answer = await db("query", sql="SELECT n FROM t WHERE random() > n ORDER BY n", explain=True)
+        assert answer["columns"] == ["plan"]
+        lines = [row["plan"] for row in answer["rows"]]
+        assert lines[0].startswith("PROJECTION")
+        assert lines[1].startswith("  ")
+        assert "SEQ_SCAN" in lines[-1]
+        own = await db("query", sql="EXPLAIN SELECT n FROM t")
+        assert len(own["rows"]) > 3
+        assert all("\n" not in row["plan"] for row in own["rows"])
 
 
 async def test_a_temporary_table_is_gone_with_its_call() -> None:

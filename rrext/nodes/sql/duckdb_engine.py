@@ -177,7 +177,10 @@ class Engine:
                     connection.execute(f"CREATE OR REPLACE TABLE {_quoted(table)} AS SELECT * FROM {_INCOMING}")
                     connection.unregister(_INCOMING.strip('"'))
                 except duckdb.Error as error:
-                    raise Unavailable(f'The table "{table}" cannot be made from its files: {sentence(error)}') from error
+                    said = sentence(error)
+                    for file in files:
+                        said = said.replace(file, os.path.basename(file))
+                    raise Unavailable(f'The table "{table}" cannot be made from its files: {said}') from error
             connection.execute("COMMIT")
         except duckdb.Error as error:
             raise Unavailable(f"The tables of files cannot be made anew: {sentence(error)}") from error

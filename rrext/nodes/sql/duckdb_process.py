@@ -24,6 +24,8 @@ from rrext.nodes.sql.duckdb_messages import (
     Failed,
     Fetch,
     Interrupt,
+    Load,
+    Open,
     Refused,
     Request,
     Rollback,
@@ -63,13 +65,14 @@ class DuckdbError(Exception):
 class DuckdbProcess(ChildEngine):
     """A process with one database in it. Each connection has a socket of its own to a thread of its own there."""
 
-    __slots__ = ("_door", "_is_memory", "_links", "busy", "loaded")
+    __slots__ = ("_at_work", "_door", "_is_memory", "_links", "busy", "loaded")
 
     def __init__(self, settings: EngineSettings) -> None:
         """Start it. Raises `Unavailable` if that cannot be."""
         self._door, door = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._is_memory = settings.path == MEMORY
         self._links = itertools.count(1)
+        self._at_work = 1
         self.busy: dict[int, Request] = {}
         """What is asked for and not answered yet, by connection."""
         self.loaded: dict[str, Any] = {}
@@ -78,8 +81,15 @@ class DuckdbProcess(ChildEngine):
             command = module_command("rrext.nodes.sql.duckdb_worker", str(door.fileno()))
             super().__init__(command, settings, what=WHAT, crash=_CRASHED, closed=CLOSED, inherits=(door.fileno(),))
 
-    def lost(self, *, suspects: int, is_harmless: bool, is_unknown: bool) -> RrextError:
-        error = super().lost(suspects=suspects, is_harmless=is_harmless, is_unknown=is_unknown)
+    def lost_by(self, request: Request, *, is_sent: bool) -> RrextError:
+        """The error of a connection that heard the process end, or could not send any more."""
+        self.wait()
+        is_unknown = is_sent and isinstance(request, Commit)
+        error = self.lost(
+            suspects=self._at_work if is_sent else 0,
+            is_harmless=not is_sent or isinstance(request, Open | Load),
+            is_unknown=is_unknown,
+        )
         if isinstance(error, EngineLost):
             if is_unknown:
                 error.data["committed"] = None
@@ -101,8 +111,8 @@ class DuckdbProcess(ChildEngine):
         """Whether somebody waits for the answer to a commit."""
         return any(isinstance(request, Commit) for request in list(self.busy.values()))
 
-    def close(self, patience: float) -> None:
-        super().close(patience)
+    def let_go(self) -> None:
+        self._at_work = max(1, len(self.busy))
         self._door.close()
 
 
@@ -181,8 +191,9 @@ class Link:
 
     def ask(self, request: Request) -> Answer:
         """The answer. Raises `DuckdbError`, what else failed there, and `EngineLost` if the process ends."""
-        self._send(request)
         busy = self.process.busy
+        if not self._send(request):
+            raise self._lost(request, is_sent=False)
         busy[self._number] = request
         try:
             received = receive(self._answers)
@@ -201,22 +212,22 @@ class Link:
             raise error_from_wire(answer.code, answer.message, answer.hint, answer.data)
         return answer
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: Request) -> bool:
+        """Whether the process was there to get it."""
         self._request += 1
         data = message_frame(self._request, request)
         self._cancelled_since = None
-        with suppress(OSError):  # who reads the answer hears that the process is gone
+        try:
             self._socket.sendall(data)
+        except OSError:
+            return False
+        return True
 
-    def _lost(self, request: Request) -> RrextError | DuckdbError:
+    def _lost(self, request: Request, *, is_sent: bool = True) -> RrextError | DuckdbError:
         self.in_transaction = False
         if self._cancelled_since is not None:  # it may have been killed for this one, and nobody wants its answer
             return DuckdbError(Failure("cancelled", "the process of the database ended before the statement did"))
-        return self.process.lost(
-            suspects=max(1, len(self.process.busy)),
-            is_harmless=False,
-            is_unknown=isinstance(request, Commit),
-        )
+        return self.process.lost_by(request, is_sent=is_sent)
 
     def cancel(self) -> None:
         """Make what runs fail soon. A process in which it goes on for long is killed, after the commits of others."""

@@ -7,11 +7,10 @@ from itertools import chain
 from typing import Any, Final, Protocol
 
 import duckdb
-import msgspec
 
 from rrext.errors import ResultTooLarge
 from rrext.limits import DEFAULTS
-from rrext.nodes.sql.cells import json_cell, json_rows, rows_within, size_of
+from rrext.nodes.sql.cells import json_rows, rows_within, size_of
 from rrext.nodes.sql.duckdb_engine import RowStream
 from rrext.nodes.sql.duckdb_values import converter, exact_type
 
@@ -65,18 +64,8 @@ class ResultRows:
             else:  # the rows are large
                 self._rows = chain((ahead,), self._rows)
         _check_size(taken)
-        if self._converters is None:
-            return json_rows(taken, nested_as_text=self._nested_as_text), is_last
-        return [self._row(row, self._converters) for row in taken], is_last
-
-    def _row(self, row: Sequence[Any], converters: Sequence[Any]) -> list[Any]:
-        return [self._cell(value, convert) for value, convert in zip(row, converters, strict=True)]
-
-    def _cell(self, value: Any, convert: Any) -> Any:
-        cell = json_cell(value if convert is None else convert(value))
-        if not self._nested_as_text or not isinstance(cell, dict | list) or isinstance(value, bytes):
-            return cell
-        return value if isinstance(value, str) else msgspec.json.encode(cell).decode()
+        rows = taken if self._converters is None else [_converted(row, self._converters) for row in taken]
+        return json_rows(rows, nested_as_text=self._nested_as_text), is_last
 
     def interrupt(self) -> None:
         return
@@ -86,6 +75,10 @@ class ResultRows:
 
     def __repr__(self) -> str:
         return f"<ResultRows {', '.join(self.columns)}>"
+
+
+def _converted(row: Sequence[Any], converters: Sequence[Any]) -> list[Any]:
+    return [value if convert is None else convert(value) for value, convert in zip(row, converters, strict=True)]
 
 
 class ExactRows(ResultRows):

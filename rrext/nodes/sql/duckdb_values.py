@@ -1,8 +1,7 @@
-"""Values of DuckDB's types: how they become JSON beyond what `cells` knows, and how JSON becomes parameters again.
+"""Values of DuckDB's types: how they become what `cells` knows, and how JSON becomes parameters again.
 
 | type | JSON |
 |---|---|
-| JSON | the value that it holds; its decimals as all decimals |
 | BIGNUM | a number |
 | INTERVAL | an ISO 8601 duration with months: "P1M2DT3H" |
 | TIMESTAMP_NS, TIMESTAMPTZ_NS, TIME_NS | ISO 8601 text with all nine digits |
@@ -12,13 +11,13 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Final
 
 import duckdb
 import msgspec
+
+from rrext.nodes.sql.cells import bytes_in, json_document
 
 __all__ = ["converter", "exact_type", "parameters", "sources_of_types"]
 
@@ -35,7 +34,6 @@ _PLAIN: Final = frozenset(
 """Types that need nothing, so that nobody has to look further."""
 _NESTED: Final = frozenset({"list", "array", "struct", "map", "tuple"})
 
-_JSON: Final = msgspec.json.Decoder(float_hook=Decimal)
 _DURATION: Final = re.compile(
     r"(?P<sign>[-+]?)P(?=.)(?:(?P<years>[-+]?\d+)Y)?(?:(?P<months>[-+]?\d+)M)?(?:(?P<weeks>[-+]?\d+)W)?(?:(?P<days>[-+]?\d+)D)?"
     r"(?:T(?=.)(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:\.\d+)?)S)?)?",
@@ -118,12 +116,7 @@ def _map(value: Any, key: Convert | None, entry: Convert | None) -> Any:
 
 
 def _json(value: Any) -> Any:
-    if value is None:
-        return None
-    try:
-        return _JSON.decode(value)
-    except (ValueError, RecursionError):  # a number beyond Python's, or deeper than JSON is read
-        return value
+    return json_document(value, may_repeat=True) if isinstance(value, str) else value
 
 
 def _bignum(value: Any) -> Any:
@@ -177,17 +170,20 @@ def _quoted(name: str) -> str:
 
 
 def parameters(values: Sequence[Any], types: Mapping[str, Any]) -> list[Any]:
-    """JSON values as parameters; `types` are those that the statement expects, by the number of the parameter."""
-    return [_parameter(value, types.get(str(number))) for number, value in enumerate(values, 1)]
+    """JSON values as parameters; `types` are those that the statement expects, by the number of the parameter.
+
+    Raises `InvalidArguments` for `{"base64": …}` that is none.
+    """
+    return [_parameter(value, types.get(str(number)), f"/input/params/{number - 1}") for number, value in enumerate(values, 1)]
 
 
-def _parameter(value: Any, kind: Any) -> Any:
+def _parameter(value: Any, kind: Any, path: str) -> Any:
     if value is None or isinstance(value, bool):
         return value
     name = str(kind) if kind is not None else "UNKNOWN"
     if name == "JSON":
-        return value if isinstance(value, str) and _is_json(value) else msgspec.json.encode(value).decode()
-    if isinstance(value, dict) and (data := _bytes(value)) is not None:
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, dict) and (data := bytes_in(value, path)) is not None:
         return data
     if isinstance(value, int):
         return value if -(2**127) <= value < 2**128 else str(value)
@@ -195,41 +191,42 @@ def _parameter(value: Any, kind: Any) -> Any:
         return repr(value) if name.startswith("DECIMAL") else value
     if isinstance(value, str):
         return value.encode() if name == "BLOB" else _duration(value) if name == "INTERVAL" else value
-    if name in ("UNKNOWN", "VARIANT", "ANY"):
-        return _untyped(value)
-    return _nested(value, kind)
+    return _untyped(value, path) if name in ("UNKNOWN", "VARIANT", "ANY") else _nested(value, kind, path)
 
 
-def _nested(value: Any, kind: Any) -> Any:
+def _nested(value: Any, kind: Any, path: str) -> Any:
     """A list or an object for a type that may have parts."""
     if kind.id not in _NESTED:
-        return _untyped(value)
+        return _untyped(value, path)
     parts = sources_of_types(kind)
     if isinstance(value, list):
         within = [part for _, part in parts]
         if kind.id in ("list", "array"):
-            return [_parameter(entry, within[0]) for entry in value]
+            return [_parameter(entry, within[0], path) for entry in value]
         if kind.id == "tuple" and len(value) == len(within):
-            return tuple(_parameter(entry, part) for entry, part in zip(value, within, strict=True))
-        return _untyped(value)
+            return tuple(_parameter(entry, part, path) for entry, part in zip(value, within, strict=True))
+        return _untyped(value, path)
     if kind.id == "map":
-        return duckdb.Value({_parameter(k, parts[0][1]): _parameter(v, parts[1][1]) for k, v in value.items()}, kind)
+        key, within = parts[0][1], parts[1][1]
+        return duckdb.Value({_parameter(k, key, path): _parameter(v, within, path) for k, v in value.items()}, kind)
     of_names = {label.lower(): part for label, part in parts}
-    return {label: _parameter(entry, of_names.get(label.lower())) for label, entry in value.items()}
+    return {label: _parameter(entry, of_names.get(label.lower()), path) for label, entry in value.items()}
 
 
-def _untyped(value: Any) -> Any:
+def _untyped(value: Any, path: str) -> Any:
     """A list or an object of which nothing says what it is for: a list or a struct if all parts fit one, else JSON."""
-    if _shape(value) is None:
+    plain = _plain(value, path)
+    if _shape(plain) is None:
         return duckdb.Value(msgspec.json.encode(value).decode(), duckdb.sqltype("JSON"))
-    return _plain(value)
+    return plain
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, path: str) -> Any:
+    """The value with the bytes in it."""
     if isinstance(value, dict):
-        data = _bytes(value)
-        return {label: _plain(entry) for label, entry in value.items()} if data is None else data
-    return [_plain(entry) for entry in value] if isinstance(value, list) else value
+        data = bytes_in(value, path)
+        return {label: _plain(entry, path) for label, entry in value.items()} if data is None else data
+    return [_plain(entry, path) for entry in value] if isinstance(value, list) else value
 
 
 def _shape(value: Any) -> object:
@@ -238,32 +235,12 @@ def _shape(value: Any) -> object:
         shapes = {shape for entry in value if (shape := _shape(entry)) != "null"}
         return None if None in shapes or len(shapes) > 1 else ("list", *shapes)
     if isinstance(value, dict):
-        if _bytes(value) is not None:
-            return "bytes"
         shapes = [_shape(entry) for entry in value.values()]
         folded = {label.lower() for label in value}
         return None if None in shapes or not value or len(folded) < len(value) else ("struct", *zip(value, shapes, strict=True))
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**127) <= value < 2**127:
         return None
     return "null" if value is None else type(value).__name__
-
-
-def _bytes(value: Mapping[str, Any]) -> bytes | None:
-    """The bytes that `{"base64": …}` means; None for any other object."""
-    if len(value) != 1 or not isinstance(text := value.get("base64"), str):
-        return None
-    try:
-        return b64decode(text, validate=True)
-    except ValueError:
-        return None
-
-
-def _is_json(text: str) -> bool:
-    try:
-        _JSON.decode(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _duration(text: str) -> str:

@@ -1,0 +1,119 @@
+"""Files of `files`: patterns of names, which never leave the root, and tables that follow their files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+from sql_contract import opened
+
+from rrext.errors import Unavailable
+from rrext.nodes.sql.duckdb import DuckdbNode
+
+WRITER = {"allow_execute": True, "memory_limit": "200MB", "threads": 1}
+
+
+def parquet(path: Path, select: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    duckdb.execute(f"COPY ({select}) TO '{path}'")
+
+
+async def test_a_pattern_is_one_table_of_all_files_that_it_fits(tmp_path: Path) -> None:
+    parquet(tmp_path / "data" / "a.parquet", "SELECT 1 AS n, 'a' AS t")
+    parquet(tmp_path / "data" / "b.parquet", "SELECT 'b' AS t, 2 AS n")
+    parquet(tmp_path / "data" / "deep" / "er" / "c.parquet", "SELECT 3 AS n")
+    files = {"flat": "data/*.parquet", "deep": "data/**/*.parquet", "one": "data/?.parquet"}
+    async with opened(DuckdbNode, {"files": files}, root=str(tmp_path)) as db:
+        for table, expected in (("flat", ["1a", "2b"]), ("one", ["1a", "2b"]), ("deep", ["1a", "2b", "3"])):
+            answer = await db("query", sql=f"SELECT concat(n, t) AS v FROM {table} ORDER BY n")
+            assert [row["v"] for row in answer["rows"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("data/*.csv", "no file has such a name"),
+        ("../*.parquet", "leads out of the root"),
+        ("data/*", "cannot be loaded"),
+        ("*/*.json*", "several kinds"),
+    ],
+)
+async def test_a_pattern_that_cannot_be_a_table_is_told(tmp_path: Path, pattern: str, says: str) -> None:
+    parquet(tmp_path / "secret.parquet", "SELECT 1 AS n")
+    root = tmp_path / "root"
+    parquet(root / "data" / "a.parquet", "SELECT 1 AS n")
+    (root / "data" / "notes.md").write_text("x")
+    (root / "mixed").mkdir()
+    (root / "mixed" / "a.json").write_text("{}")
+    (root / "mixed" / "a.json.csv").write_text("a\n1\n")
+    async with opened(DuckdbNode, {"files": {"t": pattern}}, root=str(root)) as db:
+        error = await db.refusal("query", sql="SELECT * FROM t")
+        assert isinstance(error, Unavailable)
+        assert says in error.message
+
+
+@pytest.mark.parametrize("pattern", ["*.csv", "**/*.csv", "in/*.csv", "i*/secret.csv", "link.csv"])
+async def test_no_link_leads_a_pattern_out_of_the_root(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.csv").write_text("a\n42\n")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "in").symlink_to(tmp_path / "outside")
+    (root / "link.csv").symlink_to(tmp_path / "outside" / "secret.csv")
+    async with opened(DuckdbNode, {"files": {"t": pattern}}, root=str(root)) as db:
+        error = await db.refusal("query", sql="SELECT * FROM t")
+        assert isinstance(error, Unavailable)
+        assert "leads out of the root" in error.message
+
+
+async def test_tables_follow_their_files(tmp_path: Path) -> None:
+    async with opened(DuckdbNode, {"files": {"t": "*.csv"}}, root=str(tmp_path)) as db:
+        (tmp_path / "a.csv").write_text("n\n1\n")
+
+        async def numbers() -> list[int]:
+            return [row["n"] for row in (await db("query", sql="SELECT n FROM t ORDER BY n"))["rows"]]
+
+        assert await numbers() == [1]
+        (tmp_path / "b.csv").write_text("n\n2\n")  # added
+        assert await numbers() == [1, 2]
+        (tmp_path / "a.csv").write_text("n\n11\n")  # changed
+        assert await numbers() == [2, 11]
+        os.replace(tmp_path / "b.csv", tmp_path / "c.csv")  # of another name
+        assert await numbers() == [2, 11]
+        (tmp_path / "c.csv").unlink()  # removed
+        assert await numbers() == [11]
+        (tmp_path / "a.csv").write_text("n,more\n1,2\n")  # with another column
+        assert (await db("query", sql="SELECT * FROM t"))["rows"] == [{"n": 1, "more": 2}]
+        assert [c["column"] for c in (await db("refresh_schema"))["tables"]["t"]["columns"]] == ["n", "more"]
+        (tmp_path / "a.csv").unlink()
+        assert isinstance(await db.refusal("query", sql="SELECT n FROM t"), Unavailable)
+        (tmp_path / "a.csv").write_text("n\n5\n")
+        assert await numbers() == [5]
+
+
+async def test_what_was_written_beside_the_tables_of_files_stays_when_they_change(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    async with opened(DuckdbNode, {**WRITER, "files": {"t": "a.csv"}}, root=str(tmp_path)) as db:
+        await db("execute", sql="CREATE TABLE mine AS SELECT n + 1 AS n FROM t")
+        await db("execute", sql="CREATE VIEW all_of_it AS SELECT n FROM t UNION ALL SELECT n FROM mine")
+        session = (await db("begin"))["session_id"]
+        assert (await db("execute", sql="SELECT n FROM t", session_id=session))["rows"] == [{"n": 1}]
+        (tmp_path / "a.csv").write_text("n\n10\n")
+        assert (await db("query", sql="SELECT list(n ORDER BY n) AS l FROM all_of_it"))["rows"] == [{"l": [2, 10]}]
+        assert (await db("execute", sql="SELECT n FROM t", session_id=session))["rows"] == [{"n": 1}]  # as it began
+        await db("rollback", session_id=session)
+
+
+async def test_a_file_that_is_broken_now_fails_calls_until_it_is_whole(tmp_path: Path) -> None:
+    parquet(tmp_path / "a.parquet", "SELECT 1 AS n")
+    whole = (tmp_path / "a.parquet").read_bytes()
+    async with opened(DuckdbNode, {"files": {"t": "a.parquet"}}, root=str(tmp_path)) as db:
+        assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 1}]
+        (tmp_path / "a.parquet").write_bytes(whole[:-10])
+        error = await db.refusal("query", sql="SELECT n FROM t")
+        assert isinstance(error, Unavailable)
+        assert str(tmp_path) not in error.message
+        (tmp_path / "a.parquet").write_bytes(whole)
+        assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 1}]

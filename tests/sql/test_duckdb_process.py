@@ -1,0 +1,223 @@
+"""DuckDB's process: what it may not have, and that what ends it takes no innocent call with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any, cast
+
+import pytest
+from sql_contract import Desk, opened, until
+
+from rrext.errors import Cancelled, RrextError, ToolTimeout
+from rrext.nodes.sql import duckdb_process
+from rrext.nodes.sql.duckdb import DuckdbBackend, DuckdbNode
+from rrext.nodes.sql.duckdb_process import DuckdbProcess
+
+GIB = 1024**3
+ENORMOUS = "SELECT length(repeat('x', 4000000000)) AS n"
+NEVER_STOPS = "SELECT levenshtein(repeat('ab', 1000000), repeat('ba', 1000000)) AS n"
+"""Some hours of work, during which DuckDB does not look whether anybody still wants it."""
+SLOW = "SELECT count(*) AS n FROM range(60000000) t(x) WHERE hash(x) % 7 = 3"
+
+
+def process_of(db: Desk) -> DuckdbProcess:
+    return cast(DuckdbProcess, cast(DuckdbBackend, db.database.backend)._supervisor.engine())
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not stop is ended soon, so that others are at work then."""
+    monkeypatch.setattr(duckdb_process, "STUCK", 0.2)
+
+
+@asynccontextmanager
+async def on_file(tmp_path: Path, **settings: Any) -> AsyncIterator[Desk]:
+    config = {"allow_execute": True, "path": str(tmp_path / "a.duckdb"), "create": True, "statement_timeout": 3.0}
+    async with opened(DuckdbNode, {**config, **settings}) as db:
+        await db("execute", sql="CREATE TABLE city AS SELECT 'Oslo' AS name")
+        yield db
+
+
+async def killed(db: Desk) -> None:
+    """Kill the process from outside, as the system does when memory is short."""
+    process = process_of(db)
+    os.kill(process.id, signal.SIGKILL)
+
+    async def is_over() -> bool:
+        return process.is_over
+
+    await until(is_over)
+
+
+async def outcome(call: Any) -> str:
+    try:
+        await call
+    except RrextError as error:
+        return error.code
+    return "answered"
+
+
+def memory(process: int, what: str) -> int:
+    """Bytes, as the system counts them."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{what}:"))
+
+
+@pytest.mark.promise("duckdb:memory:bounded")
+async def test_values_of_any_size_stay_within_the_limit_and_hold_nobody_up(tmp_path: Path) -> None:
+    async with on_file(tmp_path, memory_limit="1GB") as db:
+        began = monotonic()
+        calls = [asyncio.ensure_future(outcome(db("query", sql=ENORMOUS))) for _ in range(8)]
+        while not all(call.done() for call in calls):
+            assert await db("dialect") == {"dialect": "duckdb"}
+            assert (await db("query", sql="SELECT name FROM city"))["rows"] == [{"name": "Oslo"}]
+        assert {call.result() for call in calls} <= {"sql_failed", "statement_timeout"}
+        assert monotonic() - began < 3.0 + 3.0  # as a deadline
+        assert memory(process_of(db).id, "VmHWM") < 4 * GIB
+
+
+async def test_the_limit_is_enforced_by_the_system_and_counts_memory_limit(tmp_path: Path) -> None:
+    async with on_file(tmp_path, memory_limit="100MB") as db:
+        assert 1.2 * GIB < resource.prlimit(process_of(db).id, resource.RLIMIT_DATA)[0] < 1.4 * GIB
+        sql = "SELECT length(repeat('x', 900000000) || repeat('y', 900000000)) AS n"
+        assert await outcome(db("query", sql=sql)) in ("sql_failed", "statement_timeout")
+        assert (await db("query", sql="SELECT name FROM city"))["rows"] == [{"name": "Oslo"}]
+
+
+@pytest.mark.promise("duckdb:engine:stuck-alone")
+@pytest.mark.usefixtures("impatient")
+async def test_what_never_stops_is_ended_in_time_and_innocent_reads_are_answered(tmp_path: Path) -> None:
+    async with on_file(tmp_path, pool_size=20) as db:
+        first = process_of(db).id
+        began = monotonic()
+        stuck = [asyncio.ensure_future(outcome(db("query", sql=NEVER_STOPS))) for _ in range(8)]
+        others: list[asyncio.Future[Any]] = []
+        while not all(call.done() for call in stuck):  # others are at work all the time, also when the process ends
+            others.append(asyncio.ensure_future(db("query", sql=SLOW.replace("60000000", "2000000"))))
+            assert (await db("query", sql="SELECT name FROM city"))["rows"] == [{"name": "Oslo"}]
+            await asyncio.sleep(0.1)
+        assert {call.result() for call in stuck} == {"statement_timeout"}
+        assert monotonic() - began < 3.0 + 4.0  # as a deadline
+        answers = await asyncio.gather(*others)
+        assert {answer["rows"][0]["n"] for answer in answers} == {answers[0]["rows"][0]["n"]}
+        assert process_of(db).id != first
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_innocent_writes_and_sessions_read_that_they_are_lost(tmp_path: Path) -> None:
+    async with on_file(tmp_path, statement_timeout=2.0) as db:
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="INSERT INTO city VALUES ('Bern')", session_id=session)
+        stuck = asyncio.ensure_future(outcome(db("query", sql=NEVER_STOPS)))
+        process = process_of(db)
+
+        async def writes() -> RrextError | None:
+            """One that is at work when the process is ended."""
+            while not process.is_over:
+                try:
+                    await db("execute", sql=f"INSERT INTO city SELECT 'x' WHERE ({SLOW.replace('60', '20')}) < 0")
+                except RrextError as error:
+                    return error
+            return None
+
+        error = await writes()
+        assert await stuck == "statement_timeout"
+        if error is not None:
+            assert error.code == "connection_lost"
+            assert "Nothing that was not committed is kept." in str(error.hint)
+        over = await db.refusal("execute", sql="SELECT 1", session_id=session)
+        assert (over.code, over.data["session"]) == ("connection_lost", "over")
+        assert "its session is over" in str(over.hint)
+        assert (await db("query", sql="SELECT name FROM city"))["rows"] == [{"name": "Oslo"}]
+
+
+async def test_a_process_that_is_killed_from_outside_is_replaced_and_reads_go_on(tmp_path: Path) -> None:
+    async with on_file(tmp_path, statement_timeout=60.0) as db:
+        await db("execute", sql="INSERT INTO city VALUES ('Bern')")
+        for _ in range(3):
+            await killed(db)  # while nobody uses it
+            assert (await db("query", sql="SELECT count(*) AS n FROM city"))["rows"] == [{"n": 2}]
+        calls = [asyncio.ensure_future(db("query", sql=SLOW)) for _ in range(2)]
+        process = process_of(db)
+
+        async def at_work() -> bool:
+            return len(process.busy) == 2
+
+        await until(at_work)
+        os.kill(process.id, signal.SIGKILL)
+        first, second = await asyncio.gather(*calls)
+        assert first["rows"] == second["rows"]
+
+
+async def test_a_database_in_memory_that_is_lost_is_told_and_never_answered_as_empty() -> None:
+    async with opened(DuckdbNode, {"allow_execute": True}) as db:
+        await db("execute", sql="CREATE TABLE t AS SELECT 1 AS n")
+        session = (await db("begin"))["session_id"]
+        await db("execute", sql="INSERT INTO t VALUES (2)", session_id=session)
+        await killed(db)
+        lost = await db.refusal("execute", sql="SELECT 1", session_id=session)
+        assert lost.code == "connection_lost"
+        assert "What was written to this database in memory is lost." in str(lost.hint)
+        assert (await db.refusal("query", sql="SELECT n FROM t")).code == "database_lost"
+        assert (await db.refusal("execute", sql="SELECT n FROM t")).code == "database_lost"
+        await db("execute", sql="CREATE TABLE t AS SELECT 3 AS n")
+        assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 3}]
+
+
+async def test_tables_of_files_are_there_again_after_a_kill(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("n\n1\n")
+    async with opened(DuckdbNode, {"files": {"t": "a.csv"}}, root=str(tmp_path)) as db:
+        for _ in range(2):
+            assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 1}]
+            await killed(db)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_cancelled_call_and_a_deadline_end_what_never_stops_too(tmp_path: Path) -> None:
+    async with on_file(tmp_path, statement_timeout=0) as db:
+        with pytest.raises(ToolTimeout):
+            await db.client.tool(tool="query", node_id="db", input={"sql": NEVER_STOPS}, timeout=0.2)
+        process = process_of(db)
+        call = asyncio.ensure_future(db("query", sql=NEVER_STOPS))
+
+        async def at_work() -> bool:
+            return bool(process_of(db).busy)
+
+        await until(at_work)
+        call.cancel()
+        with pytest.raises((asyncio.CancelledError, Cancelled)):
+            await call
+
+        async def is_over() -> bool:
+            return process.is_over
+
+        await until(is_over)
+        assert (await db("query", sql="SELECT name FROM city"))["rows"] == [{"name": "Oslo"}]
+
+
+async def test_a_slow_reader_holds_the_process_back(tmp_path: Path) -> None:
+    async with on_file(tmp_path, memory_limit="200MB", statement_timeout=60.0) as db:
+        chunks: list[int] = []
+        before = memory(os.getpid(), "VmHWM")
+        sql = "SELECT repeat('x', 10000) AS t FROM range(50000)"  # half a gigabyte
+        value = await db.client.tool(
+            tool="query_stream", node_id="db", input={"sql": sql}, on_chunk=lambda chunk: chunks.append(len(chunk))
+        )
+        assert (value["row_count"], sum(chunks)) == (50_000, 50_000)
+        assert memory(process_of(db).id, "VmHWM") < GIB // 2
+        assert memory(os.getpid(), "VmHWM") - before < GIB // 4
+
+
+async def test_the_process_ends_with_the_component(tmp_path: Path) -> None:
+    async with on_file(tmp_path) as db:
+        process = process_of(db)
+        await db("begin")
+    assert process.is_over
+    assert not (tmp_path / "a.duckdb.wal").exists()  # it closed the database in order
