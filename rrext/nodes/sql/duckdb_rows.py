@@ -4,34 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import Any
 
 import duckdb
 
 from rrext.errors import ResultTooLarge
 from rrext.limits import DEFAULTS
 from rrext.nodes.sql.cells import json_rows, rows_within, size_of
-from rrext.nodes.sql.duckdb_engine import RowStream
 from rrext.nodes.sql.duckdb_values import converter, exact_type
 
-__all__ = ["ExactRows", "PlanRows", "Reading", "ResultRows", "needs_exact"]
-
-_RESULT: Final = '"rrext: rows of a statement"'
-
-
-class Reading(Protocol):
-    """Rows that are read bit by bit. `read` gives rows and whether they were the last."""
-
-    columns: list[str]
-    types: list[str | None]
-
-    def read(self, size: int) -> tuple[list[Any], bool]: ...
-
-    def interrupt(self) -> None:
-        """Make what reads them in another thread fail soon, beside the connection of the statement."""
-        ...
-
-    def close(self) -> None: ...
+__all__ = ["ExactRows", "ResultRows", "needs_exact"]
 
 
 def needs_exact(kinds: Sequence[Any]) -> bool:
@@ -67,9 +49,6 @@ class ResultRows:
         rows = taken if self._converters is None else [_converted(row, self._converters) for row in taken]
         return json_rows(rows, nested_as_text=self._nested_as_text), is_last
 
-    def interrupt(self) -> None:
-        return
-
     def close(self) -> None:
         self._rows = iter(())
 
@@ -84,65 +63,39 @@ def _converted(row: Sequence[Any], converters: Sequence[Any]) -> list[Any]:
 class ExactRows(ResultRows):
     """The rows of a query with columns of which Python's own values would lose something, as months of an interval.
 
-    The statement itself runs as it is. A second connection reads its rows as a stream, those columns as text.
+    Those columns are read as text. The statement itself stays as it is, within one that does nothing but that; `kinds` are
+    the types of its columns.
     """
-
-    __slots__ = ("_reader",)
 
     def __init__(
         self,
         connection: duckdb.DuckDBPyConnection,
         statement: duckdb.Statement,
         params: Sequence[Any],
+        names: Sequence[str],
+        kinds: Sequence[Any],
         *,
         nested_as_text: bool,
-    ):
-        relation = connection.sql(statement, params=list(params) or None)
-        kinds = relation.types
-        self._reader = connection.cursor()
-        names = [f"c{number}" for number in range(len(kinds))]
-        cells = [
-            f"CAST({name} AS {exact})" if (exact := exact_type(kind)) else name for name, kind in zip(names, kinds, strict=True)
-        ]
-        self._reader.register(_RESULT.strip('"'), RowStream(relation))
-        self._reader.execute(f"SELECT {', '.join(cells)} FROM {_RESULT} AS result({', '.join(names)})")
-        super().__init__(self._reader, relation.columns, kinds, nested_as_text=nested_as_text)
-
-    def interrupt(self) -> None:
-        self._reader.interrupt()
-
-    def close(self) -> None:
-        super().close()
-        self._reader.close()
+    ) -> None:
+        numbered = [f"c{number}" for number in range(len(kinds))]
+        exact = [exact_type(kind) for kind in kinds]
+        cells = [f"CAST({name} AS {kind})" if kind else name for name, kind in zip(numbered, exact, strict=True)]
+        source = f"(\n{_unterminated(statement.query)}\n) AS result({', '.join(numbered)})"
+        connection.execute(f"SELECT {', '.join(cells)} FROM {source}", list(params) or None)
+        super().__init__(connection, names, kinds, nested_as_text=nested_as_text)
 
 
-class PlanRows:
-    """A plan as lines of text. DuckDB gives it as one text, under a heading."""
-
-    __slots__ = ("_lines", "columns", "types")
-
-    def __init__(self, found: Sequence[Sequence[Any]]) -> None:
-        self.columns = ["plan"]
-        self.types: list[str | None] = ["VARCHAR"]
-        self._lines = list(chain.from_iterable(_lines(heading, text, alone=len(found) == 1) for heading, text in found))
-
-    def read(self, size: int) -> tuple[list[Any], bool]:
-        taken, self._lines = self._lines[:size], self._lines[size:]
-        return [[line] for line in taken], not self._lines
-
-    def interrupt(self) -> None:
-        return
-
-    def close(self) -> None:
-        self._lines = []
-
-    def __repr__(self) -> str:
-        return f"<PlanRows {len(self._lines)} lines>"
-
-
-def _lines(heading: str, text: str, *, alone: bool) -> list[str]:
-    lines = text.rstrip("\n").split("\n")
-    return lines if alone else [f"{heading}:", *lines]
+def _unterminated(sql: str) -> str:
+    """A statement without the semicolons at its end, which comments may follow."""
+    data = sql.encode()
+    end = len(data)
+    for start, kind in reversed(duckdb.tokenize(sql)):
+        if kind == duckdb.token_type.comment:
+            continue
+        if data[start : start + 1] != b";":
+            break
+        end = start
+    return data[:end].decode()
 
 
 def _check_size(rows: Sequence[Sequence[Any]]) -> None:

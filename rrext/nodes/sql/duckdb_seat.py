@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -12,14 +12,13 @@ from rrext.errors import ToolError
 from rrext.nodes.sql.backend import Failure
 from rrext.nodes.sql.duckdb_engine import Engine, Parsed, sentence
 from rrext.nodes.sql.duckdb_messages import Answer, Commit, Fetch, Load, Ok, Open, Request, Rollback, Rows, Run
-from rrext.nodes.sql.duckdb_rows import ExactRows, PlanRows, Reading, ResultRows, needs_exact
+from rrext.nodes.sql.duckdb_rows import ExactRows, ResultRows, needs_exact
 from rrext.nodes.sql.duckdb_values import parameters
 from rrext.nodes.sql.placeholders import split_at_placeholders
 
 __all__ = ["Seat", "failure_of"]
 
 _ABORTED: Final = "Current transaction is aborted"
-_PLAN: Final = ["explain_key", "explain_value"]
 _TYPED: Final = (str, list, dict, float)
 """Values of JSON that may mean several things, so that the type matters that the statement expects."""
 
@@ -42,7 +41,7 @@ class Seat:
         self._traces = False  # whether a statement of the transaction left some
         self._has_failed = False  # whether one failed
         self._parsed: Parsed | None = None
-        self._rows: Reading | None = None
+        self._rows: ResultRows | None = None
 
     def do(self, number: int, request: Request) -> Answer | None:
         """What the request asks for; None if it has no answer. Raises what DuckDB does, and errors of rrext."""
@@ -141,32 +140,33 @@ class Seat:
 
     def _started(
         self, connection: duckdb.DuckDBPyConnection, parsed: Parsed, params: list[Any], *, nested_as_text: bool
-    ) -> Reading | None:
+    ) -> ResultRows | None:
         """Run it, until its first rows are there; None if it gives none."""
-        if parsed.is_exact is None and not self._reads_only:  # running it a second time could change something
-            parsed.is_exact = needs_exact(_bound(connection, parsed)[0])
+        names: list[str] = []
+        kinds: list[Any] = []
+        if parsed.is_exact or (parsed.is_exact is None and not self._reads_only):  # running it twice could change something
+            names, kinds, _ = _bound(connection, parsed, params)
+            parsed.is_exact = needs_exact(kinds)
         if not parsed.is_exact:
             connection.execute(parsed.statement, params or None)
             if connection.rowcount >= 0 or not parsed.gives_rows:
                 return None
             names = [column[0] for column in connection.description or ()]
             kinds = [column[1] for column in connection.description or ()]
-            if parsed.kind == "EXPLAIN" and names == _PLAN:
-                return PlanRows(connection.fetchall())
-            if not (parsed.kind == "SELECT" and self._reads_only and needs_exact(kinds)):
+            if parsed.kind != "SELECT" or not self._reads_only or not needs_exact(kinds):
                 return ResultRows(connection, names, kinds, nested_as_text=nested_as_text)
             connection.abort()  # the rows that it holds ready
             parsed.is_exact = True
-        return ExactRows(connection, parsed.statement, params, nested_as_text=nested_as_text)
+        return ExactRows(connection, parsed.statement, params, names, kinds, nested_as_text=nested_as_text)
 
     def _parameters(self, connection: duckdb.DuckDBPyConnection, parsed: Parsed, request: Run) -> list[Any]:
         if not any(isinstance(value, _TYPED) for value in request.params):
             return parameters(request.params, {})
         if parsed.parameter_types is None:
-            parsed.parameter_types = _bound(connection, parsed)[1]
+            parsed.parameter_types = _bound(connection, parsed, None)[2]
         return parameters(request.params, parsed.parameter_types)
 
-    def _answer(self, connection: duckdb.DuckDBPyConnection, size: int, first: Reading | None) -> Rows:
+    def _answer(self, connection: duckdb.DuckDBPyConnection, size: int, first: ResultRows | None) -> Rows:
         rows, parsed = self._rows, self._parsed
         if rows is None or parsed is None:
             return Rows(None, [], [], True)
@@ -188,9 +188,6 @@ class Seat:
             if self._number is None or number not in (None, self._number) or self._connection is None:
                 return
             self._connection.interrupt()
-            rows = self._rows
-            if rows is not None:
-                rows.interrupt()
 
     def close(self) -> None:
         """Undo what is not committed, and let go of the connection."""
@@ -203,14 +200,17 @@ class Seat:
         return f"<Seat {'in a transaction' if self._in_transaction else 'idle'}>"
 
 
-def _bound(connection: duckdb.DuckDBPyConnection, parsed: Parsed) -> tuple[list[Any], Mapping[str, Any]]:
-    """The types of a statement's columns, and those of its parameters as far as it says them, without running it."""
+def _bound(
+    connection: duckdb.DuckDBPyConnection, parsed: Parsed, params: Sequence[Any] | None
+) -> tuple[list[str], list[Any], Mapping[str, Any]]:
+    """The names and types of a statement's columns, and the types that it says of its parameters if they are not given.
+    Nothing is run."""
     try:
         bind: Any = connection._bind  # the driver offers this to nobody but its own relations
-        _, kinds, expected, *_ = bind(parsed.statement)
+        names, kinds, expected, *_ = bind(parsed.statement, values=params or None)
     except (duckdb.Error, AttributeError, TypeError, ValueError):  # it will say what is wrong when it runs
-        return [], {}
-    return list(kinds), {str(number): kind for number, kind in expected}
+        return [], [], {}
+    return list(names), list(kinds), {str(number): kind for number, kind in expected}
 
 
 def failure_of(error: BaseException) -> Failure | None:
