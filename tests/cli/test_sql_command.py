@@ -108,6 +108,12 @@ def test_statements_only_read_unless_asked_to_write(sql) -> None:
     assert sql("select count(*) as c from visit").out == b"c\n0\n"
 
 
+def test_what_was_written_has_few_rows_and_the_error_says_what_to_do(sql) -> None:
+    done = sql("--write", MANY.format(30_000))
+    assert done.code == 1
+    assert "read without --write" in done.err
+
+
 def test_a_transaction_is_kept_when_it_is_committed_and_only_then(sql) -> None:
     left = sql("--write", "begin; delete from visit")
     assert left.code == 1
@@ -162,6 +168,7 @@ def test_a_limit_cuts_what_is_streamed_and_says_so(sql, form: str) -> None:
     assert sql(MANY.format(700), form, "--limit", "700").err == ""
 
 
+@pytest.mark.promise("data:sql:flat")
 @pytest.mark.parametrize("form", ["--csv", "--json"])
 def test_a_large_result_is_written_as_it_comes(visits: str, form: str) -> None:
     peaks = []

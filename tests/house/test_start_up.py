@@ -146,6 +146,7 @@ DATABASES: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
 HEAVY_FOR_SQL = {"anyio", "attr", "attrs", "cattr", "cattrs", "sqlalchemy", "sqlglot", "trio"}
 
 
+@pytest.mark.promise("data:call:light")
 @pytest.mark.parametrize("provider", DATABASES)
 def test_a_call_of_a_database_imports_its_driver_and_little_else(provider: str, tmp_path: Path) -> None:
     config, tool, given = DATABASES[provider]

@@ -227,6 +227,17 @@ def test_a_slow_connect_holds_up_nobody_who_needs_none() -> None:
     assert connecting.served()[1]
 
 
+@pytest.mark.promise("data:pool:in-turn")
+def test_who_came_first_is_served_first() -> None:
+    pool = Pool(lambda: Connection(set()), 1, LONG)
+    connection, _ = pool.take()
+    waiting = [Line(pool) for _ in range(3)]
+    for first in waiting:
+        pool.give_back(connection, is_good=True)
+        assert first.served() == (connection, False)
+
+
+@pytest.mark.promise("data:pool:in-turn")
 def test_many_threads_share_few_connections() -> None:
     alive: set[Connection] = set()
     pool = Pool(lambda: Connection(alive), 2, LONG)

@@ -32,6 +32,7 @@ separated by `;` and run in order, up to the first that fails; each is kept at o
 
 Rows are a table on a terminal and CSV elsewhere. CSV is that of RFC 4180 with line feeds: NULL is an empty field and an
 empty text is "", nested values are JSON, bytes base64; a cell that a spreadsheet would take for a formula stays as it is.
+Between the rows of two statements is an empty line. --json gives each statement an array.
 --csv and --json write rows as they come, however many; tables have 1000 unless --limit says more. What the database warns
 of, and that there are more rows, is said on stderr.
 

@@ -34,7 +34,7 @@ NEEDED: Final = {"query", "query_stream", "dialect", "get_schema"}
 ENDS: Final = {"commit": "commit", "end": "commit", "rollback": "rollback", "abort": "rollback"}
 """First word of a statement → the tool that ends the transaction."""
 
-OVER: Final = frozenset({"session_not_found", "transaction_ended", "transaction_aborted", "connection_lost"})
+OVER: Final = frozenset({"session_not_found", "transaction_ended", "connection_lost"})
 """Codes of failures after which there is no transaction any more."""
 COUNTS: Final = frozenset({"insert", "update", "delete", "merge", "replace"})
 """First words of statements for which it matters that they changed no row."""
@@ -219,6 +219,10 @@ def print_failure(error: RrextError, statement: Statement, about: str = "") -> N
     error.data = {name: value for name, value in error.data.items() if name not in SHOWN}
     if error.code == "not_read_only":
         error.hint = f"{error.hint or ''} --write runs statements of any kind, where the node allows it.".strip()
+    elif error.hint:
+        error.hint = error.hint.replace("read with query_stream", "read without --write").replace(
+            "read the rows with query_stream", "write the rows with --csv or --json"
+        )
     print_error(error, about)
     lines = statement.text.splitlines()
     if isinstance(line, int) and isinstance(column, int) and 1 <= line <= len(lines):
