@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -83,11 +84,21 @@ def test_the_operators_process_is_read_as_far_as_it_may_be(monkeypatch: pytest.M
     assert [environment.get(name) for name in ("ROCKETRIDE_A", "OTHER", "SECRET")] == ["a", "o", None]
 
 
-def test_a_client_sees_its_own_values_and_the_names_given_by_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ROCKETRIDE_A", "server")
-    monkeypatch.setenv("OTHER", "o")
-    environment = Environment.of_client({"ROCKETRIDE_B": "mine", "PATH": "x"}, ["OTHER"])
+def test_a_client_sees_its_own_values_and_the_names_given_by_the_operator() -> None:
+    ours = Environment({"ROCKETRIDE_A": "server", "OTHER": "o"}, ["OTHER"])
+    environment = ours.for_client({"ROCKETRIDE_B": "mine", "PATH": "x"})
     assert [environment.get(name) for name in ("ROCKETRIDE_A", "ROCKETRIDE_B", "OTHER", "PATH")] == [None, "mine", "o", None]
+
+
+def test_what_is_taken_from_the_process_is_in_its_environment_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ROCKETRIDE_A", "ROCKETRIDE_APIKEY", "OTHER", "HOME", "LEFT"):
+        monkeypatch.setenv(name, f"value of {name}")
+    environment = Environment.taken_from_process(["OTHER", "HOME"])
+    assert [environment.get(name) for name in ("ROCKETRIDE_A", "ROCKETRIDE_APIKEY", "OTHER", "HOME", "LEFT")] == [
+        "value of ROCKETRIDE_A", None, "value of OTHER", "value of HOME", None,
+    ]  # fmt: skip
+    assert {"HOME", "LEFT"} <= set(os.environ), "what every program needs stays"
+    assert not {"ROCKETRIDE_A", "ROCKETRIDE_APIKEY", "OTHER"} & set(os.environ)
 
 
 def test_the_env_of_a_request_wins() -> None:

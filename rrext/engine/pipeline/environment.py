@@ -47,12 +47,10 @@ class Environment:
         names = frozenset(names)
         return cls(take_variables(PREFIX, names), names)
 
-    @classmethod
-    def of_client(cls, env: Mapping[str, str] | None, names: Iterable[str] = ()) -> Environment:
-        """What a client over a network sees: its own `env`, and of this process only the names that the operator gave."""
-        names = frozenset(names)
-        own = {name: os.environ[name] for name in names if name in os.environ}
-        return cls({**own, **(env or {})}, names)
+    def for_client(self, env: Mapping[str, str] | None) -> Environment:
+        """What a client over a network sees: its own `env`, and of these variables only the names that the operator gave."""
+        own = {name: value for name, value in self._values.items() if name in self._names}
+        return Environment({**own, **(env or {})}, self._names, self.redactor)
 
     def with_values(self, env: Mapping[str, str] | None) -> Environment:
         """The same with the `env` of an `execute`, which wins."""

@@ -120,8 +120,9 @@ class Redactor:
                 start = text.find(form, start + 1)
         cuts = [(match.start(), match.end()) for match in _ELLIPSIS.finditer(text)]
         for form, name in forms:  # after those that are whole: of equal places the first one counts
-            if len(form) > ANYWHERE:
+            if len(form) > ANYWHERE and form[:ANYWHERE] in text:
                 yield from _cut_before(text, form, name, [*(start for start, _ in cuts), len(text)])
+            if len(form) > ANYWHERE and form[-ANYWHERE:] in text:
                 yield from _cut_behind(text, form, name, [end for _, end in cuts])
 
     def __repr__(self) -> str:
