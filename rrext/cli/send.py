@@ -155,4 +155,6 @@ def _check(args: argparse.Namespace, pipeline: LocalPipeline) -> None:
 
 def _count(text: str) -> int:
     """The type of an option that may be 0; for argparse."""
-    return 0 if text == "0" else whole_number(text)
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
+    return int(text)
