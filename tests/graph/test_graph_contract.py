@@ -87,12 +87,11 @@ async def test_a_statement_may_ask_for_its_plan_itself(graph: GraphWorld, word: 
         answer = await tools("query", query=f"{word} {PEOPLE}", row_mode="array")
         assert (await tools("query", query=f"{word} {PEOPLE}", explain=True))["plan"]
         error = await tools.fails("query", query=f"{word} MATCH (p:Person) SET p.born = 1")
+    assert len(answer["plan"]) > 1
+    assert all("\n" not in line for line in answer["plan"])
     if graph.kind == "ladybug":
-        [[plan]] = answer["rows"]
-        assert "SCAN_NODE_TABLE" in plan
-        assert "\n" in plan
-    else:
-        assert answer["plan"]
+        assert answer["rows"][0][0].startswith("\n".join(answer["plan"]))
+        assert any("SCAN_NODE_TABLE" in line for line in answer["plan"])
     assert error.code == "not_read_only"
 
 

@@ -175,8 +175,22 @@ async def test_a_server_that_restarts_within_a_transaction_ends_it(own_server: B
         error = await tools.fails("execute", query="CREATE (:City {name: 'Rome'})", session_id=session)
         assert error.code == "connection_lost"
         assert error.data["session"] == "over"
+        assert error.data["committed"] is False
         assert (await tools.fails("commit", session_id=session)).code == "session_not_found"
         assert await tools.value("MATCH (c:City) RETURN count(*) AS n") == 0
+
+
+async def test_a_commit_whose_answer_is_lost_says_that_nobody_knows(own_server: BoltServer) -> None:
+    async with bolt(own_server, statement_timeout=0.5).open() as tools:
+        session = (await tools("begin"))["session_id"]
+        await tools("execute", query="CREATE (:City {name: 'Paris'})", session_id=session)
+        own_server.freeze()
+        try:
+            error = await tools.fails("commit", session_id=session)
+        finally:
+            own_server.thaw()
+    assert error.data["committed"] is None
+    assert "not known" in (error.hint or "")
 
 
 async def test_a_file_that_is_no_database_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

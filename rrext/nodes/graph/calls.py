@@ -11,6 +11,7 @@ from rrext.errors import InvalidArguments, ResultTooLarge, RrextError, ToolError
 from rrext.limits import DEFAULTS
 from rrext.nodes.graph.backend import Cursor
 from rrext.nodes.graph.gate import Statement, read_only
+from rrext.nodes.graph.plans import plan_lines
 from rrext.nodes.graph.work import Work
 from rrext.nodes.sql.cells import size_of, unique_names
 
@@ -50,15 +51,14 @@ class Call:
         return statement
 
     def query(self, cypher: str, params: Mapping[str, Any], limit: int) -> dict[str, Any]:
-        """`{columns, types, rows, row_count, truncated}` of a statement that only reads; and `plan` if it asked for one that
-        is not among the rows."""
+        """`{columns, types, rows, row_count, truncated}` of a statement that only reads; and `plan` if it asked for one."""
         statement = self.checked(cypher, self._valid(params))
 
         def attempt(timeout: float) -> dict[str, Any]:
             with self._reading(statement, params, timeout) as cursor:
                 rows = _collected(cursor, limit + 1)
                 columns, types = unique_names(cursor.columns), cursor.types
-                plan = cursor.plan() if statement.is_plan else None
+                plan = _plan(cursor, rows) if statement.is_plan else None
             is_truncated = len(rows) > limit
             if is_truncated:
                 rows.pop()
@@ -84,9 +84,8 @@ class Call:
             with self._graph.work(self._ctx, read_only=True, timeout=timeout) as work:
                 if statement.is_plan:  # the statement asks for it itself
                     with work.statement(statement.text, params, self._ctx) as cursor:
-                        rows = cursor.fetch(1)
-                        return {"plan": cursor.plan() or rows[0][0]}
-                return {"plan": work.explain(statement.text, params, self._ctx)}
+                        return {"plan": _plan(cursor, cursor.fetch(1))}
+                return {"plan": plan_lines(work.explain(statement.text, params, self._ctx))}
 
         return self._graph.reading(self._ctx, attempt)
 
@@ -161,6 +160,12 @@ class Call:
         if self._as_objects:
             return [dict(zip(columns, row, strict=True)) for row in rows]
         return rows
+
+
+def _plan(cursor: Cursor, rows: list[list[Any]]) -> list[str]:
+    """The lines of the plan that a statement asked for: the database tells it apart, or as the only value of its rows."""
+    plan = cursor.plan()
+    return plan_lines(rows[0][0] if plan is None and rows else plan)
 
 
 def _collected(cursor: Cursor, at_most: int) -> list[list[Any]]:

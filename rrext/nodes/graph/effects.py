@@ -32,13 +32,14 @@ BY_CHANCE: Final = frozenset(
 class Effects(msgspec.Struct, frozen=True):
     """What a statement does. `sets` says that it gives elements that may have been there other properties or labels.
 
-    `finding` are then its clauses that find these elements, which `targets` name; None if that cannot be told.
-    `parameters` are those of `finding`.
+    `links` is false if it can neither create nor delete relationships. With `sets`, `finding` are its
+    clauses that find these elements, which `targets` name; None if that cannot be told. `parameters` are those of `finding`.
     """
 
     creates: bool = False
     deletes: bool = False
     sets: bool = False
+    links: bool = True
     finding: str | None = None
     targets: tuple[str, ...] = ()
     parameters: frozenset[str] = frozenset()
@@ -86,7 +87,9 @@ class _Reading:
         words, is_nested = self._divided()
         if self.clauses and self.clauses[0].word == "EXPLAIN":
             return Effects()
-        does = Effects(creates=bool(words & CREATING), deletes=bool(words & DELETING), sets=bool(words & SETTING))
+        deletes = bool(words & DELETING)
+        links = deletes or any(token.value == "-" and token.kind == "symbol" for token in self.pieces)
+        does = Effects(creates=bool(words & CREATING), deletes=deletes, sets=bool(words & SETTING), links=links)
         if not does.sets:
             return does
         if is_nested or does.deletes or not self._is_told():

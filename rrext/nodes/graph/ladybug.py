@@ -20,8 +20,9 @@ class LadybugNode(GraphNode):
     Processes take turns with the file between their transactions; where all have `allow_execute` off, several read it at
     once. Statements that read or write other files of the machine are refused, also in `execute`.
 
-    The engine works in a process of its own, as some wrong uses of its functions end that: such a call fails with
-    `graph_crashed`, open transactions are lost, and the next call starts another one.
+    The engine works in a process of its own, as some wrong uses of its functions end that, and some statements cannot be
+    stopped. Such a call fails with `graph_crashed` or `statement_timeout`. Others that only read are done again on the next
+    process; open transactions are lost.
     """
 
     provider = "graph_ladybug"

@@ -48,7 +48,8 @@ class Tally:
         return {name: count for name, count in found.items() if count}
 
     def _elements(self) -> tuple[int, int]:
-        [[nodes]], [[relationships]] = self._run(NODES, {}), self._run(RELATIONSHIPS, {})
+        [[nodes]] = self._run(NODES, {})
+        [[relationships]] = self._run(RELATIONSHIPS, {}) if self._effects.links else [[0]]
         return nodes, relationships
 
     def _found(self, finding: str, params: Mapping[str, Any]) -> int:

@@ -1,0 +1,32 @@
+"""Plans as lines of text, which a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+__all__ = ["plan_lines"]
+
+SHOWN: Final = ("Details", "EstimatedRows", "Rows", "DbHits", "Time")
+"""What is shown of an operator, if the server tells it; texts that draw the whole plan are shown as they are."""
+
+
+def plan_lines(plan: Any) -> list[str]:
+    """The lines of a plan: of one that is a text, or of one of a Bolt server, operator by operator, those that feed it
+    below it."""
+    if isinstance(plan, str):
+        return plan.rstrip().split("\n")
+    return list(_operators(plan, 0)) if isinstance(plan, Mapping) else [str(plan)]
+
+
+def _operators(plan: Mapping[str, Any], depth: int) -> Iterator[str]:
+    arguments = plan.get("args") or {}
+    drawn = arguments.get("string-representation")
+    if depth == 0 and isinstance(drawn, str):
+        yield from drawn.rstrip().split("\n")
+        return
+    told = [f"{name}: {arguments[name]}" for name in SHOWN if name in arguments]
+    told += [f"{name}: {plan[name]}" for name in ("rows", "dbHits") if name in plan and name.capitalize() not in arguments]
+    yield f"{'  ' * depth}+ {plan.get('operatorType', '')}{' (' + ', '.join(told) + ')' if told else ''}"
+    for child in plan.get("children") or ():
+        yield from _operators(child, depth + 1)
