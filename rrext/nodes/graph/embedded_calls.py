@@ -17,6 +17,8 @@ ENGINE_FAILED: Final = "engine_failed"
 """The code of an answer that says what the engine itself raised."""
 STUCK: Final = 1.5
 """Seconds after which a statement that does not stop ends with its process: some of the engine's functions never look up."""
+STARTING: Final = 5.0
+"""The same for a transaction that begins, for which another process may have to let go of the file."""
 COMMITTING: Final = 15.0
 """The same for a commit, which may have much to write."""
 OPENING: Final = 60.0
@@ -38,7 +40,7 @@ class Start(Request, frozen=True, tag=True):
     timeout: float
 
     begins = True
-    patience = STUCK
+    patience = STARTING
 
 
 class Run(Request, frozen=True, tag=True):
