@@ -121,6 +121,7 @@ async def test_an_unknown_parameter_is_what_its_form_says() -> None:
             ({"a": 1, "A": 2}, "JSON"),
             ([{"a": 1}, {"b": 1}], "JSON"),
             ({}, "JSON"),
+            ({"": 1}, "JSON"),
             ({"base64": "/w=="}, "BLOB"),
         ):
             answer = await db("query", sql="SELECT typeof($1) AS t, $1 AS v", params=[value])

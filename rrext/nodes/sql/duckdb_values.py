@@ -237,7 +237,11 @@ def _shape(value: Any) -> object:
     if isinstance(value, dict):
         shapes = [_shape(entry) for entry in value.values()]
         folded = {label.lower() for label in value}
-        return None if None in shapes or not value or len(folded) < len(value) else ("struct", *zip(value, shapes, strict=True))
+        return (
+            None
+            if None in shapes or not all(value) or not value or len(folded) < len(value)
+            else ("struct", *zip(value, shapes, strict=True))
+        )
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**127) <= value < 2**127:
         return None
     return "null" if value is None else type(value).__name__
