@@ -240,15 +240,6 @@ async def test_what_is_in_a_folder_that_cannot_be_read_is_not_gone(tmp_path: Pat
     assert (set(gone.files), gone.known, gone.refused) == ({root + b"/a", root + b"/shut-not/c"}, 8, False)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is shut to this user")
-def test_a_folder_that_is_shut_fails_and_keeps_what_it_had(docs: Path, store: str) -> None:
-    sync(store, docs)
-    (docs / "0").chmod(0)
-    done = sync(store, docs)
-    (docs / "0").chmod(0o700)
-    assert (done.code, counts(done)) == (1, {"unchanged": 3, "failed": 1})
-
-
 def test_a_file_that_fails_is_tried_again(docs: Path, store: str) -> None:
     (docs / "latin.txt").write_bytes("Grüße".encode("latin-1"))
     for expected in ({"new": 6, "failed": 1}, {"unchanged": 6, "failed": 1}):
