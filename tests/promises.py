@@ -90,6 +90,10 @@ PROMISES: dict[str, str] = {
     "data:pool:in-turn": "Connections are never more than the pool's size, and who waits for one is served in turn",
     "data:call:light": "A call of a database from the shell imports its driver, and neither SQLAlchemy nor sqlglot",
     "data:sql:flat": "`rrext sql` writes CSV and JSON of any number of rows while it holds a few",
+    "data:values:there-and-back": "What `query` answers of a SQL database goes back as a parameter: the same value and type",
+    "data:functions:only-read": (
+        "Functions that a reading statement of PostgreSQL reaches without naming them reach no file and no program"
+    ),
     "data:secrets:never-shown": "Passwords and keys are in no answer, no log and no process of a node",
     "object:one-per-source": "A file is one object however it is sent, and two files are two, whatever their names",
     "send:links:stay-inside": "`rrext send` reads nothing outside of the folders and files that it is given",

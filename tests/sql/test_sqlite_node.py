@@ -303,6 +303,7 @@ async def test_a_database_in_memory_is_shared_by_calls_and_gone_afterwards(
         assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.promise("data:values:there-and-back")
 async def test_what_query_answers_is_written_back_as_it_was(tmp_path: Path) -> None:
     values = [
         "NULL", "0", "-9223372036854775808", "9223372036854775807", "0.1", "5.0", "-0.0", "1e300", "5e-324", "''", "'é😀'",

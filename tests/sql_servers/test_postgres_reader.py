@@ -63,6 +63,7 @@ async def asked(database: Database, sql: str, params: list[Any] | None = None, *
         return await client.tool(tool="query", input={"sql": sql, "params": params, "row_mode": "array"})
 
 
+@pytest.mark.promise("data:functions:only-read")
 @pytest.mark.parametrize("reach", REACHES)
 async def test_a_function_that_is_reached_can_only_read(database: Database, reach: str):
     database.run(*PREPARED)

@@ -152,6 +152,7 @@ async def there_and_back(client: Client, table: str, key: str) -> None:
     await client.tool(tool="execute", input=write)
 
 
+@pytest.mark.promise("data:values:there-and-back")
 @pytest.mark.parametrize("server", ["postgres_server", pytest.param("debian_postgres", marks=pytest.mark.system)])
 async def test_what_query_answers_of_postgresql_is_written_back_as_it_was(server: str, request: pytest.FixtureRequest):
     running: PostgresServer = request.getfixturevalue(server)
@@ -233,6 +234,7 @@ MARIADB: dict[str, list[str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.promise("data:values:there-and-back")
 @pytest.mark.system
 async def test_what_query_answers_of_mariadb_is_written_back_as_it_was(mariadb_server: MariadbServer):
     mariadb_server.start()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
+from typing import Final
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.lexer import placeholders
 
 __all__ = ["check_placeholders", "split_at_placeholders"]
+
+LONGEST_KEPT: Final = 4096
+"""Characters of a statement whose placeholders are kept."""
 
 
 def split_at_placeholders(sql: str, dialect: str, count: int) -> tuple[list[str], list[int]]:
@@ -19,10 +24,10 @@ def split_at_placeholders(sql: str, dialect: str, count: int) -> tuple[list[str]
     texts: list[str] = []
     numbers: list[int] = []
     done = 0
-    for token in placeholders(sql, dialect):
-        texts.append(sql[done : token.start])
-        numbers.append(_number(token.text))
-        done = token.start + len(token.text)
+    for number, start, end in _placed(sql, dialect):
+        texts.append(sql[done:start])
+        numbers.append(number)
+        done = end
     texts.append(sql[done:])
     _check(numbers, count)
     return texts, numbers
@@ -30,11 +35,20 @@ def split_at_placeholders(sql: str, dialect: str, count: int) -> tuple[list[str]
 
 def check_placeholders(sql: str, dialect: str, count: int) -> None:
     """Raise `InvalidArguments` for a placeholder that has no value among `count`, and for a value that no placeholder uses."""
-    _check([_number(token.text) for token in placeholders(sql, dialect)], count)
+    _check([number for number, _, _ in _placed(sql, dialect)], count)
 
 
-def _number(text: str) -> int:
-    return int(text[1:10])
+def _placed(sql: str, dialect: str) -> tuple[tuple[int, int, int], ...]:
+    """The number of each placeholder, and where it begins and ends. Those of statements that come again are kept."""
+    return (_kept if len(sql) <= LONGEST_KEPT else _found)(sql, dialect)
+
+
+def _found(sql: str, dialect: str) -> tuple[tuple[int, int, int], ...]:
+    found = placeholders(sql, dialect)
+    return tuple((int(token.text[1:10]), token.start, token.start + len(token.text)) for token in found)
+
+
+_kept: Final = lru_cache(maxsize=512)(_found)
 
 
 def _check(numbers: Collection[int], count: int) -> None:

@@ -23,7 +23,7 @@ from rrext.nodes.postgres import (
 )
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
 from rrext.nodes.sql.libpq import ask, settle, tell
-from rrext.nodes.sql.placeholders import split_at_placeholders
+from rrext.nodes.sql.placeholders import check_placeholders
 from rrext.nodes.sql.postgres_connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres_params import encoded
 from rrext.nodes.sql.postgres_reader import Reader
@@ -137,7 +137,7 @@ class PostgresBackend(Backend):
     def run(self, connection: Any, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
         text = _encoded(sql)
         if params:
-            split_at_placeholders(sql, self.dialect, len(params))
+            check_placeholders(sql, self.dialect, len(params))
         is_narrow = read_only and self._reader.prepare(connection, sql)
         try:
             values = self._bound(connection, sql, text, params) if params else ()
