@@ -79,8 +79,7 @@ class Turns(Generic[T]):
         with self._changed:
             while self._is_moving or self._is_closed or self._held is None:
                 check()
-                if self._is_closed:
-                    raise self._refusal()
+                self.require_open()
                 if not self._is_moving:
                     self._is_moving = True
                     break
@@ -89,8 +88,13 @@ class Turns(Generic[T]):
                 self._users += 1
                 return self._held
         held = None
+
+        def check_both() -> None:
+            check()
+            self.require_open()
+
         try:
-            held = self._open(check)
+            held = self._open(check_both)
         finally:
             with self._changed:
                 self._is_moving = False
@@ -105,6 +109,11 @@ class Turns(Generic[T]):
             held.close()
             raise self._refusal()
         return held
+
+    def require_open(self) -> None:
+        """Raise the refusal if this was closed for good."""
+        if self._is_closed:
+            raise self._refusal()
 
     def leave(self) -> None:
         """The end of a use."""

@@ -142,7 +142,7 @@ def test_after_its_end_nothing_is_opened(things: Things) -> None:
         pass
 
 
-def test_what_is_opened_while_it_ends_is_closed_at_once(things: Things) -> None:
+def test_who_waits_to_open_it_is_told_at_once_that_it_ended(things: Things) -> None:
     things.free.clear()
     failures: list[BaseException] = []
 
@@ -156,8 +156,35 @@ def test_what_is_opened_while_it_ends_is_closed_at_once(things: Things) -> None:
     opening.start()
     while not things.turns._is_moving:  # pyright: ignore[reportPrivateUsage]
         opening.join(0.002)
-    things.turns.close(0)
-    things.free.set()
+    things.turns.close()
+    opening.join(30)
+    assert [str(error) for error in failures] == ["closed"]
+    assert things.opened == []
+
+
+def test_what_was_opened_when_it_ended_is_closed_at_once(things: Things) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def opened(check: Callable[[], object]) -> Thing | None:
+        entered.set()
+        assert go_on.wait(30)
+        things.opened.append(Thing())
+        return things.opened[-1]
+
+    turns: Turns[Thing] = Turns(opened, refusal=lambda: RuntimeError("closed"))
+    failures: list[BaseException] = []
+
+    def use() -> None:
+        try:
+            turns.enter(wanted)
+        except RuntimeError as error:
+            failures.append(error)
+
+    opening = threading.Thread(target=use, daemon=True)
+    opening.start()
+    assert entered.wait(30)
+    turns.close(0)
+    go_on.set()
     opening.join(30)
     assert [str(error) for error in failures] == ["closed"]
     assert things.opened[0].closed.is_set()

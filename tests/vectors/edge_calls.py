@@ -96,13 +96,13 @@ def is_running(process: int) -> bool:
 
 def children_of(process: int) -> list[int]:
     found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
+    for name in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            parent = path.read_text().rpartition(")")[2].split()[1]
+            parent = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1]
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(parent) == process:
-            found.append(int(path.parent.name))
+            found.append(int(name))
     return found
 
 

@@ -182,9 +182,14 @@ class ShardTurns:
 
     def make(self, space: Space, ctx: ToolContext) -> None:
         """Make the store, unless there is one that holds something, or vectors of the same space."""
-        self._turns.rest(ctx.check)
+
+        def check() -> None:
+            ctx.check()
+            self._turns.require_open()
+
+        self._turns.rest(check)
         folder = self._find_folder()
-        folder.acquire(self._wait, ctx.check)
+        folder.acquire(self._wait, check)
         try:
             if folder.has_store():
                 manifest = folder.manifest()
