@@ -180,7 +180,7 @@ def test_a_large_result_is_written_as_it_comes(visits: str, form: str) -> None:
             process.returncode = os.waitstatus_to_exitcode(status)
         assert (process.returncode, size > 10 * count) == (0, True)
         peaks.append(used.ru_maxrss)
-    assert peaks[1] - peaks[0] < 8_000, "kilobytes: 8 MB of rows, of which few are held"
+    assert peaks[1] - peaks[0] < 20_000, "kilobytes; all of the rows take 100 MB"
 
 
 def test_whoever_has_read_enough_ends_it_quietly(visits: str) -> None:

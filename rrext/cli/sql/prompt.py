@@ -67,10 +67,11 @@ class Prompt:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def absorbs(self, number: int) -> bool:
-        """Ctrl-C ends the statement that runs, never the prompt."""
-        if number == signal.SIGINT and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._stop)
-        return number == signal.SIGINT
+        """Ctrl-C ends the statement that runs, never the prompt; before and after the prompt it is as elsewhere."""
+        if number != signal.SIGINT or self._loop is None:
+            return False
+        self._loop.call_soon_threadsafe(self._stop)
+        return True
 
     def _stop(self) -> None:
         self._is_stopped = True  # also what is about to begin
@@ -79,7 +80,7 @@ class Prompt:
 
     async def run(self, pipeline: LocalPipeline, results: Results) -> int:
         """Read and run until the end."""
-        args, self._loop = self._args, asyncio.get_running_loop()
+        args = self._args
         try:
             node_id = database_of(pipeline, args.node)
             database = Database(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
@@ -87,6 +88,7 @@ class Prompt:
         except RrextError as error:
             print_error(error)
             return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
+        self._loop = asyncio.get_running_loop()
         await self._stoppable(self._look_at_schema(database, "get_schema"))
         print(rf"{node_id} ({self._dialect}). Statements end with ;  \? lists commands, Ctrl-D ends.", file=sys.stderr)
         session = self._session(results)
@@ -98,6 +100,7 @@ class Prompt:
             for statement in statements(text, self._dialect):
                 if not await self._ran(database, statement, results):
                     break
+        self._loop = None
         if database.is_in_transaction:
             await database.roll_back()
             print("the transaction was not committed: it is rolled back", file=sys.stderr)
