@@ -133,6 +133,7 @@ OF_SERVERS = (
     "MATCH (p:Person) // \u2028SET p.born = 1 //\nRETURN p",
     "MATCH (p:Person) USING INDEX p:Person(name) SET p.born = 1",
     "MATCH (p:Person) USING JOIN ON p DELETE p",
+    "MATCH (p:Person) USING JOIN ON CREATE (:City {name: 'Paris'})",
     "MATCH (p:Person) USING SCAN p:Person(apoc.create.node(1)) RETURN p",
     "EXPLAIN EXPLAIN CREATE (:City {name: 'Paris'})",
     "PROFILE MATCH (p:Person) DETACH DELETE p",

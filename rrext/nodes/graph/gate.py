@@ -223,7 +223,8 @@ class _Gate:
         """Check USING INDEX, SCAN or JOIN, which says how a pattern is found: words of hints, a variable, what is indexed."""
         while (word := self._keyword(1)) in HINTS:
             self.at += 1
-        if self.pieces[self.at] is token or self._token(1) is None:
+        named = self._token(1)
+        if self.pieces[self.at] is token or named is None or named.kind not in ("word", "name") or named.keyword in WRITING:
             raise self._refusal(token, f"USING {word or ''} is no hint that is known")
         if self._is_symbol(2, ":"):
             self.at += 2
