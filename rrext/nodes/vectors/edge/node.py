@@ -58,7 +58,8 @@ class QdrantEdgeNode(VectorStoreNode):
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ProcessStore]:
         """The store, not opened yet. Closing writes everything to its place and lets another process have the folder."""
 
-        store = ProcessStore(lambda: (ctx.path(config.path), config.path), min_free=config.min_free_bytes, wait=config.wait)
+        shown = ctx.shown(config.path)
+        store = ProcessStore(lambda: (ctx.path(config.path), shown), min_free=config.min_free_bytes, wait=config.wait)
         try:
             yield store
         finally:
