@@ -120,7 +120,8 @@ class Database:
             if limit > MOST_ROWS:
                 raise InvalidArguments(f"A table has {MOST_ROWS:,} rows at most", hint="--csv and --json have all of them.")
             answer = await self._answer("query", {**given, "limit": limit, "explain": explain})
-            self._show(answer, made, f"there are more than {limit:,} rows; --limit N shows more, --csv and --json all")
+            more = f"there are more than {limit:,} rows; --limit N shows more, --csv and --json all"
+            self._show(answer, made, more, explain=explain)
 
     async def roll_back(self) -> None:
         """End the transaction, and undo it."""
@@ -195,14 +196,12 @@ class Database:
         body, _ = await self._pipeline.ask(operation)
         return msgspec.json.decode(body, type=_Answered).result
 
-    def _show(self, answer: Answer, made: Format, cut: str) -> None:
-        if isinstance(answer.plan, str):
-            self._results.write_line(printable(answer.plan.rstrip("\n")).encode("utf-8", "replace"))
-        elif answer.plan is not None:
-            self._results.write_line(msgspec.json.format(msgspec.json.encode(answer.plan), indent=2))
-        elif answer.columns:
+    def _show(self, answer: Answer, made: Format, cut: str, *, explain: bool = False) -> None:
+        if answer.columns and (answer.plan is None or not explain):
             made.rows(bytes(answer.rows), None)
             made.end(answer.columns, answer.types)
+        if answer.plan is not None:
+            made.plan(answer.plan)
         if answer.truncated:
             print(f"rrext: {cut}", file=sys.stderr)
         _print_warnings(answer)

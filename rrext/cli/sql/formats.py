@@ -15,7 +15,7 @@ from rrext.cli.sql.grid import grid, is_number_column, records
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 
-__all__ = ["FORMATS", "Format", "Plan", "Records", "Table"]
+__all__ = ["FORMATS", "Format", "Records", "Table"]
 
 _SPECIAL: Final = re.compile('[,"\\r\\n]').search
 _OBJECTS: Final = msgspec.json.Decoder(list[dict[str, Any]])
@@ -41,6 +41,14 @@ class Format:
     def end(self, names: Sequence[str], types: Sequence[str | None]) -> None:
         """There are no more rows. `names` are those of the columns."""
         raise NotImplementedError
+
+    def plan(self, plan: Any) -> None:
+        """Write a plan instead of rows: its lines as the database draws them, else JSON."""
+        lines = plan.rstrip("\n").split("\n") if isinstance(plan, str) else plan
+        if isinstance(lines, list) and all(isinstance(line, str) for line in lines):
+            self._lines(map(printable, lines))
+        else:
+            self._lines([msgspec.json.format(msgspec.json.encode(plan), indent=2).decode()])
 
     def _lines(self, lines: Iterable[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)
@@ -92,6 +100,9 @@ class Json(Format):
     def end(self, names: Sequence[str], types: Sequence[str | None]) -> None:
         self._results.write(b"[]\n" if self._before == b"[\n" else b"\n]\n")
 
+    def plan(self, plan: Any) -> None:
+        self._results.write_line(msgspec.json.encode(plan))
+
 
 class Table(Format):
     """Aligned columns within the terminal's width, or each row as a list of its cells."""
@@ -138,17 +149,6 @@ class Records(Table):
     """Each row as a list of its cells."""
 
     is_expanded = True
-
-
-class Plan(Table):
-    """A plan as the database draws it, where it does; else a table."""
-
-    def end(self, names: Sequence[str], types: Sequence[str | None]) -> None:
-        cells = [cell for row in self._rows for cell in row if isinstance(cell, str) and (len(names) == 1 or "\n" in cell)]
-        if cells:
-            self._lines(printable(cell).rstrip("\n") for cell in cells)
-        else:
-            super().end(names, types)
 
 
 FORMATS: Final[dict[str, type[Format]]] = {"table": Table, "csv": Csv, "json": Json, "md": Markdown}
