@@ -94,6 +94,17 @@ def test_comments_and_hints_are_sent_unless_a_server_may_run_them() -> None:
         ("postgres", "SELECT pg_catalog.pg_read_file FROM unnest(ARRAY['x']) pg_catalog"),
         ("postgres", "SELECT U&\"pg\\005fread_file\"('x')"),
         ("postgres", 'SELECT "LOWER"(a) FROM t'),
+        ("postgres", "SELECT ('/x'::text).pg_read_file \"(\""),
+        ("postgres", "SELECT pg_catalog.pg_read_file FROM lower('/x') AS U&\"pg_catalog\""),
+        ("postgres", "SELECT * FROM (SELECT 'a' AS c) s, dblink(c, c) AS (\"select\" text)"),
+        ("postgres", "SELECT 1 INTO name"),
+        ("postgres", "SELECT (0.9::real).set_limit"),
+        ("mysql", "SELECT @a. INTO OUTFILE '/x'"),
+        ("mysql", "SELECT 1, @. INTO DUMPFILE '/x'"),
+        ("mysql", "SELECT @a. LOCK IN SHARE MODE"),
+        ("duckdb", "FROM t PIVOT (sum(x) FOR a IN (1, 2) sleep_ms(300) IN (1))"),
+        ("duckdb", "WITH a AS (SELECT 1) delete\u200bFROM t"),
+        ("duckdb", "SELECT x\u2028e'\\', read_text('y'), '"),
         ("duckdb", "SELECT * FROM `read_text`('x')"),
         ("duckdb", "SELECT ('x').read_text()"),
         ("duckdb", "SELECT * FROM read_text /* a */ ('x')"),
@@ -117,6 +128,39 @@ def test_a_statement_is_refused_if_a_server_may_read_it_as_one_that_does_more(di
 )
 def test_backslashes_of_mysql_are_no_reason_to_refuse(sql: str) -> None:
     assert read_only(sql, "mysql").sql == sql
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql"),
+    [
+        ("duckdb", "PRAGMA table_info('t')"),
+        ("duckdb", "EXPLAIN (FORMAT json) SELECT 1"),
+        ("duckdb", "SELECT a FROM t WHERE a IS NOT DISTINCT FROM 'x'"),
+        ("duckdb", "WITH RECURSIVE t(a, b) USING KEY (a) AS (SELECT 1, 2) FROM t"),
+        ("duckdb", "UNPIVOT t ON a, b INTO NAME month VALUE sales"),
+        ("postgres", "SELECT l.lo_revenue FROM lineorder l"),
+        ("postgres", "SELECT calls FROM public.pg_stat_statements"),
+        ("postgres", "SELECT lock FROM t WHERE lock IN ('a', 'b')"),
+        ("postgres", "SELECT insert, update, delete FROM g"),
+        ("postgres", "SELECT substring(s FOR key) FROM t"),
+        ("mysql", "SHOW ENGINE innodb STATUS"),
+        ("mysql", "DESCRIBE plan"),
+        ("mysql", "DESCRIBE `load`"),
+        ("mysql", "EXPLAIN FORMAT='json' SELECT 1"),
+        ("mysql", "SELECT @update, @a.b FROM t"),
+    ],
+)
+def test_words_that_only_look_like_writing_pass(dialect: str, sql: str) -> None:
+    assert read_only(sql, dialect).sql == sql
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM a.", "SELECT * FROM a.b.", "FROM x.", "DESCRIBE x.", "EXPLAIN", "SHOW", "(", "PRAGMA"]
+)
+def test_a_statement_that_ends_too_early_is_left_to_the_database_or_refused(sql: str) -> None:
+    for dialect in DIALECTS:
+        with contextlib.suppress(InvalidArguments, ToolError):
+            read_only(sql, dialect)
 
 
 @pytest.mark.parametrize(("sql", "sign"), [("SELECT\n 'abc", "'"), ('SELECT\n "abc', '"'), ("SELECT 1\n 'a''", "'")])

@@ -11,15 +11,15 @@ from rrext.nodes.sql.rules import words
 __all__ = ["catalog_statement", "query_after_explain"]
 
 _SHOW_MYSQL: Final = words(
-    """tables table columns fields index indexes keys databases schemas variables status warnings errors engines storage
-    character charset collation grants triggers open events procedure function plugins privileges processlist count package
-    create locales"""
+    """all authors binary binlog character charset collation columns contributors count create databases engine engines
+    errors events fields function grants index indexes keys locales master open package plugins privileges procedure
+    processlist profile profiles relaylog replica schemas slave status storage table tables triggers variables warnings"""
 )
 """What MySQL's SHOW may show, behind FULL, EXTENDED, GLOBAL or SESSION."""
 _SHOW_MODIFIERS: Final = frozenset({"full", "extended", "global", "session", "local"})
 
 _DUCKDB_PRAGMAS: Final = words(
-    """collations database_list database_size functions platform show show_databases show_tables show_tables_expanded
+    """collations database_size functions platform show show_databases show_tables show_tables_expanded
     storage_info table_info user_agent version metadata_info"""
 )
 """DuckDB's PRAGMAs that only tell something. Others change settings, also without a value."""
@@ -29,6 +29,8 @@ _EXPLAIN_WORDS: Final = words(
     html graphviz tree traditional on off true false none binary extended partitions query plan"""
 )
 """Words between `EXPLAIN` and the query. Some databases run the query for it; it only reads, whether it runs or not."""
+_STATEMENTS: Final = words("select with values from table pivot unpivot delete insert update merge")
+"""What DuckDB describes by its columns, and that is no table."""
 _CHECKS: Final = frozenset({"quick", "fast", "medium", "extended", "changed"})
 
 
@@ -40,7 +42,7 @@ def catalog_statement(dialect: str, tokens: Sequence[Token]) -> bool:
         case "postgres" | "duckdb", "show":
             return bool(second)
         case "duckdb", "describe" | "desc" | "summarize":
-            return bool(second) and second not in ("select", "with", "values", "from", "table") and len(tokens) <= 6
+            return bool(second) and len(tokens) <= 6 and (tokens[1].kind == NAME or second not in _STATEMENTS)
         case "duckdb", "pragma":
             return second in _DUCKDB_PRAGMAS and not any(token.kind in ("=", ";") for token in tokens)
         case "duckdb", "call":
@@ -48,7 +50,9 @@ def catalog_statement(dialect: str, tokens: Sequence[Token]) -> bool:
         case "mysql", "show":
             return _shows(tokens)
         case "mysql", "describe" | "desc" | "explain":
-            return bool(second) and second not in _EXPLAIN_WORDS and second not in _DESCRIBED and _sign(tokens, 2) != "="
+            if not second or tokens[1].kind == NAME:
+                return bool(second)
+            return second not in _DESCRIBED and (len(tokens) == 2 or second not in _EXPLAIN_WORDS)
         case "mysql", "check":
             return second in ("table", "view") and all(token.text in _CHECKS for token in _options(tokens))
         case "mysql", "checksum":
@@ -102,6 +106,10 @@ def query_after_explain(dialect: str, tokens: Sequence[Token]) -> int:
             end += 1
         if _sign(tokens, end) == ")":
             return end + 1
-    while at < len(tokens) and (tokens[at].kind == "=" or (tokens[at].kind == WORD and tokens[at].text in _EXPLAIN_WORDS)):
+    while at < len(tokens) and (
+        tokens[at].kind == "="
+        or (tokens[at].kind in (STRING, NAME) and tokens[at - 1].kind == "=")
+        or (tokens[at].kind == WORD and tokens[at].text in _EXPLAIN_WORDS)
+    ):
         at += 1
     return at

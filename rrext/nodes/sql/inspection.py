@@ -16,11 +16,13 @@ from rrext.nodes.sql.statement import Kind, Statement
 
 __all__ = ["Inspection", "refusal"]
 
+LONGEST_NAME: Final = 80
+"""Characters of a name that a message repeats."""
+
 _NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
 _TABLE_FOLLOWS: Final = frozenset(
     {"from", "join", "table", "pivot", "unpivot", "describe", "desc", "summarize", "show", "only"}
 )
-_LOCKING: Final = frozenset({"update", "share", "no", "key"})
 _WRITTEN: Final = {"into": "SELECT … INTO writes", "for": "FOR UPDATE and FOR SHARE take locks"}
 _STATEMENTS: Final = words(
     """abort alter analyze attach backup begin call change check checkpoint close cluster comment commit copy create
@@ -77,16 +79,16 @@ class Inspection:
     def _check_beginning(self, sql: str, tokens: Sequence[Token], at: int) -> None:
         while at < len(tokens) and tokens[at].kind == "(":
             at += 1
-        token = tokens[at] if at < len(tokens) else tokens[0]
+        if at >= len(tokens):
+            raise placed(sql, tokens[-1].start, f'syntax error: nothing follows "{_written(sql, tokens[-1])}"')
+        token = tokens[at]
         if token.kind == WORD and token.text in self._rules.queries:
             return
-        word = token.text.upper()[:40]
-        if token.kind == WORD and (token.text in _STATEMENTS or at):
-            raise refusal(f"{word} is no query", statement=word)
-        shown = word or sql[token.start : token.start + 20]
-        near = near_matches(token.text, sorted(self._rules.queries))
+        if token.kind == WORD and token.text in _STATEMENTS:
+            raise refusal(f"{token.text.upper()} is no query", statement=token.text.upper())
+        near = near_matches(token.text, sorted(self._rules.queries)) if len(token.text) <= LONGEST_NAME else []
         hint = f"Did you mean {' or '.join(near).upper()}?" if near else None
-        raise placed(sql, token.start, f'syntax error near "{shown if token.kind != WORD else _written(sql, token)}"', hint)
+        raise placed(sql, token.start, f'syntax error near "{_written(sql, token)}"', hint)
 
     def _inspected(self, sql: str, tokens: Sequence[Token]) -> tuple[str, ...]:
         """The tables that are named. Raises `ToolError` for what may do more than read."""
@@ -96,11 +98,14 @@ class Inspection:
         closed: dict[int, int] = {}  # a closing bracket → the token before its opening one
         attributes = self.dialect == "postgres"
         catalog = "pg_catalog" if attributes and _only_qualifies(tokens, "pg_catalog") else None
+        known = self._functions
         for index, (kind, text, _) in enumerate(tokens):
             if kind == WORD:
                 if text in _SUSPECT:
                     self._check_word(tokens, index)
-                elif text in _TABLE_FOLLOWS and not (opened and tokens[opened[-1]].text in _SPECIAL):
+                elif text in _TABLE_FOLLOWS and not (
+                    (opened and _text(tokens, opened[-1]) in _SPECIAL) or _compares(tokens, index)
+                ):
                     self._add_table(tokens, index + 1, tables)
                 elif text == "as" and index and _text(tokens, index + 1) in _QUERY_FOLLOWS:
                     defined.add(tokens[index - 1].text)
@@ -112,7 +117,7 @@ class Inspection:
             elif kind == ")":
                 closed[index] = opened.pop() if opened else -1
             elif kind == "." and attributes:
-                _check_attribute(tokens, index, catalog)
+                _check_attribute(tokens, index, catalog, known)
             elif kind == OTHER_PLACEHOLDER:
                 raise InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
             elif kind == ":=" and self.dialect == "mysql":
@@ -124,23 +129,26 @@ class Inspection:
         text = tokens[index].text
         before = tokens[index - 1] if index else None
         after = tokens[index + 1] if index + 1 < len(tokens) else None
-        if before is not None and (before.kind == "." or (before.kind == WORD and before.text == "as")):
-            return  # a column's name, or a new one for it
+        if before is not None and before.kind == WORD and before.text == "as":
+            return  # a new name of a column
+        if before is not None and before.kind == "." and (self.dialect != "mysql" or before.start + 1 == tokens[index].start):
+            return  # a column's name: to MySQL only if nothing stands between
         follows = after.text if after is not None and after.kind == WORD else ""
         is_reserved = self.dialect == "mysql" and (after is None or after.kind != "(")
         match text:
             case "into":
-                writes = follows != "name"  # as in DuckDB's UNPIVOT
+                writes = follows != "name" or self.dialect != "duckdb"  # as in its UNPIVOT
             case "for":
-                writes = follows in _LOCKING
+                second = _text(tokens, index + 2)
+                writes = follows in ("update", "share") or (follows, second) in (("no", "key"), ("key", "share"))
             case "lock":
-                writes = follows == "in"
+                writes = follows == "in" and _text(tokens, index + 2) == "share"
             case "next":
                 writes = follows in ("value", "values") and _text(tokens, index + 2) == "for"
             case "update":
                 writes = is_reserved or (after is not None and after.kind in _NAMES and follows not in _AFTER_COLUMN)
             case _:
-                writes = is_reserved or follows == "from"
+                writes = is_reserved or (follows == "from" and before is not None and before.kind in ("(", ")"))
         if writes:
             raise refusal(_WRITTEN.get(text) or _LOCKS.get(text) or f"{text.upper()} writes")
 
@@ -148,15 +156,16 @@ class Inspection:
         if self.dialect == "duckdb" and index < len(tokens) and tokens[index].kind == STRING:
             raise refusal("a text in the place of a table names a file")
         parts: list[str] = []
-        while index < len(tokens) and tokens[index].kind in (WORD, NAME):
-            parts.append(tokens[index].text)
-            if index + 1 >= len(tokens) or tokens[index + 1].kind != ".":
+        end = index
+        while end < len(tokens) and tokens[end].kind in (WORD, NAME):
+            parts.append(tokens[end].text[:LONGEST_NAME])
+            index, end = end, end + 2
+            if _text(tokens, index + 1) != ".":
                 break
-            index += 2
-        if not parts or (index + 1 < len(tokens) and tokens[index + 1].kind == "("):
+        if not parts or _text(tokens, index + 1) == "(":
             return
-        if self.dialect == "duckdb" and tokens[index].kind == NAME and _FILE.search(parts[-1]):
-            raise refusal(f'"{parts[-1][:80]}" names a file', table=parts[-1][:80])
+        if self.dialect == "duckdb" and tokens[index].kind == NAME and _FILE.search(tokens[index].text):
+            raise refusal(f'"{parts[-1]}" names a file', table=parts[-1])
         tables[".".join(parts)] = None
 
     def _check_call(self, sql: str, tokens: Sequence[Token], index: int, closed: dict[int, int], defined: set[str]) -> None:
@@ -165,6 +174,8 @@ class Inspection:
         start = _start_of_name(tokens, index)
         if start == index and token.kind == WORD and token.text in self._rules.no_calls:
             return
+        if start == 1 and _text(tokens, 0) == "pragma":
+            return  # DuckDB's, of which the name is known by now
         before = tokens[start - 1] if start else None
         is_bare = before is not None and before.kind == WORD
         if before is not None and (before.kind == "::" or (is_bare and before.text == "as")):
@@ -176,18 +187,27 @@ class Inspection:
             if (is_bare and before.text in ("with", "recursive")) or (before.kind == "," and _defines(tokens, index)):
                 defined.add(token.text)
                 return
-            if before.kind == ")" and _gives_rows(tokens, closed.get(start - 1, -1)):
+            if before.kind == ")" and self._gives_rows(tokens, closed.get(start - 1, -1)):
                 return
-        name = f"{schema}.{token.text}" if schema else token.text
+        name = (f"{schema}.{token.text}" if schema else token.text)[:LONGEST_NAME]
         if token.kind == ESCAPED_NAME:
             raise placed(sql, token.start, "the name of a function may not be written with escapes")
-        near = [found for found in near_matches(token.text, sorted(self._functions)) if found != token.text][:3]
+        near = near_matches(token.text, sorted(self._functions)) if len(token.text) <= LONGEST_NAME else []
         hint = f'If it is, the operator can add "{name}" to "allowed_functions" in the settings of the node.'
         raise refusal(
             f'the function "{name}" is not known to only read',
             hint=f"Did you mean {' or '.join(near)}? {hint}" if near else hint,
             function=name,
         )
+
+    def _gives_rows(self, tokens: Sequence[Token], opener: int) -> bool:
+        """Whether the brackets behind the token at `opener` hold a query or a function's arguments, which may get an alias."""
+        if opener < 0:
+            return False
+        before = tokens[opener]
+        if before.kind == WORD and before.text in self._rules.no_calls:
+            return before.text in _ROWS or before.text in self._functions
+        return before.kind in _NAMES or before.kind in (",", "(")
 
     def _is_known(self, token: Token, schema: str, *, is_method: bool) -> bool:
         rules = self._rules
@@ -198,7 +218,7 @@ class Inspection:
         return token.kind != ESCAPED_NAME and any(fnmatchcase(full, pattern) for pattern in self._patterns)
 
 
-def _check_attribute(tokens: Sequence[Token], index: int, catalog: str | None) -> None:
+def _check_attribute(tokens: Sequence[Token], index: int, catalog: str | None, known: frozenset[str]) -> None:
     """PostgreSQL calls a function for `x.f` where there is no column `f`. `catalog`: a schema alone has that name."""
     after = tokens[index + 1] if index + 1 < len(tokens) else None
     if after is None or after.kind not in _NAMES or _text(tokens, index + 2) == "(":
@@ -206,12 +226,15 @@ def _check_attribute(tokens: Sequence[Token], index: int, catalog: str | None) -
     if index and catalog is not None and tokens[index - 1].kind in _NAMES and tokens[index - 1].text == catalog:
         return
     name = after.text.lower()
-    if name in ATTRIBUTES_REFUSED or name.startswith(("pg_", "lo_", "dblink")) or after.kind == ESCAPED_NAME:
-        raise refusal(f'".{name}" may call the function "{name}"', function=name)
+    may_act = name in ATTRIBUTES_REFUSED or (name.startswith(("pg_", "dblink")) and name not in known)
+    if may_act or after.kind == ESCAPED_NAME:
+        raise refusal(f'".{name[:LONGEST_NAME]}" may call the function of that name', function=name[:LONGEST_NAME])
 
 
 def _only_qualifies(tokens: Sequence[Token], name: str) -> bool:
-    """Whether a name stands only before a dot."""
+    """Whether a name stands only before a dot, and no name is written with escapes, which may say it."""
+    if any(token.kind == ESCAPED_NAME for token in tokens):
+        return False
     places = [index for index, token in enumerate(tokens) if token.text == name]
     return all(_text(tokens, index + 1) == "." for index in places)
 
@@ -226,15 +249,19 @@ _AFTER_COLUMN: Final = words(
 _SPECIAL: Final = frozenset({"extract", "trim", "substring", "overlay", "position"})
 """Functions whose arguments have FROM between them."""
 _QUERY_FOLLOWS: Final = frozenset({"(", "materialized", "not"})
-_SUBQUERY: Final = frozenset({"from", "join", "lateral", "(", ","})
+_ROWS: Final = frozenset({"from", "join", "lateral", "unnest", "json_table", "xmltable", "pivot", "unpivot"})
+"""Keywords before brackets that hold rows."""
 
 
 def _written(sql: str, token: Token) -> str:
-    return sql[token.start : token.start + min(len(token.text), 40)]
+    return sql[token.start : token.start + min(len(token.text) or 20, 40)]
 
 
 def _text(tokens: Sequence[Token], index: int) -> str:
-    return tokens[index].text if index < len(tokens) else ""
+    """The word or the sign at a place; that of a quoted name, whatever it says, is empty."""
+    if not 0 <= index < len(tokens) or tokens[index].kind in (NAME, ESCAPED_NAME):
+        return ""
+    return tokens[index].text
 
 
 def _one_statement(sql: str, tokens: list[Token]) -> list[Token]:
@@ -257,11 +284,10 @@ def _start_of_name(tokens: Sequence[Token], index: int) -> int:
     return index
 
 
-def _gives_rows(tokens: Sequence[Token], opener: int) -> bool:
-    """Whether the brackets that open behind `opener` are a query or a function's: a name behind them is one for their rows."""
-    before = tokens[opener] if opener >= 0 else None
-    return before is not None and (
-        before.text in _SUBQUERY or (before.kind in _NAMES and before.text not in ("on", "operator"))
+def _compares(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the FROM at `index` is that of IS [NOT] DISTINCT FROM."""
+    return (
+        _text(tokens, index) == "from" and _text(tokens, index - 1) == "distinct" and _text(tokens, index - 2) in ("is", "not")
     )
 
 

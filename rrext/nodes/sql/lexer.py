@@ -26,7 +26,8 @@ STRING: Final = "string"
 NUMBER: Final = "number"
 PLACEHOLDER: Final = "placeholder"
 OTHER_PLACEHOLDER: Final = "other"
-_AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER})
+VARIABLE: Final = "variable"
+_AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER, VARIABLE})
 ESCAPED_NAME: Final = "escaped name"
 
 
@@ -42,6 +43,9 @@ class Token(NamedTuple):
     start: int
 
 
+_SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
+"""Databases make ASCII letters small, and leave the others as they are."""
+
 _SPACE: Final = r"[ \t\n\r\f\v]"
 _LIST: Final = rf"(?P<list>(?:,{_SPACE}*+(?:'[^'\\]*+'|\d++(?:\.\d++)?){_SPACE}*+(?=[,)])){{1,1000}})"
 _JUNK: Final = r"[\w$\x80-\U0010ffff]"
@@ -52,9 +56,11 @@ _NUMBER: Final = (
 _MYSQL_NUMBER: Final = _NUMBER.replace("_]", "]")
 """`1_000` is a name in MySQL."""
 _WORD: Final = r"(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*+)"
-_WIDE_SPACES: Final = r"\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_WIDE_SPACES: Final = r"\xa0\u2000-\u200a\u202f\u205f\u3000"
 """Blanks of Unicode. DuckDB takes them for blanks; to the others they are letters."""
-_DUCKDB_LETTER: Final = rf"[^\x00-\x7f{_WIDE_SPACES}]"
+_UNCLEAR_SPACES: Final = r"\x85\u1680\u180e\u200b-\u200f\u2028\u2029\u2060\ufeff"
+"""Blanks to some versions of DuckDB, and letters to others."""
+_DUCKDB_LETTER: Final = rf"[^\x00-\x7f{_WIDE_SPACES}{_UNCLEAR_SPACES}]"
 _DUCKDB_WORD: Final = rf"(?P<word>(?:[A-Za-z_]|{_DUCKDB_LETTER})(?:[\w$]|{_DUCKDB_LETTER})*+)"
 _SIGN: Final = r"(?P<sign>::|:=|.)"
 _NUMBERED: Final = rf"(?P<placeholder>\$\d++(?!{_JUNK}))"
@@ -62,8 +68,12 @@ _DOLLARS: Final = r"(?P<dollars>\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]
 _STRAIGHT: Final = r"(?P<string>')"
 _TORN_STANDARD: Final = r"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d)"
 """What can be read in two ways: a carriage return that ends a comment or does not, a number with a word at its end."""
+_TORN_DUCKDB: Final = rf"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d|[{_UNCLEAR_SPACES}])"
 _MYSQL_COMMENT: Final = r"(?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\r]*+"
 _LINE: Final = r"(?P<line>--[^\n\r]*+)"
+_TORN_MYSQL: Final = rf"(?P<torn>{_MYSQL_COMMENT}\r(?!\n)|\$?\d|@[\w.$]*+[\x80-\U0010ffff])"
+_VARIABLE: Final = r"(?P<variable>@(?![@`'\"])[\w.$]*+)"
+"""A variable of a session in MySQL: dots belong to its name."""
 _BLOCK: Final = r"(?P<block>/\*)"
 
 _PATTERNS: Final = {
@@ -72,7 +82,7 @@ _PATTERNS: Final = {
         _STRAIGHT, r'(?P<name>["`])', r"(?P<bracketed>\[)", r"(?P<other>\?\d*+|[:@#$][A-Za-z_][\w$]*+)", _SIGN,
     ),
     "duckdb": (
-        rf"(?P<space>[\s{_WIDE_SPACES}]++)", _LIST, _NUMBER, _NUMBERED, _TORN_STANDARD, _LINE, _BLOCK, r"(?P<escaped>[eE]')",
+        rf"(?P<space>[\s{_WIDE_SPACES}]++)", _LIST, _NUMBER, _NUMBERED, _TORN_DUCKDB, _LINE, _BLOCK, r"(?P<escaped>[eE]')",
         _DUCKDB_WORD, _STRAIGHT, r'(?P<name>["`])', _DOLLARS, r"(?P<other>\?|\$[A-Za-z_]\w*+)", _SIGN,
     ),
     "postgres": (
@@ -80,8 +90,8 @@ _PATTERNS: Final = {
         r"(?P<unicode>[uU]&[\"'])", _WORD, _STRAIGHT, r'(?P<name>")', _DOLLARS, _SIGN,
     ),
     "mysql": (
-        rf"(?P<space>{_SPACE}++)", _LIST, _MYSQL_NUMBER, _NUMBERED, rf"(?P<torn>{_MYSQL_COMMENT}\r(?!\n)|\$?\d)",
-        rf"(?P<line>{_MYSQL_COMMENT})", _BLOCK, _WORD, _STRAIGHT, r'(?P<name>["`])', r"(?P<other>\?)", _SIGN,
+        rf"(?P<space>{_SPACE}++)", _LIST, _MYSQL_NUMBER, _NUMBERED, _TORN_MYSQL,
+        rf"(?P<line>{_MYSQL_COMMENT})", _BLOCK, _WORD, _STRAIGHT, r'(?P<name>["`])', _VARIABLE, r"(?P<other>\?)", _SIGN,
     ),
 }  # fmt: skip
 """Dialect → what is tried at each place, one after the other."""
@@ -151,7 +161,7 @@ def tokens(sql: str, dialect: str, *, judging: bool = False, escapes: _Escapes =
         if judging and count > MAX_TOKENS:
             raise _too_many(MAX_TOKENS)
         if kind == "word":
-            yield Token(WORD, found["word"].lower(), start)
+            yield Token(WORD, found["word"].translate(_SMALL), start)
         elif kind == "sign":
             sign = found["sign"]
             if sign == "\0":
@@ -186,7 +196,9 @@ def _refuse_torn(sql: str, found: re.Match[str], at: int) -> None:
         raise placed(sql, found.start(), "a carriage return ends this comment or does not", "End lines with a line feed.")
     else:
         message = "a number and a word beside each other can be read in two ways"
-        raise placed(sql, found.start(), message, "Put a blank between them.")
+        if not found["torn"].isascii():
+            message = "what some servers take for a blank and others for a letter can be read in two ways"
+        raise placed(sql, found.start(), message, "Put a plain blank between words.")
 
 
 def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tuple[Token, int]:

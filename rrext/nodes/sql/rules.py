@@ -49,7 +49,8 @@ json_serialize json_table json_value collation system
 """
 
 _DUCKDB: Final = """
-anti asof at bernoulli bitstring columns exclude ignore include lambda map materialized pivot positional rename replace
+anti asof at bernoulli
+explain key bitstring columns exclude ignore include lambda map materialized pivot positional rename replace
 repeatable reservoir respect sample semi struct summarize system tablesample try union unpivot usmallint
 """
 
