@@ -164,15 +164,13 @@ async def test_what_the_user_would_see_is_answered_and_never_something_else(data
             "CREATE VIEW mine AS SELECT * FROM kept WHERE me()",
         ],
         [
-            "CREATE EXTENSION file_fdw",
-            "CREATE SERVER files FOREIGN DATA WRAPPER file_fdw",
-            "CREATE FOREIGN TABLE far (a text) SERVER files OPTIONS (filename '/dev/null')",
+            "CREATE FOREIGN DATA WRAPPER none",
+            "CREATE SERVER elsewhere FOREIGN DATA WRAPPER none",
+            "CREATE FOREIGN TABLE far (a text) SERVER elsewhere",
         ],
     ],
 )
 async def test_where_a_role_would_change_the_rows_the_user_stays_who_it_is(database: Database, made: list[str]):
-    if "file_fdw" in made[0] and not database.run("SELECT FROM pg_available_extensions WHERE name = 'file_fdw'"):
-        pytest.skip("the server has no file_fdw")
     database.run(*PREPARED, *made)
     table = "mine" if "VIEW mine" in made[-1] else "kept"
     assert (await asked(database, f"SELECT count(*) FROM {table}"))["rows"] == [[2]]
