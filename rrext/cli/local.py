@@ -182,7 +182,8 @@ async def _run(
 ) -> int:
     from rrext.engine.runtime import LocalEngine
 
-    engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args))
+    wait: float | None = getattr(args, "wait", None)
+    engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait)
     task = _load(engine, args.file, text)
     if task is None:
         return EXIT_USAGE

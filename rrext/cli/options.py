@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "add_nodes_option",
     "add_pipeline_options",
+    "add_wait_option",
     "catalog_from",
     "environment_from",
     "root_from",
@@ -34,6 +35,13 @@ def add_nodes_option(parser: argparse.ArgumentParser) -> None:
     """Add `--nodes` alone, for a command that reads no pipeline."""
     parser.add_argument(
         "--nodes", action="append", default=[], metavar="FILE.py|MODULE", help="load nodes of your own from there (repeatable)"
+    )
+
+
+def add_wait_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--wait`, for a command that calls nodes."""
+    parser.add_argument(
+        "--wait", type=seconds, metavar="S", help="seconds to wait for a store that other processes use (else as its node says)"
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, root_from, whole_number
+from rrext.cli.options import add_pipeline_options, add_wait_option, root_from, whole_number
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sending import Sending
@@ -71,6 +71,7 @@ def add_parser(commands: Any) -> None:
         "--max-delete", type=_count, metavar="N", help="with --sync: delete nothing if more than N files of a folder are gone"
     )
     add_pipeline_options(parser)
+    add_wait_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from rrext.cli.options import add_pipeline_options, catalog_from, environment_from, root_from, seconds, whole_number
+from rrext.cli.options import (
+    add_pipeline_options,
+    add_wait_option,
+    catalog_from,
+    environment_from,
+    root_from,
+    seconds,
+    whole_number,
+)
 from rrext.cli.redacted import RedactedStream
 from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
@@ -49,6 +57,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("files", nargs="*", metavar="FILE.pipe", help="a pipeline to load; its token is the file's stem")
     add_pipeline_options(parser)
+    add_wait_option(parser)
     parser.add_argument(
         "--threads", type=whole_number, default=DEFAULTS.threads, metavar="N", help="pipes per pipeline (%(default)s)"
     )
@@ -137,7 +146,7 @@ def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: Parent
         limits = msgspec.structs.replace(
             DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
         )
-        engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args))
+        engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=args.wait)
         loaded = [_load(engine, path, limits) for path in args.files]  # all of them, so that the problems of each are told
         if not all(loaded):
             return EXIT_INVALID

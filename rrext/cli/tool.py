@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, seconds
+from rrext.cli.options import add_pipeline_options, add_wait_option, seconds
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.toolfeed import ToolFeed, write_value
@@ -61,6 +61,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
     add_pipeline_options(parser)
+    add_wait_option(parser)
     parser.set_defaults(run=run)
 
 

@@ -176,6 +176,7 @@ class Component:
             confined=self.confined,
             bindings=self.bindings,
             redact=host.redactor.text,
+            wait=host.wait,
         )
         try:
             if not self._checked:

@@ -54,7 +54,8 @@ class LocalEngine(Engine):
     """Runs every operation on one asyncio loop and its worker threads.
 
     Made on the loop's thread. `catalog` says which nodes there are, `environment` what `${NAME}` may mean. `root` is the
-    folder that no node setting may leave; without one, relative paths begin at the pipeline's own folder.
+    folder that no node setting may leave; without one, relative paths begin at the pipeline's own folder. `wait` is how many
+    seconds nodes wait for files that other processes have; without it, as long as their settings say.
     """
 
     __slots__ = (
@@ -70,13 +71,15 @@ class LocalEngine(Engine):
         clock: Clock | None = None,
         callbacks: ToolCallbacks = SILENT,
         root: str | None = None,
+        wait: float | None = None,
     ) -> None:
         self.catalog = catalog or Catalog()
         self.environment = environment or Environment()
         self.limits = limits
         self.root = root
         redactor = self.environment.redactor
-        self._host = Host(asyncio.get_running_loop(), limits=limits, clock=clock, callbacks=callbacks, redactor=redactor)
+        loop = asyncio.get_running_loop()
+        self._host = Host(loop, limits=limits, clock=clock, callbacks=callbacks, redactor=redactor, wait=wait)
         self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()

@@ -28,7 +28,7 @@ class SetupContext:
     what `setup` yields.
     """
 
-    __slots__ = ("_listeners", "_redact", "_workers", "bindings", "confined", "directory", "node_id")
+    __slots__ = ("_listeners", "_redact", "_wait", "_workers", "bindings", "confined", "directory", "node_id")
 
     def __init__(
         self,
@@ -39,9 +39,11 @@ class SetupContext:
         confined: bool = False,
         bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
         redact: Callable[[str], str] = str,
+        wait: float | None = None,
     ) -> None:
         self._workers = workers
         self._redact = redact
+        self._wait = wait
         self._listeners: list[Callable[[str], object]] = []
         self.node_id = node_id
         self.directory = directory
@@ -63,6 +65,10 @@ class SetupContext:
                     hint="Give a path below --root.",
                 )
         return path
+
+    def wait(self, setting: float) -> float:
+        """Seconds that a call waits for files that other processes have: those of `--wait`, else the node's own setting."""
+        return setting if self._wait is None else self._wait
 
     def shown(self, text: str) -> str:
         """A text that holds settings as others may read it: with `${NAME}` in place of the values of variables.

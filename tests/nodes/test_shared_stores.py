@@ -63,3 +63,29 @@ async def test_a_server_and_four_commands_at_once_are_all_answered(provider: str
         tool, input, count = READS[provider]
         answers = await asyncio.gather(*(shell(file, tool, input) for _ in range(4)), server.tool(tool=tool, input=input))
         assert [answer[count] for answer in answers] == [3] * 5
+
+
+async def test_a_command_waits_as_long_as_it_says_and_not_as_its_node_does(tmp_path: Path) -> None:
+    made = pipeline("graph_ladybug")
+    made["components"][1]["config"] = {**STORES["graph_ladybug"], "wait": 3600}
+    file = tmp_path / "pipeline.pipe"
+    file.write_text(json.dumps(made))
+    async with Client.spawn(str(file)) as server:
+        session = (await server.tool(tool="begin", input={}))["session_id"]  # which keeps the file
+        await server.tool(tool="execute", input={"query": "CREATE NODE TABLE T(id STRING PRIMARY KEY)", "session_id": session})
+        command = [
+            sys.executable,
+            "-m",
+            "rrext",
+            "tool",
+            "--wait",
+            "0.2",
+            str(file),
+            "query",
+            "--input",
+            '{"query": "RETURN 1"}',
+        ]
+        process = await asyncio.create_subprocess_exec(*command, stdout=-1, stderr=-1)
+        _, errors = await process.communicate()
+        assert process.returncode == 1
+        assert b"did not let go of it within 0.2 s" in errors, errors

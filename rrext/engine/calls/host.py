@@ -48,7 +48,7 @@ class Ticket(Protocol):
 class Host:
     """The surroundings of an engine's calls, on one asyncio loop."""
 
-    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "redactor", "runner", "workers")
+    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "redactor", "runner", "wait", "workers")
 
     def __init__(
         self,
@@ -58,6 +58,7 @@ class Host:
         clock: Clock | None = None,
         callbacks: ToolCallbacks = SILENT,
         redactor: Redactor | None = None,
+        wait: float | None = None,
     ) -> None:
         self.loop = loop
         self.limits = limits
@@ -66,6 +67,7 @@ class Host:
         self.runner = Runner(loop)
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
+        self.wait = wait
         self.deadlines = Deadlines(self.clock, self._expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -54,7 +54,7 @@ class LadybugNode(GraphNode):
                 threads=config.threads,
                 lock_timeout=config.lock_timeout,
                 procedures=config.allowed_procedures,
-                wait=config.wait,
+                wait=ctx.wait(config.wait),
                 owner=os.getpid(),
             )
         )

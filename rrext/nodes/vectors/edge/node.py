@@ -59,7 +59,7 @@ class QdrantEdgeNode(VectorStoreNode):
         """The store, not opened yet. Closing writes everything to its place and lets another process have the folder."""
 
         shown = ctx.shown(config.path)
-        store = ProcessStore(lambda: (ctx.path(config.path), shown), min_free=config.min_free_bytes, wait=config.wait)
+        store = ProcessStore(lambda: (ctx.path(config.path), shown), min_free=config.min_free_bytes, wait=ctx.wait(config.wait))
         try:
             yield store
         finally:
