@@ -64,6 +64,7 @@ class BoltServer:
         """Let it neither answer nor hang up, until `thaw`."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # the signal was sent; now every thread stands still
 
     def thaw(self) -> None:
         assert self._process is not None
