@@ -221,3 +221,16 @@ async def test_the_process_ends_with_the_component(tmp_path: Path) -> None:
         await db("begin")
     assert process.is_over
     assert not (tmp_path / "a.duckdb.wal").exists()  # it closed the database in order
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system binds no process to processors")
+async def test_the_database_has_a_thread_for_each_processor_that_it_may_use() -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        async with opened(DuckdbNode, {}) as db:
+            assert (await db("query", sql="SELECT current_setting('threads') AS n"))["rows"] == [{"n": 1}]
+    finally:
+        os.sched_setaffinity(0, allowed)
+    async with opened(DuckdbNode, {"threads": 3}) as db:
+        assert (await db("query", sql="SELECT current_setting('threads') AS n"))["rows"] == [{"n": 3}]

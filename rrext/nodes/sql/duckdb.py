@@ -161,7 +161,7 @@ class DuckdbNode(SqlNode):
         create: Annotated[bool, "Begin with an empty file if there is none."] = False
         memory_limit: Annotated[str, "Memory of the database, its tables and queries; what needs more fails."] = "1GB"
         threads: Annotated[
-            int, msgspec.Meta(ge=0, le=1024), "Threads of the database; 0: as many as the machine has processors."
+            int, msgspec.Meta(ge=0, le=1024), "Threads of the database; 0: as many as the processors that rrext may use."
         ] = 0
 
     extra: ClassVar[str] = "duckdb"

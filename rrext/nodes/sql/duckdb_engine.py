@@ -151,7 +151,7 @@ class Engine:
             "python_enable_replacements": False,  # else a table name finds Python's own variables
             "arrow_lossless_conversion": True,  # how rows get from one instance or connection to another
             "memory_limit": settings.memory_limit,
-            **({"threads": settings.threads} if settings.threads else {}),
+            "threads": settings.threads or _processors(),
         }
 
     def _require_creating(self) -> None:
@@ -233,6 +233,11 @@ class RowStream:
 def sentence(error: Exception) -> str:
     """What DuckDB says, without the lines in which it repeats the statement, and advice for its own shell."""
     return re.split(r"\n\n(?:LINE |Possible solutions)", str(error), maxsplit=1)[0].strip()
+
+
+def _processors() -> int:
+    """How many processors this process may use: DuckDB counts those of the machine, and wakes a thread for each."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _quoted(name: str) -> str:
