@@ -32,6 +32,17 @@ def test_reading_a_store_that_is_not_there_creates_nothing(store: PgVectorStore,
     assert postgres_database.run("SELECT count(*) FROM pg_extension WHERE extname = 'vector'") == [(0,)]
 
 
+def test_stats_name_the_table_as_its_settings_do_and_not_by_the_value_of_a_variable(postgres_database: Database) -> None:
+    store = open_store(postgres_database, table="hidden_name", shown="public.${ROCKETRIDE_TABLE}")
+    for chunks in ([], [chunk("a")]):
+        if chunks:
+            fill(store, chunks)
+        told = store.stats(call())
+        assert told.details["table"] == "public.${ROCKETRIDE_TABLE}"
+        assert "hidden_name" not in repr(told)
+    store.close()
+
+
 def test_names_that_look_like_sql_are_names(postgres_database: Database) -> None:
     store = open_store(postgres_database, schema=STRANGE, table=f"{STRANGE}!")
     one = Chunk(STRANGE, 7, STRANGE, STRANGE, STRANGE, {STRANGE: [STRANGE, 1.5, None]})

@@ -75,4 +75,5 @@ def _store(config: Any, ctx: SetupContext) -> PgVectorStore:
         language=config.language,
         connections=config.connections,
         threshold=config.index_from,
+        shown=ctx.shown(f"{config.schema}.{config.table}"),
     )

@@ -68,7 +68,7 @@ def versions_of(connection: Connection[Any], table: Table, object_ids: Sequence[
 def counted(connection: Connection[Any], table: Table, space: Space | None, *, index: str) -> StoreStats:
     """What is stored, counted in one statement. `disk_bytes` has the indexes too. Raises the driver's errors."""
     versions = connection.execute(VERSIONS).fetchone() or (None, None)
-    details = {"table": f"{table.schema}.{table.name}", "server": versions[0], "pgvector": versions[1], "index": index}
+    details = {"server": versions[0], "pgvector": versions[1], "index": index}
     if space is None:
         (size,) = connection.execute(SIZE, (table.full_name,)).fetchone() or (0,)
         return StoreStats(0, 0, 0, None, size, KEYWORD, details)

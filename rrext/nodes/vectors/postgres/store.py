@@ -75,14 +75,24 @@ class PgVectorStore:
     """A `VectorStore` in one table.
 
     `parameters` are those of the driver's `connect`; `threshold` is the number of chunks from which an index is built,
-    0 for never. Raises `Unavailable` for a table, schema or language that cannot be a name.
+    0 for never; `shown` names the table as others may read it. Raises `Unavailable` for a table, schema or language that
+    cannot be a name.
     """
 
-    __slots__ = ("_builder", "_connections", "_frequent", "_table")
+    __slots__ = ("_builder", "_connections", "_frequent", "_shown", "_table")
 
     def __init__(
-        self, parameters: dict[str, str], *, schema: str, table: str, language: str, connections: int, threshold: int
+        self,
+        parameters: dict[str, str],
+        *,
+        schema: str,
+        table: str,
+        language: str,
+        connections: int,
+        threshold: int,
+        shown: str | None = None,
     ) -> None:
+        self._shown = shown or f"{schema}.{table}"
         self._table = Table(schema, table, language)
         self._frequent = FrequentWords(self._table)
         self._connections = Connections(parameters, size=connections, prepare=prepare)
@@ -138,7 +148,8 @@ class PgVectorStore:
     def stats(self, ctx: ToolContext) -> StoreStats:
         with self._connections.use(ctx) as connection:
             space = self._table.space(connection)
-            return counted(connection, self._table, space, index=self._builder.state(connection))
+            found = counted(connection, self._table, space, index=self._builder.state(connection))
+        return msgspec.structs.replace(found, details={"table": self._shown, **found.details})
 
     def close(self) -> None:
         self._builder.close()
