@@ -1,9 +1,9 @@
 """A lock on a file that processes wait for in turn, and that the operating system takes back when its process ends.
 
-    PATH        locked by who has it, or by several who share it; says for which process the last of them does
-    PATH.next   locked by the one who is next: until that one has its turn, nobody else gets it, nor who had it last
+    PATH        locked by its holder, or by several holders who share it; its text is the process id of the last holder
+    PATH.next   locked by the next process in line: until its turn no other process gets the lock, nor does the last holder
 
-Who has the lock sees by `PATH.next` that another waits, and lets go when that is possible.
+The holder sees by `PATH.next` that a process waits, and lets go as soon as its work allows.
 """
 
 from __future__ import annotations

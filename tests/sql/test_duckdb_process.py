@@ -1,4 +1,4 @@
-"""DuckDB's process: what it may not have, and that what ends it takes no innocent call with it."""
+"""DuckDB's process: its limits, and the innocent calls that survive its end."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ STATES: dict[str, tuple[list[Chunk], list[Chunk], int]] = {
     "first": ([], NEW, 9),
     "other model": ([], NEW, 17),
 }
-"""What was there, what is to be there, and which of its steps are tried: a new store has hundreds of files."""
+"""Content before the request, content after it, and the steps at which the test kills: a new store has hundreds of files."""
 
 
 @pytest.mark.parametrize("request_name", STATES)

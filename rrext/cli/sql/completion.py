@@ -42,7 +42,7 @@ class Names:
         return name.lower() not in (_CYPHER if self.is_graph else _KEYWORDS).split()
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """A row for each column of a table: its name, its type, and the keys that it belongs to."""
+        """A row for each column of a table: name, type, and the keys with this column."""
         table = self.found[name]
         keys = dict.fromkeys(table.get("primary_key", ()), "primary key")
         for key in table.get("foreign_keys", ()):

@@ -1,7 +1,6 @@
 """The schema of a DuckDB database, from its own catalog functions.
 
-SQLAlchemy has no dialect for DuckDB, and the package that brings one is behind DuckDB 2 and built on PostgreSQL's
-catalog tables, which DuckDB only imitates. Three statements say all that a schema has here.
+DuckDB only imitates PostgreSQL's catalog tables, so three statements over DuckDB's own functions read the schema.
 """
 
 from __future__ import annotations

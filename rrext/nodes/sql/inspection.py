@@ -43,7 +43,7 @@ def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
 
 
 class Inspection:
-    """The judge of one dialect."""
+    """The rules of the read-only gate for one dialect, applied to the tokens of a statement."""
 
     __slots__ = ("_functions", "_patterns", "_rules", "dialect")
 

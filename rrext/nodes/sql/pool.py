@@ -40,7 +40,7 @@ class Pool:
         self._lock = threading.Lock()
         self._idle: list[Any] = []
         self._open = 0
-        """Connections that there are, and those that are being opened; never more than `size`."""
+        """The number of open connections and of connections being opened; never more than `size`."""
         self._waiting: deque[_Place] = deque()
         """Callers in line. While there is one, no connection is idle and `size` are open."""
         self._is_closed = False

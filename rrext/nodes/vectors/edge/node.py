@@ -21,9 +21,9 @@ MIB = 1024 * 1024
 class QdrantEdgeNode(VectorStoreNode):
     """Keeps chunks of documents in a folder and finds them by meaning, by words, or by both.
 
-    The folder is made when the first chunk is stored. Processes take turns with it: one that has it open gives it to
-    another that waits as soon as it is idle, or after a second. What was answered is there after the process is killed,
-    and a request that was not answered is there as a whole or not at all. A folder that is damaged, or that holds
+    The folder is made when the first chunk is stored. Processes take turns with the folder: its holder
+    gives it to a waiting process when the holder is idle, or after a second. Answered requests survive a kill of the
+    process; a request without an answer is stored as a whole or not at all. A folder that is damaged, or that holds
     something else, is refused and left as it is.
 
     Every search compares its vector with all that are stored (in 4 bits per number, the best ones then in full): that
