@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -22,6 +23,8 @@ IDLE_CONNECTIONS: Final = 8
 """Connections that are kept for the next calls; making one is cheap."""
 STATEMENTS: Final = 16
 """Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
+_AGAIN: Final = 0.02
+"""Seconds between attempts to open a file that another program has open."""
 
 
 class Lease:
@@ -56,15 +59,27 @@ class OpenDatabase:
 
         path, read_only = settings.path, settings.read_only and bool(settings.path)
         file_lock = _lock_beside(settings, check) if path else None
+        # Who has our lock may still find the engine's: the system releases those of a process that ends one after the other.
+        until = time.monotonic() + settings.wait
         try:
-            database = ladybug.Database(
-                path or None, buffer_pool_size=settings.memory_mb * MIB, max_num_threads=settings.threads, read_only=read_only
-            )
-        except Exception as error:
+            while True:
+                try:
+                    database = ladybug.Database(
+                        path or None,
+                        buffer_pool_size=settings.memory_mb * MIB,
+                        max_num_threads=settings.threads,
+                        read_only=read_only,
+                    )
+                    return cls(settings, database, file_lock)
+                except Exception as error:
+                    check()
+                    if "lock" not in str(error) or time.monotonic() > until:
+                        raise _not_opened(str(error), read_only=read_only, is_there=os.path.exists(path)) from None
+                time.sleep(_AGAIN)
+        except BaseException:
             if file_lock is not None:
                 file_lock.release()
-            raise _not_opened(str(error), read_only=read_only, is_there=os.path.exists(path)) from None
-        return cls(settings, database, file_lock)
+            raise
 
     def lease(self) -> Lease:
         """A connection for one transaction."""
