@@ -108,7 +108,8 @@ async def test_a_graph_that_another_program_has_open_is_waited_for(tmp_path: Pat
     file.write_text(json.dumps(pipeline("graph_ladybug")))
     program = "import sys, ladybug; opened = ladybug.Database(sys.argv[1]); print(1, flush=True); sys.stdin.read()"
     other = await asyncio.create_subprocess_exec(sys.executable, "-c", program, str(data), stdin=-1, stdout=-1)
-    assert other.stdin and other.stdout
+    assert other.stdin
+    assert other.stdout
     async with Client.spawn(str(file)) as server:
         await other.stdout.readline()
         call = asyncio.create_task(server.tool(tool="query", input={"query": "RETURN 1"}))
