@@ -32,10 +32,12 @@ class Dap:
     lines = False
     hello: tuple[bytes, ...] = ()
 
-    def request(self, number: int, tool: str, arguments: bytes) -> bytes:
+    def request(self, number: int, tool: str, arguments: bytes, **others: Any) -> bytes:
+        """`others` are arguments of the call beside its tool and its input."""
+        more = b"".join(b',"%b":%b' % (name.encode(), json.dumps(value).encode()) for name, value in others.items())
         return (
-            b'{"type":"request","seq":%d,"command":"rrext_process","arguments":{"subcommand":"tool","nodeId":"bench_1",'
-            b'"tool":"%b","input":%b}}' % (number, tool.encode(), arguments)
+            b'{"type":"request","seq":%d,"command":"rrext_process","arguments":{"subcommand":"tool","tool":"%b","input":%b%b}}'
+            % (number, tool.encode(), arguments, more)
         )
 
     def answer(self, body: bytes) -> tuple[int | None, Any]:
@@ -51,7 +53,7 @@ class JsonRpc:
     lines = False
     hello: tuple[bytes, ...] = ()
 
-    def request(self, number: int, tool: str, arguments: bytes) -> bytes:
+    def request(self, number: int, tool: str, arguments: bytes, **others: Any) -> bytes:
         return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (number, tool.encode(), arguments)
 
     def answer(self, body: bytes) -> tuple[int | None, Any]:
@@ -73,7 +75,7 @@ class Mcp(JsonRpc):
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
     )
 
-    def request(self, number: int, tool: str, arguments: bytes) -> bytes:
+    def request(self, number: int, tool: str, arguments: bytes, **others: Any) -> bytes:
         return super().request(number, "tools/call", b'{"name":"%b","arguments":%b}' % (tool.encode(), arguments))
 
     def answer(self, body: bytes) -> tuple[int | None, Any]:
@@ -127,9 +129,9 @@ class Server:
     def frame(self, body: bytes) -> bytes:
         return body + b"\n" if self.dialect.lines else b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
-    def frames(self, count: int, tool: str, arguments: bytes) -> list[bytes]:
+    def frames(self, count: int, tool: str, arguments: bytes, **others: Any) -> list[bytes]:
         """Ready requests with ids that count up from FIRST_ID."""
-        return [self.frame(self.dialect.request(FIRST_ID + i, tool, arguments)) for i in range(count)]
+        return [self.frame(self.dialect.request(FIRST_ID + i, tool, arguments, **others)) for i in range(count)]
 
     def send(self, body: bytes) -> None:
         write_all(self.to, [self.frame(body)])
@@ -229,6 +231,15 @@ class Server:
                 if line.startswith("VmRSS"):
                     return int(line.split()[1]) / 1024
         raise ServerGone("the server has no memory any more")
+
+    def processor_seconds(self) -> float:
+        """Processor time of all threads that still run, as exactly as Linux knows it."""
+        spent = 0
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            path = f"/proc/{self.process.pid}/task/{thread}/schedstat"
+            with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii") as schedstat:  # it may just have ended
+                spent += int(schedstat.read().split()[0])
+        return spent / 1e9
 
     # pipes: only rrext and the floor have them
 

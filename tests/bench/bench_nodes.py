@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from rrext import Node, tool_function
+from rrext import Node, ToolContext, tool_function
 
 
 class Bench(Node):
@@ -21,6 +21,16 @@ class Bench(Node):
     @tool_function
     async def add_async(self, a: int, b: int) -> dict[str, int]:
         """Add two integers on the event loop."""
+        return {"sum": a + b}
+
+    @tool_function
+    def add_context(self, a: int, b: int, ctx: ToolContext) -> dict[str, int]:
+        """The same, of a tool that knows its caller."""
+        return {"sum": a + b}
+
+    @tool_function
+    async def add_async_context(self, a: int, b: int, ctx: ToolContext) -> dict[str, int]:
+        """The same, of a tool that knows its caller, on the event loop."""
         return {"sum": a + b}
 
     @tool_function

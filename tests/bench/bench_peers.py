@@ -70,6 +70,10 @@ def floor(cache: Path) -> list[str]:
     return [str(target)]
 
 
+def python_floor(cache: Path) -> list[str]:
+    return [sys.executable, str(SERVERS / "floor_python.py")]
+
+
 def mcp_python(cache: Path) -> list[str]:
     folder = cache / MCP_PYTHON.replace("==", "-")
 
@@ -128,6 +132,7 @@ def run(*command: str) -> None:
 
 PEERS: dict[str, Peer] = {
     "floor": Peer("C floor", Dap(), floor),
+    "floor-py": Peer("Python floor", Dap(), python_floor),
     "mcp": Peer("MCP Python", Mcp(), mcp_python),
     "mcp-ts": Peer("MCP TypeScript", Mcp(), node_peer("mcp_typescript.mjs", *MCP_TYPESCRIPT)),
     "node": Peer("vscode-jsonrpc", JsonRpc(), node_peer("node_jsonrpc.cjs", *NODE_JSONRPC)),

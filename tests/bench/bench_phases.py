@@ -2,67 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench_client import Dap, JsonRpc, Server, write_all
+from bench_client import Server, write_all
+from bench_sdk import sdk_shapes
+from bench_shapes import many_calls, one_call, server_shapes
+from bench_subject import ADD, MIB, SUM, WINDOW, Figures, Size, Subject, check, on_one_core, other_cores
 
-ADD, SUM = b'{"a":1,"b":2}', {"sum": 3}
-WINDOW = 64
-MIB = 1 << 20
 PIPES = 4
-CLIENT_CORE = {0}
-
-Figures = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A server that is ready to be started."""
-
-    name: str
-    command: list[str]
-    dialect: Dap | JsonRpc
-
-    def start(self, *, seconds: float = 60, cpus: set[int] | None = None) -> Server:
-        return Server(self.command, self.dialect, seconds=seconds, cpus=cpus)
-
-
-@dataclass(frozen=True)
-class Size:
-    """How much is measured; `--quick` divides it."""
-
-    calls: int = 3000
-    burst: int = 20_000
-    burst_seconds: float = 2.0
-    raw: int = 512 * MIB
-    base64: int = 128 * MIB
-    soak: int = 100_000
-    flood: int = 1024 * MIB
-
-
-QUICK = Size(calls=1000, burst=10_000, burst_seconds=1.0, raw=128 * MIB, base64=32 * MIB)
-"""Memory is measured in full also when the rest is quick: less of it would prove nothing."""
-
-
-def calls(subject: Subject, size: Size, tools: dict[str, str]) -> Figures:
-    """Latency of one call after another, and calls per second with 64 of them unanswered; one core for both ends."""
-    figures: Figures = {}
-    for tool, kind in tools.items():
-        with on_one_core(), subject.start(cpus=same_core()) as server:
-            warm = server.frames(300, tool, ADD)
-            for request in warm:
-                write_all(server.to, [request])
-                check(next(server.results(1)), SUM)
-            with no_collector():
-                taken = sorted(server.latencies(server.frames(size.calls, tool, ADD)))
-                server.burst(server.frames(2000, tool, ADD), WINDOW, 5)  # a compiler that learns has had its time
-                figures[f"{kind} calls/s"] = server.burst(server.frames(size.burst, tool, ADD), WINDOW, size.burst_seconds)
-            figures[f"{kind} p50 µs"] = taken[len(taken) // 2] * 1e6
-    return figures
 
 
 def start(subject: Subject, size: Size) -> Figures:
@@ -167,52 +117,8 @@ def close_pipes(server: Server, pipes: list[int]) -> int:
     return seen
 
 
-def check(result: object, wanted: object) -> None:
-    if result != wanted:
-        raise RuntimeError(f"the server answered {result!r} instead of {wanted!r}")
-
-
-def same_core() -> set[int] | None:
-    """The client's core, where the system lets us choose; None leaves it to the system."""
-    return CLIENT_CORE if hasattr(os, "sched_setaffinity") else None
-
-
-def other_cores() -> set[int] | None:
-    """The cores that the client leaves free. Left to itself, a kernel moves both ends together or apart as it
-    likes, and one of both is four times as fast: such figures cannot be compared."""
-    return set(range(os.cpu_count() or 1)) - CLIENT_CORE or None if same_core() else None
-
-
-class on_one_core:
-    """Keep this process on one core for a while, where the system can."""
-
-    def __enter__(self) -> None:
-        self.before = os.sched_getaffinity(0) if same_core() else None
-        if self.before:
-            os.sched_setaffinity(0, CLIENT_CORE)
-
-    def __exit__(self, *_: object) -> None:
-        if self.before:
-            os.sched_setaffinity(0, self.before)
-
-
-class no_collector:
-    """No garbage collection of ours while the clock runs."""
-
-    def __enter__(self) -> None:
-        gc.collect()
-        gc.disable()
-
-    def __exit__(self, *_: object) -> None:
-        gc.enable()
-
-
-def both_tools(subject: Subject, size: Size) -> Figures:
-    return calls(subject, size, {"add_async": "async", "add": "sync"})
-
-
-def one_tool(subject: Subject, size: Size) -> Figures:
-    return calls(subject, size, {"add": "any"})
+def shapes(subject: Subject, size: Size) -> Figures:
+    return server_shapes(subject, size) | sdk_shapes(subject, size)
 
 
 def memory(subject: Subject, size: Size) -> Figures:
@@ -229,7 +135,7 @@ class Phase:
 
 
 PHASES: dict[str, Phase] = {
-    "calls": Phase(5, 3, {"rrext": both_tools, "floor": one_tool, "mcp": one_tool, "node": one_tool}),
+    "shapes": Phase(5, 3, {"rrext": shapes, "floor-py": one_call, "mcp": many_calls, "node": many_calls}),
     "start": Phase(11, 5, {"rrext": start, "mcp": start, "mcp-ts": start}),
     "sleep": Phase(3, 1, {"rrext": sleeps}),
     "write": Phase(5, 3, {"rrext": raw_writes, "floor": raw_writes, "node": base64_writes}),

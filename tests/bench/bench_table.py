@@ -25,13 +25,36 @@ class Row:
     """Whether more is better."""
 
 
+KINDS = ("def", "async def")
+SHAPES = ("with nodeId", "with timeout", "with context", "with progress", "on a pipe", "with a ToolContext")
+SHAPE_ROWS = (
+    Row("plain `def` call", "shapes", "plain def p50 µs", ("floor-py", "plain p50 µs"), 3, 2),
+    Row("plain `async def` call", "shapes", "plain async def p50 µs", ("floor-py", "plain p50 µs"), 4, 2.5),
+    *(
+        Row(f"`{kind}` call {shape}", "shapes", f"{shape} {kind} p50 µs", ("rrext", f"plain {kind} p50 µs"), 1.4, 1.2)
+        for kind in KINDS
+        for shape in SHAPES
+    ),
+    Row(
+        "`def` calls in a batch behind a slow one",
+        "shapes",
+        "def batch behind a slow call CPU µs",
+        ("rrext", "def batch CPU µs"),
+        1.4,
+        1.2,
+    ),
+    *(
+        Row(f"64 in flight, `{kind}`", "shapes", f"{kind} calls/s", (peer, "calls/s"), required, stretch, more=True)
+        for peer, required, stretch in (("node", 1.8, 2.5), ("mcp", 35, 60))
+        for kind in KINDS
+    ),
+    Row("await client.tool()", "shapes", "client.tool() p50 µs", ("rrext", "raw call p50 µs"), 2.2, 1.8),
+    Row("client.tool() with timeout", "shapes", "client.tool(timeout=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.2, 1.1),
+    Row("pipe.tool()", "shapes", "pipe.tool() p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),
+    Row("blocking client, free cores", "shapes", "blocking client p50 µs", ("rrext", "async client p50 µs"), 1.5, 1.3),
+)
 ROWS = (
-    Row("one call, async tool, same core", "calls", "async p50 µs", ("floor", "any p50 µs"), 4.5, 3),
-    Row("one call, sync tool, same core", "calls", "sync p50 µs", ("floor", "any p50 µs"), 7, 4),
-    Row("64 in flight, async tool", "calls", "async calls/s", ("mcp", "any calls/s"), 35, 60, more=True),
-    Row("64 in flight, sync tool", "calls", "sync calls/s", ("mcp", "any calls/s"), 35, 60, more=True),
-    Row("64 in flight, async tool", "calls", "async calls/s", ("node", "any calls/s"), 1.5, 2.5, more=True),
-    Row("64 in flight, sync tool", "calls", "sync calls/s", ("node", "any calls/s"), 1.5, 2.5, more=True),
+    *SHAPE_ROWS,
     Row("spawn to first result", "start", "start ms", ("mcp", "start ms"), 1 / 4, 1 / 6),
     Row("spawn to first result", "start", "start ms", ("mcp-ts", "start ms"), 1, 1 / 2),
     Row("200 sync calls of 50 ms, 64 threads", "sleep", "sleep ms", None, 250, 215),
@@ -62,7 +85,8 @@ def cells(row: Row, medians: Medians, titles: Mapping[str, str], reasons: Mappin
     if row.peer:
         name, figure = row.peer
         theirs = medians.get((name, figure))
-        beside = titles[name] + ("" if theirs is None else f" {number(theirs)} {unit}")
+        title = figure.removesuffix(f" {unit}").removesuffix(" p50") if name == "rrext" else titles[name]
+        beside = title + ("" if theirs is None else f" {number(theirs)} {unit}")
         missing = "rrext" if ours is None else name
     shown = "–" if ours is None else f"{number(ours)} {unit}"
     if ours is None or (row.peer and theirs is None):

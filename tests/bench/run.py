@@ -22,7 +22,8 @@ from pathlib import Path
 
 from bench_client import Dap, ServerGone
 from bench_peers import PEERS, Missing, default_cache, rrext_command
-from bench_phases import PHASES, QUICK, Size, Subject
+from bench_phases import PHASES
+from bench_subject import QUICK, Size, Subject
 from bench_table import ROWS, cells, table
 
 Samples = dict[tuple[str, str], list[float]]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from bench_client import FIRST_ID, Dap, Mcp, Server
-from bench_peers import Missing, run
+from bench_client import FIRST_ID, Dap, Mcp, Server, write_all
+from bench_peers import Missing, python_floor, run
 from bench_table import HEADER, ROWS, Row, cells, judge, table
 
 HERE = Path(__file__).resolve().parent
-TITLES = {"floor": "C floor", "mcp": "MCP Python", "mcp-ts": "MCP TypeScript", "node": "vscode-jsonrpc"}
+TITLES = {
+    "floor": "C floor",
+    "floor-py": "Python floor",
+    "mcp": "MCP Python",
+    "mcp-ts": "MCP TypeScript",
+    "node": "vscode-jsonrpc",
+}
 LATENCY = Row("one call", "calls", "p50 µs", ("floor", "p50 µs"), 4.5, 3)
 SPEED = Row("many calls", "calls", "calls/s", ("mcp", "calls/s"), 35, 60, more=True)
 GROWTH = Row("memory", "memory", "soak MiB", None, 5, 0.5)
@@ -44,6 +51,12 @@ def test_a_row_shows_both_figures_and_their_ratio() -> None:
 def test_a_row_without_a_peer_judges_the_figure_itself() -> None:
     line = cells(GROWTH, {("rrext", "soak MiB"): 7.25}, TITLES, {})
     assert line == ("memory", "7.2 MiB", "itself", "–", "≤ 5 MiB", "≤ 0.5 MiB", "MISSED")
+
+
+def test_a_row_may_stand_beside_another_figure_of_rrext() -> None:
+    row = Row("with timeout", "shapes", "with timeout p50 µs", ("rrext", "plain def p50 µs"), 1.4, 1.2)
+    line = cells(row, {("rrext", "with timeout p50 µs"): 26.0, ("rrext", "plain def p50 µs"): 20.0}, TITLES, {})
+    assert line[1:] == ("26.0 µs", "plain def 20.0 µs", "1.30×", "≤ 1.40×", "≤ 1.20×", "required")
 
 
 def test_a_row_says_why_its_peer_is_missing() -> None:
@@ -79,6 +92,24 @@ def test_the_client_counts_whole_answers_only(dialect: Dap | Mcp) -> None:
         count, left = server.count(data[:cut])
         assert (count, left) == (cut // len(frames[0]), data[:cut][cut // len(frames[0]) * len(frames[0]) :])
     assert str(FIRST_ID + 2).encode() in frames[2]
+
+
+def test_a_dap_request_carries_other_arguments_beside_tool_and_input() -> None:
+    request = json.loads(Dap().request(7, "add", b'{"a":1}', timeout=30, context={"userId": "u"}))
+    assert request["seq"] == 7
+    assert request["arguments"] == {
+        "subcommand": "tool",
+        "tool": "add",
+        "input": {"a": 1},
+        "timeout": 30,
+        "context": {"userId": "u"},
+    }
+
+
+def test_the_python_floor_answers_each_frame_of_a_batch(tmp_path: Path) -> None:
+    with Server(python_floor(tmp_path), Dap()) as server:
+        write_all(server.to, [b"".join(server.frames(3, "add", b'{"a":1,"b":2}'))])
+        assert list(server.results(3)) == [{"sum": 3}] * 3
 
 
 @pytest.mark.system
