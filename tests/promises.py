@@ -12,6 +12,9 @@ PROMISES: dict[str, str] = {
     "call:nested:no-deadlock": "Tools that call tools finish with `--threads 1`; cycles are refused at load, depth is capped",
     "pipe:owner-only": "A pipe belongs to the connection that opened it; no id is ever reused",
     "pipe:lease:not-reaped": "A pipe in use is never reclaimed, however long the call",
+    "pipe:late:failed": (
+        "A `write` that is cancelled or late fails its pipe, also before the pipe hears of it; such a `close` frees it"
+    ),
     "pool:limit:true": (
         "Open and borrowed pipes count against one limit, running sync calls against another; a leftover thread holds both"
     ),

@@ -97,11 +97,12 @@ class LocalEngine(Engine):
     def start(self, call: Call) -> None:
         operation = call.operation
         call.redact = self._redact
-        if call.received is not None and self._host.is_late(call):
-            return
+        kind = type(operation)
+        is_late = call.received is not None and self._host.is_late(call)
         try:
-            kind = type(operation)
-            if kind is Tool:
+            if is_late and kind is not Write and kind is not Close:
+                pass  # nothing of it begins
+            elif kind is Tool:
                 self._tools.start(call, self._task_of(call, operation), operation)  # pyright: ignore[reportArgumentType]
             elif kind is Write:
                 self._objects.write(call, operation)  # pyright: ignore[reportArgumentType]
@@ -112,6 +113,8 @@ class LocalEngine(Engine):
                 self._objects.close(call, operation)  # pyright: ignore[reportArgumentType]
             else:
                 self._host.spawn(self._answer(call), f"{kind.__name__} {call.request_id}")
+            if is_late:  # a write is stopped after it stands in its pipe's line: it fails the object that it is missing from
+                self._host.expire(call)
         except RrextError as error:
             call.fail(error)
         except Exception:

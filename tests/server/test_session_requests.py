@@ -419,6 +419,48 @@ async def test_a_held_write_that_is_cancelled_fails_its_pipe_and_a_held_close_fr
         assert ("write", "x") not in gates.log
 
 
+@pytest.mark.promise("pipe:late:failed")
+async def test_a_held_write_that_is_late_fails_its_pipe_and_a_late_close_frees_it() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        pipes = [(await w.ask("rrext_process", subcommand="open", mimeType="text/plain")).body["pipe_id"] for _ in range(2)]
+        await fill(w)
+        await w.feed(w.tool("add", {"a": 1, "b": 1}))
+        numbers = await w.feed(
+            w.frame("rrext_process", subcommand="write", pipe_id=pipes[0], data="early"),
+            w.frame("rrext_process", subcommand="write", pipe_id=pipes[0], data="late", timeout=5),
+            w.frame("rrext_process", subcommand="close", pipe_id=pipes[0]),
+            w.frame("rrext_process", subcommand="close", pipe_id=pipes[1], timeout=5),
+        )
+        w.clock.advance(5)
+        w.sink.drain()
+        _, late, closed, late_close = [await w.answer(number) for number in numbers]
+        assert isinstance(late.error, ToolTimeout)
+        assert late.error.message == "write did not finish within 5 s"
+        assert closed.body["error"]["code"] == "tool_timeout"
+        assert isinstance(late_close.error, ToolTimeout)
+        assert (await w.ask("rrext_process", subcommand="close", pipe_id=pipes[1])).error.code == "pipe_not_open"
+        await until(lambda: w.task.places.used == 0)
+        assert ("write", "late") not in gates.log
+
+
+@pytest.mark.parametrize("subcommand", ["tool", "open", "tools"])
+async def test_nothing_of_a_late_request_without_a_pipe_begins(subcommand: str) -> None:
+    gates = Gates()
+    given: dict[str, Any] = {"tool": "add", "input": {"a": 1, "b": 1}} if subcommand == "tool" else {}
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        await fill(w)
+        await w.feed(w.tool("add", {"a": 2, "b": 2}))
+        (late,) = await w.feed(w.frame("rrext_process", subcommand=subcommand, timeout=5, **given))
+        w.clock.advance(5)
+        w.sink.drain()
+        if subcommand != "tools":  # which is not held
+            assert isinstance(await w.error(late), ToolTimeout)
+        await until(lambda: not w.session.is_busy)
+        assert ("add", 1) not in gates.log
+        assert w.task.places.used == 0
+
+
 async def test_the_time_of_a_held_call_runs_from_its_receipt() -> None:
     gates = Gates()
     async with session_world(tools(gates), outbox_bytes=1000) as w:

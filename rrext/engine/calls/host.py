@@ -68,7 +68,7 @@ class Host:
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
         self.wait = wait
-        self.deadlines = Deadlines(self.clock, self._expire, self.post)
+        self.deadlines = Deadlines(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def post(self, action: Callable[..., object], *args: Any) -> None:
@@ -98,13 +98,9 @@ class Host:
         return when
 
     def is_late(self, call: Call) -> bool:
-        """Whether the caller's deadline passed before the call began; then it is answered, and must not begin."""
+        """Whether the caller's deadline passed before the call began."""
         asked = call.operation.timeout
-        if asked is None or call.received is None or self.clock.now() < call.received + asked:
-            return False
-        call.seconds = asked
-        self._expire(call)
-        return True
+        return asked is not None and call.received is not None and self.clock.now() >= call.received + asked
 
     async def granted(self, ticket: Ticket) -> None:
         """Return when the ticket is held. The caller releases it, also when this is cancelled."""
@@ -208,10 +204,12 @@ class Host:
             token.forget(cancel)  # a tool that waits often must not leave a listener behind each time
             del future  # a failure's traceback leads to here, and it to the failure
 
-    def _expire(self, call: Call) -> None:
+    def expire(self, call: Call) -> None:
+        """The call's deadline has passed: answer it, and stop what runs of it."""
         operation = call.operation
         what = f'Tool "{operation.tool}"' if isinstance(operation, Tool) else type(operation).__name__.lower()
-        late = ToolTimeout(f"{what} did not finish within {call.seconds:g} s", data={"timeout": call.seconds})
+        seconds = call.seconds or operation.timeout
+        late = ToolTimeout(f"{what} did not finish within {seconds:g} s", data={"timeout": seconds})
         call.cancel("timeout", late)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
