@@ -44,6 +44,7 @@ class Link:
     ) -> None:
         self._channel = channel
         self._connection = connection
+        self._framer = connection.framer
         self._explain = explain
         self._on_event = on_event
         self._outbox = Outbox(channel, self.lose)
@@ -153,12 +154,12 @@ class Link:
 
     def get_buffer(self, hint: int = 65536) -> memoryview:
         """Where the channel reads to."""
-        return self._connection.get_buffer(hint)
+        return self._framer.get_buffer(hint)
 
     def buffer_updated(self, n: int) -> anyio.Event | None:
         """Handle what is complete. An event in return asks the channel to wait for it."""
         self._bytes += n
-        messages = self._connection.buffer_updated(n)
+        messages = self._framer.buffer_updated(n)
         if not messages:
             return None
         cost, self._bytes = self._bytes // len(messages), 0
@@ -259,7 +260,7 @@ class Link:
     async def _receive(self) -> None:
         try:
             await self._channel.pump(self)
-            for message in self._connection.receive_eof():
+            for message in self._framer.receive_eof():
                 logger.debug("at the end of input: %r", message)
         except RrextError as error:
             self._defect = error

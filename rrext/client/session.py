@@ -20,6 +20,7 @@ from rrext.errors import NotConnected, RrextError, ServerExited, UnknownCommand
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
+from rrext.wire.framing import ContentLength
 
 __all__ = ["Dialect", "Session"]
 
@@ -47,7 +48,8 @@ class Session:
         self._stderr_ended = anyio.Event()
         self._closing = False
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
-        self.link = Link(channel, ClientConnection(dialect, RECEIVED), explain=self._explain, on_event=self._on_event)
+        connection = ClientConnection(ContentLength(RECEIVED), dialect, RECEIVED)
+        self.link = Link(channel, connection, explain=self._explain, on_event=self._on_event)
         self.server: Body = {}
         self._drain = DEFAULTS.drain
         self._set_limits({})

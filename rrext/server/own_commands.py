@@ -39,7 +39,8 @@ def _initialize(session: Session, request: Request) -> None:
         "commands": list(COMMANDS),
     }
     session.answer_own(request, body)
-    session.connection.raw_tail = bool(given.raw_tail)
+    connection = session.connection
+    connection.raw_tail = bool(given.raw_tail) and connection.framer is not None
 
 
 def _ping(session: Session, request: Request) -> None:

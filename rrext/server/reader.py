@@ -22,6 +22,8 @@ from typing import Any, Final
 from rrext.server.inflight import WEIGHT
 from rrext.server.session import Session
 from rrext.transports.descriptors import read_into, wait_readable
+from rrext.wire.framing import Framer
+from rrext.wire.messages import ServerEvent
 from rrext.workers import Workers
 
 __all__ = ["Reader"]
@@ -50,11 +52,12 @@ class _Turn:
 
 
 class Reader:
-    """Reads one descriptor into one session until its end. `on_end` runs on the loop when there is nothing more."""
+    """Reads one descriptor into one session, through its connection's framer, until the end; then `on_end` runs on the loop."""
 
     __slots__ = (
         "_fd",
         "_file_batch",
+        "_framer",
         "_lock",
         "_loop",
         "_most",
@@ -70,12 +73,14 @@ class Reader:
     def __init__(
         self,
         session: Session,
+        framer: Framer[ServerEvent],
         fd: int,
         loop: asyncio.AbstractEventLoop,
         workers: Workers,
         on_end: Callable[[], None],
     ) -> None:
         self._session = session
+        self._framer = framer
         self._fd = fd
         self._loop = loop
         self._workers = workers
@@ -126,9 +131,9 @@ class Reader:
     # -- the loop reads
 
     def _readable(self) -> None:
-        connection = self._session.connection
+        framer = self._framer
         try:
-            count = read_into(self._fd, connection.get_buffer())
+            count = read_into(self._fd, framer.get_buffer())
         except BlockingIOError:  # somebody else took it, or it was a false alarm
             return
         except OSError as error:
@@ -137,7 +142,7 @@ class Reader:
         if count == 0:
             self._end()
             return
-        events = connection.buffer_updated(count)
+        events = framer.buffer_updated(count)
         if events:
             self._handle(events)
 
@@ -162,7 +167,7 @@ class Reader:
             return
         self.ended = True
         session = self._session
-        session.handle_all(session.connection.receive_eof())
+        session.handle_all(self._framer.receive_eof())
         self._on_end()
 
     # -- a thread reads
@@ -174,11 +179,11 @@ class Reader:
 
     def _lead(self, turn: _Turn) -> None:
         session = self._session
-        connection = session.connection
+        framer = self._framer
         try:
             while True:
                 try:
-                    count = read_into(self._fd, connection.get_buffer())
+                    count = read_into(self._fd, framer.get_buffer())
                 except BlockingIOError:  # a socket that is stdout too
                     wait_readable(self._fd)
                     continue
@@ -187,7 +192,7 @@ class Reader:
                 if count == 0:
                     self._loop.call_soon_threadsafe(self._finish)
                     return
-                turn.todo.extend(connection.buffer_updated(count))
+                turn.todo.extend(framer.buffer_updated(count))
                 if not self._work_off(turn):
                     return
         except BaseException as error:
@@ -275,17 +280,17 @@ class Reader:
 
     def _read_file(self) -> None:
         """Read to the end, a batch at a time, each handled by the loop before the next one is read."""
-        connection = self._session.connection
+        framer = self._framer
         self._file_batch = done = threading.Event()
         count = 1
         while count and not self.ended:
             try:
-                count = read_into(self._fd, connection.get_buffer())
+                count = read_into(self._fd, framer.get_buffer())
             except OSError as error:
                 log.warning("stdin cannot be read any more: %s", error)
                 count = 0
             done.clear()
-            events = connection.buffer_updated(count) if count else []
+            events = framer.buffer_updated(count) if count else []
             self._loop.call_soon_threadsafe(self._take_batch, events, count == 0)
             done.wait()
 

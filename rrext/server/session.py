@@ -65,6 +65,7 @@ class Session:
     def __init__(
         self,
         engine: Engine,
+        connection: ServerConnection,
         sink: Sink,
         *,
         loop: asyncio.AbstractEventLoop,
@@ -74,15 +75,14 @@ class Session:
         on_shutdown: Callable[[str], None],
         on_answer: Callable[[], None] = lambda: None,
     ) -> None:
-        self.connection = ServerConnection(limits)
+        self.connection = connection
         self.outbox = Outbox(sink, limits.outbox_bytes, loop, self._room)
         self.limits = limits
         self.caller = caller
         self.now = now
         self.is_draining = False
         self.is_closed = False
-        self._engine = engine
-        self._loop = loop
+        self._engine, self._loop = engine, loop
         self._loop_thread = get_ident()
         self._on_shutdown = on_shutdown
         self._on_answer = on_answer

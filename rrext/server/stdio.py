@@ -28,6 +28,9 @@ from rrext.server.session import Session
 from rrext.server.watchman import Watchman
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
+from rrext.wire.connection import ServerConnection
+from rrext.wire.framing import ContentLength
+from rrext.wire.messages import ServerEvent
 
 __all__ = ["StdioServer"]
 
@@ -89,8 +92,10 @@ class StdioServer:
         self._changed = asyncio.Event()
         self._end_task: asyncio.Task[None] | None = None
         self._code: asyncio.Future[int] = self._loop.create_future()
+        framer: ContentLength[ServerEvent] = ContentLength(limits)
         self._session = Session(
             engine,
+            ServerConnection(framer, limits),
             DescriptorSink(stdio.write_fd, self._loop, self._on_lost),
             loop=self._loop,
             limits=limits,
@@ -99,7 +104,7 @@ class StdioServer:
             on_shutdown=self._shut_down,
             on_answer=self._on_answer,
         )
-        self._reader = Reader(self._session, stdio.read_fd, self._loop, host.workers, self._at_end)
+        self._reader = Reader(self._session, framer, stdio.read_fd, self._loop, host.workers, self._at_end)
         self._watchman = Watchman(
             self._loop,
             stdio.read_fd,

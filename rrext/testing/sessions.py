@@ -19,6 +19,9 @@ from rrext.server.session import Session
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.fds import FdChannel
 from rrext.transports.memory import MemoryStream, memory_pair
+from rrext.wire.connection import ServerConnection
+from rrext.wire.framing import ContentLength
+from rrext.wire.messages import ServerEvent
 
 __all__ = ["MemorySession", "PipeSession"]
 
@@ -35,10 +38,12 @@ class Served:
         self._loop = host.loop
         self._draining: asyncio.Task[None] | None = None
         self._answered = asyncio.Event()
+        self.framer: ContentLength[ServerEvent] = ContentLength(engine.limits)
         self.leaving = asyncio.Event()
         """The client is gone, or asked for the end and has all answers."""
         self.session = Session(
             engine,
+            ServerConnection(self.framer, engine.limits),
             sink,
             loop=self._loop,
             limits=engine.limits,
@@ -170,11 +175,11 @@ class MemorySession:
         session = self._served.session
         try:
             while True:
-                session.handle_all(session.connection.receive_data(await self._stream.receive()))
+                session.handle_all(self._served.framer.receive_data(await self._stream.receive()))
                 while session.unread_bytes > session.limits.max_inflight_bytes:
                     await self._served.answer()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
-            session.handle_all(session.connection.receive_eof())
+            session.handle_all(self._served.framer.receive_eof())
             self._served.leaving.set()
 
 
@@ -189,7 +194,7 @@ class PipeSession:
         host = engine.host
         self._served = Served(engine, DescriptorSink(self._write_fd, host.loop), trusted=trusted)
         self._input_ended = asyncio.Event()
-        self._reader = Reader(self._served.session, self._read_fd, host.loop, host.workers, self._end)
+        self._reader = Reader(self._served.session, self._served.framer, self._read_fd, host.loop, host.workers, self._end)
 
     def _end(self) -> None:
         self._input_ended.set()

@@ -1,9 +1,9 @@
-"""One connection: bytes in → events, answers in → bytes. It does no I/O and never waits."""
+"""One connection: a dialect, and on a stream a framer. Bytes in → events, answers in → bytes. It does no I/O."""
 
 from __future__ import annotations
 
 from binascii import b2a_base64
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from rrext.errors import ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
@@ -11,53 +11,40 @@ from rrext.wire.codec import Bytes, decode, encode, insert_member
 from rrext.wire.dap import Dap
 from rrext.wire.dialect import Dialect, DialectName
 from rrext.wire.framing import Framer
-from rrext.wire.messages import ClientEvent, Fatal, Malformed, RequestId, ServerEvent
+from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
-__all__ = ["ClientConnection", "Connection", "ServerConnection"]
-
-E = TypeVar("E")
+__all__ = ["ClientConnection", "ServerConnection"]
 
 
-class Connection(Framer[E]):
-    """The reading half of a connection, whatever its role.
+class ServerConnection:
+    """A server's side. The first valid message decides the dialect.
 
-    Read bytes into `get_buffer()` and tell `buffer_updated` how many; or hand them to `receive_data`, which copies them.
-    One thread at a time may read. What is returned stays good; the buffer does not.
+    `framer` finds the messages in a stream, and its events are this connection's; without one the transport keeps messages
+    apart, and `receive_message` takes each. `raw_tail` says that the client takes raw tails, as its `initialize` tells. What
+    writes may be called from any thread and returns pieces to be written in order; large payloads are among them uncopied.
     """
 
-    __slots__ = ()
+    __slots__ = ("_dap", "_dialect", "_frame", "_read", "dialect", "framer", "limits", "raw_tail")
 
-    def receive_data(self, data: Bytes) -> list[E | Fatal]:
-        """The events that are complete with these bytes."""
-        events: list[E | Fatal] = []
-        rest = memoryview(data)
-        while rest:
-            room = self.get_buffer()
-            size = min(len(room), len(rest))
-            room[:size] = rest[:size]
-            rest = rest[size:]
-            events += self.buffer_updated(size)
-        return events
-
-
-class ServerConnection(Connection[ServerEvent]):
-    """A server's side. The first valid frame decides the dialect.
-
-    `raw_tail` says that the client takes raw tails, as its `initialize` tells. What writes may be called from any thread and
-    returns pieces to be written in order; large payloads are among them uncopied.
-    """
-
-    __slots__ = ("_dap", "_dialect", "dialect", "raw_tail")
-
-    def __init__(self, limits: Limits = DEFAULTS) -> None:
-        super().__init__(self._read_first, self._refuse_first, limits)
+    def __init__(self, framer: Framer[ServerEvent] | None, limits: Limits = DEFAULTS) -> None:
+        self.framer = framer
+        self.limits = limits
         self.dialect: DialectName | None = None
         self.raw_tail = False
+        self._frame = _whole if framer is None else framer.frame
         self._dap = Dap(limits)
         self._dialect: Dialect = self._dap
+        self._read = self._read_first
+        if framer is not None:
+            framer.deliver(self._read_first, self._refuse_first)
 
     def __repr__(self) -> str:
-        return f"<ServerConnection {self.dialect or 'undecided'}, {self.state()}>"
+        state = "unframed" if self.framer is None else self.framer.state()
+        return f"<ServerConnection {self.dialect or 'undecided'}, {state}>"
+
+    def receive_message(self, message: Bytes) -> ServerEvent:
+        """The event of one whole message."""
+        return self._read(memoryview(message), None, len(message))
 
     def _read_first(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
         try:
@@ -83,50 +70,53 @@ class ServerConnection(Connection[ServerEvent]):
 
     def _decide(self) -> None:
         self.dialect = self._dialect.name
-        self._on_body = self._dialect.read_request
-        self._on_refused = self._dialect.refused_request
+        self._read = self._dialect.read_request
+        if self.framer is not None:
+            self.framer.deliver(self._read, self._dialect.refused_request)
 
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is an encoded JSON object."""
-        return self._dialect.result(request_id, command, body)
+        return self._frame(self._dialect.result(request_id, command, body))
 
     def result_tail(self, request_id: RequestId, command: str, body: bytes, tail: bytes, member: str = "result") -> list[bytes]:
         """A success that carries bytes: as a raw tail, or as base64 in `member` of `body` if the client takes no tails."""
         if self.raw_tail:
-            return self._dialect.result(request_id, command, body, tail)
-        return self._dialect.result(request_id, command, _with_base64(body, member, tail))
+            return self._frame(self._dialect.result(request_id, command, body), tail)
+        return self._frame(self._dialect.result(request_id, command, _with_base64(body, member, tail)))
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         """A failure. Without id: the answer to something that had none which could be used."""
-        return self._dialect.error(request_id, command, error)
+        return self._frame(self._dialect.error(request_id, command, error))
 
     def event(self, name: str, body: bytes, tail: bytes | None = None, member: str = "chunk") -> list[bytes]:
         """An event; `body` is an encoded JSON object. Bytes go as a raw tail, or as base64 in `member` of `body`."""
         if tail is None or self.raw_tail:
-            return self._dialect.event(name, body, tail)
-        return self._dialect.event(name, _with_base64(body, member, tail))
+            return self._frame(self._dialect.event(name, body), tail)
+        return self._frame(self._dialect.event(name, _with_base64(body, member, tail)))
 
 
-class ClientConnection(Connection[ClientEvent]):
+class ClientConnection:
     """A client's side, in the dialect that it chose. What writes may be called from any thread."""
 
-    __slots__ = ("_dialect", "dialect")
+    __slots__ = ("_dialect", "dialect", "framer")
 
-    def __init__(self, dialect: DialectName = "dap", limits: Limits = DEFAULTS) -> None:
+    def __init__(self, framer: Framer[ClientEvent], dialect: DialectName = "dap", limits: Limits = DEFAULTS) -> None:
+        self.framer = framer
         self.dialect: DialectName = dialect
         self._dialect = _speak(dialect, limits)
-        super().__init__(self._dialect.read_answer, self._dialect.refused_answer, limits)
+        framer.deliver(self._dialect.read_answer, self._dialect.refused_answer)
 
     def __repr__(self) -> str:
-        return f"<ClientConnection {self.dialect}, {self.state()}>"
+        return f"<ClientConnection {self.dialect}, {self.framer.state()}>"
 
     def request(self, command: str, arguments: dict[str, Any], tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
         """The id of a new request, and its frame. Raises `UsageError` for arguments that JSON cannot hold."""
-        return self._dialect.request(command, _encode(arguments), tail)
+        number, message = self._dialect.request(command, _encode(arguments))
+        return number, self.framer.frame(message, tail)
 
     def notify(self, command: str, arguments: dict[str, Any]) -> list[bytes]:
         """A request whose answer, if the dialect has one, is for nobody. Raises `UsageError` as `request` does."""
-        return self._dialect.notify(command, _encode(arguments))
+        return self.framer.frame(self._dialect.notify(command, _encode(arguments)))
 
 
 def _speak(dialect: DialectName, limits: Limits) -> Dialect:
@@ -135,6 +125,12 @@ def _speak(dialect: DialectName, limits: Limits) -> Dialect:
     from rrext.wire.jsonrpc import JsonRpc  # many processes never hear it, and start sooner without
 
     return JsonRpc(limits)
+
+
+def _whole(message: list[bytes], tail: bytes | None = None) -> list[bytes]:
+    """A message for a transport that keeps messages apart: one piece, without a tail."""
+    assert tail is None, "raw_tail was set on a connection that has no framer"
+    return [b"".join(message)]
 
 
 def _says_jsonrpc(value: object) -> bool:

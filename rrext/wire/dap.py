@@ -10,8 +10,8 @@ import msgspec
 from rrext.errors import InvalidRequest, RrextError, error_from_wire
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import encode_own, quote
-from rrext.wire.dialect import Dialect, Members
-from rrext.wire.frames import SMALL, frame, large_frame, utf8, wire_error
+from rrext.wire.dialect import SMALL, Dialect, Members, pieces_of
+from rrext.wire.failure import utf8, wire_error
 from rrext.wire.messages import (
     MAX_ID,
     ClientEvent,
@@ -51,7 +51,7 @@ _decode_request = msgspec.json.Decoder(_Request).decode
 _decode_success = msgspec.json.Decoder(_Success).decode
 
 _TEMPLATES = 256
-"""Commands whose frames are kept half made; a server answers far fewer."""
+"""Commands whose messages are kept half made; a server answers far fewer."""
 
 
 class Dap(Dialect):
@@ -70,12 +70,12 @@ class Dap(Dialect):
 
     def read_request(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
         try:
-            message = _decode_request(json)
+            request = _decode_request(json)
         except (ValueError, RecursionError):
             return self._read_request_carefully(json, tail, nbytes)
-        seq = message.seq
+        seq = request.seq
         if 0 < seq <= MAX_ID:
-            return Request(seq, message.command, message.arguments or {}, tail, nbytes)
+            return Request(seq, request.command, request.arguments or {}, tail, nbytes)
         return _bad_seq()
 
     def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
@@ -100,14 +100,11 @@ class Dap(Dialect):
     def request_id(self, members: Members) -> RequestId | None:
         return _usable(members.get("seq"))
 
-    def result(self, request_id: RequestId, command: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+    def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         template = self._templates.get(command) or self._template(command)
-        if tail is not None:
-            return frame(template % (next(self._seq), request_id, body), tail)
         if len(body) > SMALL:
-            return large_frame((template % (next(self._seq), request_id, b""))[:-1], body)
-        json = template % (next(self._seq), request_id, body)
-        return [b"Content-Length: %d\r\n\r\n%b" % (len(json), json)]
+            return [(template % (next(self._seq), request_id, b""))[:-1], body, b"}"]
+        return [template % (next(self._seq), request_id, body)]
 
     def _template(self, command: str) -> bytes:
         name = quote(command).replace(b"%", b"%%")
@@ -118,30 +115,27 @@ class Dap(Dialect):
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         parts = wire_error(error)
-        message: dict[str, Any] = {"seq": next(self._seq), "type": "response", "request_seq": _usable(request_id) or 0}
-        message |= {"command": utf8(command), "success": False, "message": parts.message, "code": parts.code}
+        members: dict[str, Any] = {"seq": next(self._seq), "type": "response", "request_seq": _usable(request_id) or 0}
+        members |= {"command": utf8(command), "success": False, "message": parts.message, "code": parts.code}
         if parts.hint is not None:
-            message["hint"] = parts.hint
+            members["hint"] = parts.hint
         if parts.data:
-            message["data"] = parts.data
-        return frame(encode_own(message))
+            members["data"] = parts.data
+        return [encode_own(members)]
 
-    def event(self, name: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
-        head = b'{"seq":%d,"type":"event","event":%b,"body":' % (next(self._seq), quote(name))
-        if tail is None and len(body) > SMALL:
-            return large_frame(head, body)
-        return frame(b"%b%b}" % (head, body), tail)
+    def event(self, name: str, body: bytes) -> list[bytes]:
+        return pieces_of(b'{"seq":%d,"type":"event","event":%b,"body":' % (next(self._seq), quote(name)), body)
 
     # a client's side
 
     def read_answer(self, json: memoryview, tail: bytes | None, nbytes: int) -> ClientEvent:
         try:
-            message = _decode_success(json)
+            answer = _decode_success(json)
         except (ValueError, RecursionError):
             return self._read_answer_carefully(json, tail)
-        if not message.success:
+        if not answer.success:
             return self._read_answer_carefully(json, tail)
-        return Response(message.request_seq or None, message.command, _with_data(message.body, tail), None, tail)
+        return Response(answer.request_seq or None, answer.command, _with_data(answer.body, tail), None, tail)
 
     def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
         if not isinstance(value, dict):
@@ -158,12 +152,9 @@ class Dap(Dialect):
     def answer_id(self, members: Members) -> RequestId | None:
         return _usable(members.get("request_seq"))
 
-    def request(self, command: str, arguments: bytes, tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
+    def request(self, command: str, arguments: bytes) -> tuple[RequestId, list[bytes]]:
         seq = next(self._seq)
-        head = b'{"seq":%d,"type":"request","command":%b,"arguments":' % (seq, quote(command))
-        if tail is None and len(arguments) > SMALL:
-            return seq, large_frame(head, arguments)
-        return seq, frame(b"%b%b}" % (head, arguments), tail)
+        return seq, pieces_of(b'{"seq":%d,"type":"request","command":%b,"arguments":' % (seq, quote(command)), arguments)
 
     def notify(self, command: str, arguments: bytes) -> list[bytes]:
         """This dialect has no notifications: it is a request whose answer is not waited for."""

@@ -1,4 +1,4 @@
-"""What the two dialects have in common: what a connection asks of one, and the careful way to read a body."""
+"""A dialect: it makes events of the bytes of one message, and the bytes of one message of events. It knows no header."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from rrext.errors import ParseError, RrextError
-from rrext.limits import DEFAULTS, Limits
+from rrext.limits import DEFAULTS, KIB, Limits
 from rrext.wire.codec import decode
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
-__all__ = ["Dialect", "DialectName", "Members"]
+__all__ = ["SMALL", "Dialect", "DialectName", "Members", "pieces_of"]
 
 DialectName: TypeAlias = Literal["dap", "jsonrpc"]
 
@@ -18,8 +18,19 @@ Members: TypeAlias = dict[str, int | str | None]
 """Top-level members that were found in a body. None: it is there, and is neither a usable integer nor a string."""
 
 
+SMALL = 16 * KIB
+"""A payload up to this size is copied into its message, so that one write sends it; a larger one is handed on as it is."""
+
+
+def pieces_of(head: bytes, payload: bytes) -> list[bytes]:
+    """`head`, `payload` and a closing brace, as the pieces of one message."""
+    return [b"%b%b}" % (head, payload)] if len(payload) <= SMALL else [head, payload, b"}"]
+
+
 class Dialect(ABC):
     """The messages of one connection, in one dialect. What writes may be called from any thread.
+
+    What is written are the pieces of one message, to be joined: a large payload is one of them, uncopied.
 
     A message is first decoded into a record that has exactly the usual members, which is fast. If that fails, for whatever
     reason, it is decoded as plain JSON, so that every part of it is checked, and judged member by member.
@@ -47,7 +58,7 @@ class Dialect(ABC):
         """The id of a request of which only these members are known."""
 
     @abstractmethod
-    def result(self, request_id: RequestId, command: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+    def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         """A success; `body` is an encoded object."""
 
     @abstractmethod
@@ -55,7 +66,7 @@ class Dialect(ABC):
         """A failure; without id if the request had none that can be used."""
 
     @abstractmethod
-    def event(self, name: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+    def event(self, name: str, body: bytes) -> list[bytes]:
         """An event; `body` is an encoded object."""
 
     # a client's side
@@ -73,7 +84,7 @@ class Dialect(ABC):
         """The id of the request that is answered by a message of which only these members are known."""
 
     @abstractmethod
-    def request(self, command: str, arguments: bytes, tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
+    def request(self, command: str, arguments: bytes) -> tuple[RequestId, list[bytes]]:
         """A request under the next free id; `arguments` is an encoded object."""
 
     @abstractmethod

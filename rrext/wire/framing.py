@@ -1,4 +1,4 @@
-"""Frames out of a stream of bytes that may be cut anywhere.
+"""Framers: they find the messages in a stream of bytes that may be cut anywhere, and put messages into frames.
 
 Bytes are read into one buffer that stays, and a body is handed on as a slice of it. A body that does not fit is read
 straight into memory of its announced size; a raw tail into what becomes its `bytes`, so that it is not copied.
@@ -7,16 +7,19 @@ straight into memory of its announced size; a raw tail into what becomes its `by
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rrext.errors import FrameTooLarge, ParseError, RrextError
 from rrext.limits import DEFAULTS, KIB, Limits
+from rrext.wire.codec import Bytes
+from rrext.wire.dialect import SMALL
 from rrext.wire.header import FORM, Header, parse_header
 from rrext.wire.large import LargeBody
 from rrext.wire.messages import Fatal
 
-__all__ = ["BUFFER", "Framer"]
+__all__ = ["BUFFER", "ContentLength", "Framer"]
 
 E = TypeVar("E")
 
@@ -33,27 +36,74 @@ _usual_tail_header = re.compile(rb"Content-Length: ([0-9]{1,9})\r\nJson-Length: 
 """The same for a frame with a raw tail."""
 
 
-class Framer(Generic[E]):
-    """Splits a stream into frames, each of which becomes one event.
+class Framer(ABC, Generic[E]):
+    """The framing of one connection: each message that arrives becomes one event, each message that is sent a frame.
 
-    `on_body(json, tail, nbytes)` makes it of a whole body, `on_refused(error, start)` of the first bytes of a body that
-    cannot be used. Both get a view of memory that is used again: what they keep, they copy.
+    Read bytes into `get_buffer()` and tell `buffer_updated` how many; or hand them to `receive_data`, which copies them.
+    One thread at a time may read. What is returned stays good; the buffer does not.
+    """
 
+    __slots__ = ("_on_body", "_on_refused")
+
+    def __init__(self) -> None:
+        self._on_body: Callable[[memoryview, bytes | None, int], E]
+        self._on_refused: Callable[[RrextError, memoryview], E]
+
+    def deliver(
+        self, on_body: Callable[[memoryview, bytes | None, int], E], on_refused: Callable[[RrextError, memoryview], E]
+    ) -> None:
+        """From now on `on_body(json, tail, nbytes)` makes the event of a whole message, and `on_refused(error, start)` that
+        of the first bytes of one that cannot be used. Both get a view of memory that is used again: what they keep, they copy.
+        """
+        self._on_body = on_body
+        self._on_refused = on_refused
+
+    @abstractmethod
+    def get_buffer(self, hint: int = BUFFER) -> memoryview:
+        """Where the next bytes go: never empty, of whatever size is best here. Good until `buffer_updated`."""
+
+    @abstractmethod
+    def buffer_updated(self, nbytes: int) -> list[E | Fatal]:
+        """The events of what is complete, now that so many bytes more are in the buffer."""
+
+    @abstractmethod
+    def receive_eof(self) -> list[E | Fatal]:
+        """The peer sends no more: `Fatal` if that cuts a message in two."""
+
+    @abstractmethod
+    def frame(self, message: list[bytes], tail: bytes | None = None) -> list[bytes]:
+        """A frame around a message and its raw tail, in pieces to be written in order. From any thread."""
+
+    @abstractmethod
+    def state(self) -> str:
+        """What is not complete yet, for a `repr`."""
+
+    def receive_data(self, data: Bytes) -> list[E | Fatal]:
+        """The events that are complete with these bytes."""
+        events: list[E | Fatal] = []
+        rest = memoryview(data)
+        while rest:
+            room = self.get_buffer()
+            size = min(len(room), len(rest))
+            room[:size] = rest[:size]
+            rest = rest[size:]
+            events += self.buffer_updated(size)
+        return events
+
+
+class ContentLength(Framer[E]):
+    """Frames with a header block: `Content-Length`, and `Json-Length` where a raw tail follows the message.
+
+    The receive buffer begins small, as most connections only ever send small messages, and grows once when one does not fit.
     Blank lines before a header block are passed over: people who type a frame by hand end it with Return.
     """
 
-    __slots__ = ("_buffer", "_end", "_large", "_need", "_on_body", "_on_refused", "_skip", "_start", "_view", "limits")
+    __slots__ = ("_buffer", "_end", "_large", "_need", "_skip", "_start", "_view", "limits")
 
-    def __init__(
-        self,
-        on_body: Callable[[memoryview, bytes | None, int], E],
-        on_refused: Callable[[RrextError, memoryview], E],
-        limits: Limits = DEFAULTS,
-    ) -> None:
-        self._on_body = on_body
-        self._on_refused = on_refused
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
+        super().__init__()
         self.limits = limits
-        self._buffer = bytearray(max(BUFFER, limits.max_header + limits.id_recovery))
+        self._buffer = bytearray(limits.max_header + limits.id_recovery)
         self._view = memoryview(self._buffer)
         self._start = 0  # where the next frame begins
         self._end = 0  # where the bytes received end
@@ -62,13 +112,21 @@ class Framer(Generic[E]):
         self._large: LargeBody | None = None
 
     def state(self) -> str:
-        """What is not complete yet, for a `repr`."""
         if self._large is not None:
             return repr(self._large)
         return f"{self._skip} bytes to skip" if self._skip else f"{self._end - self._start} bytes held"
 
+    def frame(self, message: list[bytes], tail: bytes | None = None) -> list[bytes]:
+        first = message[0]
+        if tail is None and len(message) == 1:
+            return [b"Content-Length: %d\r\n\r\n%b" % (len(first), first)]
+        size = sum(map(len, message))
+        if tail is None:
+            return [b"Content-Length: %d\r\n\r\n%b" % (size, first), *message[1:]]
+        head = b"Content-Length: %d\r\nJson-Length: %d\r\n\r\n%b" % (size + len(tail), size, first)
+        return [head + tail] if len(message) == 1 and len(tail) <= SMALL else [head, *message[1:], tail]
+
     def get_buffer(self, hint: int = BUFFER) -> memoryview:
-        """Where the next bytes go: never empty, of whatever size is best here. Good until `buffer_updated`."""
         if self._large is not None:
             return self._large.room()
         if self._start:
@@ -85,7 +143,6 @@ class Framer(Generic[E]):
         self._need -= start
 
     def buffer_updated(self, nbytes: int) -> list[E | Fatal]:
-        """The events of what is complete, now that so many bytes more are in the buffer."""
         if self._large is not None:
             return self._fill_large(self._large, nbytes)
         end = self._end = self._end + nbytes
@@ -114,7 +171,6 @@ class Framer(Generic[E]):
         return events
 
     def receive_eof(self) -> list[E | Fatal]:
-        """The peer sends no more: `Fatal` if that cuts a frame in two."""
         missing = self._missing()
         self._large = None
         self._skip = _FOREVER
@@ -200,9 +256,14 @@ class Framer(Generic[E]):
 
     def _wait_for(self, header: Header, body: int) -> bool:
         """Say how much of an incomplete body is to come here, or let what is too large for here come elsewhere."""
-        capacity = self._start + len(self._buffer)
+        size = len(self._buffer)
         stop = body + header.length
         json_stop = stop if header.json_length is None else body + header.json_length
+        if json_stop - self._start > size and size < BUFFER >= json_stop - self._start:
+            shift, size = self._start, BUFFER
+            self._grow()
+            body, stop, json_stop = body - shift, stop - shift, json_stop - shift
+        capacity = self._start + size
         if stop <= capacity:
             self._need = stop
         elif json_stop > capacity:
@@ -212,6 +273,14 @@ class Framer(Generic[E]):
         else:
             self._large = LargeBody(header, self._view[body:json_stop], self._view[json_stop : self._end])
         return False
+
+    def _grow(self) -> None:
+        """Take a buffer of full size, and begin it with what is held."""
+        held = self._view[self._start : self._end]
+        self._buffer = bytearray(BUFFER)
+        self._view = memoryview(self._buffer)
+        self._view[: len(held)] = held
+        self._start, self._end = 0, len(held)
 
     def _fill_large(self, large: LargeBody, nbytes: int) -> list[E | Fatal]:
         if not large.filled(nbytes):

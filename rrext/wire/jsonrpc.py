@@ -10,8 +10,8 @@ import msgspec
 from rrext.errors import NUMBERS, InvalidRequest, RrextError, error_from_wire, number_of
 from rrext.limits import DEFAULTS, Limits
 from rrext.wire.codec import encode_own, quote
-from rrext.wire.dialect import Dialect, Members
-from rrext.wire.frames import SMALL, frame, large_frame, wire_error
+from rrext.wire.dialect import Dialect, Members, pieces_of
+from rrext.wire.failure import wire_error
 from rrext.wire.messages import (
     MAX_ID,
     ClientEvent,
@@ -68,16 +68,16 @@ class JsonRpc(Dialect):
 
     def read_request(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
         try:
-            message = _decode_request(json)
+            request = _decode_request(json)
         except (ValueError, RecursionError):
             return self._read_request_carefully(json, tail, nbytes)
-        request_id = message.id
+        request_id = request.id
         if type(request_id) is int:
             if not -MAX_ID <= request_id <= MAX_ID:
                 return _bad_id()
         elif request_id is msgspec.UNSET:
-            return _request(None, message.method, message.params, tail, nbytes)
-        return _request(request_id, message.method, message.params, tail, nbytes)
+            return _request(None, request.method, request.params, tail, nbytes)
+        return _request(request_id, request.method, request.params, tail, nbytes)
 
     def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
         if isinstance(value, list):
@@ -102,14 +102,9 @@ class JsonRpc(Dialect):
     def request_id(self, members: Members) -> RequestId | None:
         return _usable(members.get("id"))
 
-    def result(self, request_id: RequestId, command: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
+    def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         written = b"%d" % request_id if type(request_id) is int else quote(cast("str", request_id))
-        if tail is None and len(body) > SMALL:
-            return large_frame(b'{"jsonrpc":"2.0","id":%b,"result":' % written, body)
-        json = b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (written, body)
-        if tail is not None:
-            return frame(json, tail)
-        return [b"Content-Length: %d\r\n\r\n%b" % (len(json), json)]
+        return pieces_of(b'{"jsonrpc":"2.0","id":%b,"result":' % written, body)
 
     def error(self, request_id: RequestId | None, command: str, error: RrextError) -> list[bytes]:
         parts = wire_error(error)
@@ -117,22 +112,19 @@ class JsonRpc(Dialect):
         if parts.hint is not None:
             data["hint"] = parts.hint
         body = {"code": number_of(parts.code), "message": parts.message, "data": data}
-        return frame(encode_own({"jsonrpc": "2.0", "id": request_id, "error": body}))
+        return [encode_own({"jsonrpc": "2.0", "id": request_id, "error": body})]
 
-    def event(self, name: str, body: bytes, tail: bytes | None = None) -> list[bytes]:
-        head = b'{"jsonrpc":"2.0","method":%b,"params":' % quote(name)
-        if tail is None and len(body) > SMALL:
-            return large_frame(head, body)
-        return frame(b"%b%b}" % (head, body), tail)
+    def event(self, name: str, body: bytes) -> list[bytes]:
+        return pieces_of(b'{"jsonrpc":"2.0","method":%b,"params":' % quote(name), body)
 
     # a client's side
 
     def read_answer(self, json: memoryview, tail: bytes | None, nbytes: int) -> ClientEvent:
         try:
-            message = _decode_result(json)
+            answer = _decode_result(json)
         except (ValueError, RecursionError):
             return self._read_answer_carefully(json, tail)
-        return Response(message.id, None, _with_data(message.result, tail), None, tail)
+        return Response(answer.id, None, _with_data(answer.result, tail), None, tail)
 
     def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
         if not isinstance(value, dict):
@@ -147,18 +139,15 @@ class JsonRpc(Dialect):
     def answer_id(self, members: Members) -> RequestId | None:
         return _usable(members.get("id"))
 
-    def request(self, command: str, arguments: bytes, tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
+    def request(self, command: str, arguments: bytes) -> tuple[RequestId, list[bytes]]:
         number = next(self._ids)
-        return number, self._request(b'"id":%d,' % number, command, arguments, tail)
+        return number, self._request(b'"id":%d,' % number, command, arguments)
 
     def notify(self, command: str, arguments: bytes) -> list[bytes]:
-        return self._request(b"", command, arguments, None)
+        return self._request(b"", command, arguments)
 
-    def _request(self, member: bytes, command: str, arguments: bytes, tail: bytes | None) -> list[bytes]:
-        head = b'{"jsonrpc":"2.0",%b"method":%b,"params":' % (member, quote(command))
-        if tail is None and len(arguments) > SMALL:
-            return large_frame(head, arguments)
-        return frame(b"%b%b}" % (head, arguments), tail)
+    def _request(self, member: bytes, command: str, arguments: bytes) -> list[bytes]:
+        return pieces_of(b'{"jsonrpc":"2.0",%b"method":%b,"params":' % (member, quote(command)), arguments)
 
 
 def _request(

@@ -11,6 +11,7 @@ from typing import Any
 
 from rrext.wire.codec import encode
 from rrext.wire.connection import ServerConnection
+from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Request
 
 
@@ -114,9 +115,9 @@ def main(mode: str) -> None:
     if mode == "broken":
         print("pipeline.pipe: line 3: unknown provider", file=sys.stderr)
         sys.exit(2)
-    wire = ServerConnection()
+    wire = ServerConnection(ContentLength())
     while data := os.read(0, 65536):
-        for request in wire.receive_data(data):
+        for request in wire.framer.receive_data(data):
             assert isinstance(request, Request)
             handle(wire, request)
             if request.command == "disconnect" and mode == "polite":

@@ -15,6 +15,7 @@ from rrext.errors import PipeNotOpen, RrextError, UnknownCommand
 from rrext.transports.memory import memory_pair
 from rrext.wire.codec import encode
 from rrext.wire.connection import ServerConnection
+from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Request
 
 Handler = Callable[[Request], Any]
@@ -36,7 +37,7 @@ class Peer:
 
     def __init__(self, stream: ByteStream, handler: Handler | None = None, hello: dict[str, Any] | None = None) -> None:
         self.stream = stream
-        self.wire = ServerConnection()
+        self.wire = ServerConnection(ContentLength())
         self.handler = handler
         self.hello = HELLO if hello is None else hello
         self.seen: list[Request] = []
@@ -54,7 +55,7 @@ class Peer:
                     data = await self.stream.receive()
                 except (anyio.EndOfStream, anyio.ClosedResourceError):
                     return
-                for request in self.wire.receive_data(data):
+                for request in self.wire.framer.receive_data(data):
                     assert isinstance(request, Request), request
                     await self.handle(request)
 

@@ -27,6 +27,7 @@ from rrext.testing import ManualClock, pair
 from rrext.testing.sessions import MemorySession, PipeSession
 from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
+from rrext.wire.framing import ContentLength
 
 __all__ = ["HERE", "PIPELINE", "House", "LocalHouse", "SpawnedHouse", "open_house"]
 
@@ -137,7 +138,7 @@ class SpawnedHouse(House):
 
 @asynccontextmanager
 async def _reading(channel: Channel, way: Way, reading: bool) -> AsyncIterator[WireLine]:
-    line = WireLine(channel, ClientConnection(way.dialect, RECEIVED))
+    line = WireLine(channel, ClientConnection(ContentLength(RECEIVED), way.dialect, RECEIVED))
     async with anyio.create_task_group() as tasks:
         if reading:
             tasks.start_soon(line.read)

@@ -163,9 +163,9 @@ class WireLine(Line):
     # Receiver
 
     def get_buffer(self, hint: int = 65536) -> memoryview:
-        return self._connection.get_buffer(hint)
+        return self._connection.framer.get_buffer(hint)
 
     def buffer_updated(self, n: int) -> None:
-        for message in self._connection.buffer_updated(n):
+        for message in self._connection.framer.buffer_updated(n):
             assert isinstance(message, Response | Event), message
             self.arrive(message)

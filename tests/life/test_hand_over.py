@@ -15,6 +15,7 @@ from raw_client import request
 from rrext.limits import DEFAULTS
 from rrext.server.reader import CALM_TICKS, Reader
 from rrext.wire.connection import ServerConnection
+from rrext.wire.framing import ContentLength
 from rrext.workers import Workers
 
 
@@ -31,7 +32,8 @@ class ScriptedSession:
 
     def __init__(self) -> None:
         self.limits = msgspec.structs.replace(DEFAULTS, quick=0.0001)
-        self.connection = ServerConnection(self.limits)
+        self.framer: ContentLength[Any] = ContentLength(self.limits)
+        self.connection = ServerConnection(self.framer)
         self.outbox = Outbox()
         self.last_was_quick = True
         self.reports_answers = self.is_draining = self.runs_inline = False
@@ -76,6 +78,7 @@ class Stage:
         self.ended = asyncio.Event()
         self.reader = WatchedReader(
             self.session,  # type: ignore[arg-type]
+            self.session.framer,
             self.read_fd,
             asyncio.get_running_loop(),
             Workers(),

@@ -17,7 +17,8 @@ from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS
 from rrext.server.session import Session
 from rrext.testing.clock import ManualClock
-from rrext.wire.connection import ClientConnection
+from rrext.wire.connection import ClientConnection, ServerConnection
+from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Event, Response
 
 __all__ = ["SessionWorld", "Sink", "session_world", "until"]
@@ -72,11 +73,12 @@ class SessionWorld:
         self.sink = Sink(room)
         self.ends: list[str] = []
         self.told = 0
-        self.client = ClientConnection(dialect)
+        self.client = ClientConnection(ContentLength(), dialect)
         self._read = 0
         self._heard: list[Any] = []
         self.session = Session(
             engine,
+            ServerConnection(ContentLength(engine.limits), engine.limits),
             self.sink,
             loop=asyncio.get_running_loop(),
             limits=engine.limits,
@@ -105,7 +107,7 @@ class SessionWorld:
         done = asyncio.get_running_loop().create_future()
 
         def read() -> None:
-            self.session.handle_all(self.session.connection.receive_data(data))
+            self.session.handle_all(self.session.connection.framer.receive_data(data))
             done.set_result(None)
 
         asyncio.get_running_loop().call_soon(read)
@@ -124,7 +126,7 @@ class SessionWorld:
         """All messages so far."""
         new = bytes(self.sink.taken[self._read :])
         self._read += len(new)
-        self._heard += self.client.receive_data(new)
+        self._heard += self.client.framer.receive_data(new)
         return self._heard
 
     @property

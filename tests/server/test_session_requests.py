@@ -354,8 +354,8 @@ async def test_calls_held_behind_answers_of_their_own_batch_begin_though_the_pee
         def turn() -> None:
             session._batch_thread = threading.get_ident()
             session._answer(session.connection.event("large", b'{"x":"' + b"y" * 2000 + b'"}'))
-            session.handle(session.connection.receive_data(large[1])[0])
-            session.handle(session.connection.receive_data(small[1])[0])
+            session.handle(session.connection.framer.receive_data(large[1])[0])
+            session.handle(session.connection.framer.receive_data(small[1])[0])
             assert len(session._inflight.held) == 2
             session._batch_thread = 0
             session.outbox.flush()
@@ -781,7 +781,7 @@ async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:
         while not route.quick:
             await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
         frames = [w.tool("add", {"a": n, "b": 0}) for n in range(10)]
-        events = w.session.connection.receive_data(b"".join(frame for _, frame in frames))
+        events = w.session.connection.framer.receive_data(b"".join(frame for _, frame in frames))
         before, done = w.sink.writes, threading.Event()
 
         def read() -> None:
@@ -822,7 +822,7 @@ async def test_a_request_that_is_not_plain_is_left_to_the_loop(why: str) -> None
         if why == "in flight":
             (first,) = await w.feed(w.tool("wait_async"))
             frame = frame.replace(b'"seq":%d' % number, b'"seq":%d' % first)
-        (event,) = w.session.connection.receive_data(frame)
+        (event,) = w.session.connection.framer.receive_data(frame)
         assert not w.session.handle_inline(event)
         w.session.end_inline()
         assert number not in w.answers
@@ -927,7 +927,7 @@ async def play(w: SessionWorld, gates: Gates, numbers: list[Any], what: str, whi
     elif what == "inline":
         number, frame = w.tool("add", {"a": 1, "b": 2})
         numbers.append(number)
-        (event,) = w.session.connection.receive_data(frame)
+        (event,) = w.session.connection.framer.receive_data(frame)
         if await asyncio.to_thread(w.session.handle_inline, event):
             w.session.end_inline()
         else:

@@ -24,6 +24,7 @@ from rrext.wire.codec import decode
 from rrext.wire.connection import ClientConnection, ServerConnection
 from rrext.wire.dap import Dap
 from rrext.wire.dialect import Dialect, DialectName
+from rrext.wire.framing import ContentLength
 from rrext.wire.jsonrpc import JsonRpc
 from rrext.wire.messages import MAX_ID, Malformed, Response
 
@@ -31,8 +32,8 @@ DIALECTS: tuple[DialectName, ...] = ("dap", "jsonrpc")
 
 
 def server(dialect: DialectName) -> ServerConnection:
-    connection = ServerConnection()
-    connection.receive_data(frame(dap() if dialect == "dap" else rpc()))
+    connection = ServerConnection(ContentLength())
+    connection.framer.receive_data(frame(dap() if dialect == "dap" else rpc()))
     return connection
 
 
@@ -120,7 +121,7 @@ def test_a_dap_request_of_that_name_is_left_alone() -> None:
     ],
 )
 def test_answers_and_events_sent_to_a_server_are_ignored(message: dict[str, Any], dialect: str) -> None:
-    connection = ServerConnection()
+    connection = ServerConnection(ContentLength())
     assert feed(connection, [frame(message)]) == [("ignored",)]
     assert connection.dialect == dialect
 
@@ -130,7 +131,7 @@ def test_answers_and_events_sent_to_a_server_are_ignored(message: dict[str, Any]
 
 @pytest.mark.parametrize(("message", "dialect"), [(dap(), "dap"), (rpc(), "jsonrpc"), (rpc() | {"type": "request"}, "jsonrpc")])
 def test_the_first_valid_frame_decides_the_dialect(message: dict[str, Any], dialect: str) -> None:
-    connection = ServerConnection()
+    connection = ServerConnection(ContentLength())
     assert connection.dialect is None
     feed(connection, [frame(b"{"), frame(b"[]"), frame(dap(0)), frame(rpc() | {"id": None})])
     assert connection.dialect is None
@@ -152,17 +153,37 @@ def test_the_first_valid_frame_decides_the_dialect(message: dict[str, Any], dial
     ],
 )
 def test_before_that_an_answer_has_the_form_that_its_request_seems_to_have(bad: bytes, answer: dict[str, Any]) -> None:
-    connection = ServerConnection()
-    (event,) = connection.receive_data(frame(bad))
+    connection = ServerConnection(ContentLength())
+    (event,) = connection.framer.receive_data(frame(bad))
     assert isinstance(event, Malformed)
     assert written(connection.error(event.id, "", event.error)).items() >= answer.items()
 
 
 def test_an_id_of_the_other_dialect_is_no_request_seq() -> None:
-    connection = ServerConnection()
-    event, _ = connection.receive_data(frame(b'{"jsonrpc":"2.0","id":"x",') + frame(dap()))
+    connection = ServerConnection(ContentLength())
+    event, _ = connection.framer.receive_data(frame(b'{"jsonrpc":"2.0","id":"x",') + frame(dap()))
     assert isinstance(event, Malformed)
     assert written(connection.error(event.id, "", event.error))["request_seq"] == 0
+
+
+# without a framer
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_transport_that_keeps_messages_apart_needs_no_framer(dialect: DialectName) -> None:
+    connection, message = ServerConnection(None), body(dap(7, "c") if dialect == "dap" else rpc(7, "c"))
+    assert seen(connection.receive_message(b"{")) == ("malformed", "parse_error", None)
+    assert seen(connection.receive_message(message)) == ("request", 7, "c", {}, None, len(message))
+    assert seen(connection.receive_message(message)) == ("request", 7, "c", {}, None, len(message))
+    assert connection.dialect == dialect
+    large = b'{"t":"%b"}' % (b"x" * 100_000)
+    for pieces in (connection.result(7, "c", b"{}"), connection.result(7, "c", large), connection.event("e", large)):
+        (whole,) = pieces
+        assert isinstance(decode(whole), dict)
+    (whole,) = connection.result_tail(7, "c", b"{}", b"\xff")
+    assert b'"result":"/w=="' in whole
+    (whole,) = connection.error(7, "c", Cancelled())
+    assert b"cancelled" in whole
 
 
 # what a server writes
@@ -236,8 +257,8 @@ def test_an_error_without_id_has_the_form_for_that() -> None:
 @pytest.mark.parametrize("data", [{"a": {"b": float("nan")}}, {"a": object()}, {1: 2}, {"a": "\ud800"}])
 def test_an_error_goes_out_whatever_a_tool_put_into_it(dialect: DialectName, data: dict[Any, Any]) -> None:
     error = ToolError("bad \ud800", code="co\ud800", hint="h\ud800", data=data)
-    client = ClientConnection(dialect)
-    (event,) = client.receive_data(b"".join(server(dialect).error(7, "c\ud800", error)))
+    client = ClientConnection(ContentLength(), dialect)
+    (event,) = client.framer.receive_data(b"".join(server(dialect).error(7, "c\ud800", error)))
     assert isinstance(event, Response)
     assert isinstance(event.error, ToolError)
     assert event.error.message.startswith("bad ? (its data is left out: ")
@@ -251,7 +272,7 @@ def test_an_error_goes_out_whatever_a_tool_put_into_it(dialect: DialectName, dat
 @pytest.mark.parametrize("code", [*NUMBERS, "my_code"])
 def test_an_error_reaches_the_client_as_the_class_of_its_code(dialect: DialectName, code: str) -> None:
     error = error_from_wire(code, "text", "hint", {"a": 1})
-    (event,) = ClientConnection(dialect).receive_data(b"".join(server(dialect).error(7, "c", error)))
+    (event,) = ClientConnection(ContentLength(), dialect).framer.receive_data(b"".join(server(dialect).error(7, "c", error)))
     assert isinstance(event, Response)
     assert type(event.error) is type(error)
     assert event.error is not None
@@ -259,7 +280,7 @@ def test_an_error_reaches_the_client_as_the_class_of_its_code(dialect: DialectNa
 
 
 def client(dialect: DialectName, message: dict[str, Any] | list[Any]) -> tuple[Any, ...]:
-    (event,) = ClientConnection(dialect).receive_data(frame(message))
+    (event,) = ClientConnection(ContentLength(), dialect).framer.receive_data(frame(message))
     return seen(event)
 
 
@@ -324,7 +345,7 @@ def test_a_jsonrpc_client_reads_what_servers_send(message: Any, expected: tuple[
     [("dap", b'{"type":"response","request_seq":9,"body":{"a":NaN}}'), ("jsonrpc", b'{"jsonrpc":"2.0","id":9,"result":NaN}')],
 )
 def test_an_answer_that_cannot_be_read_still_ends_its_call(dialect: DialectName, broken: bytes) -> None:
-    assert feed(ClientConnection(dialect), [frame(broken)]) == [("malformed", "parse_error", 9)]
+    assert feed(ClientConnection(ContentLength(), dialect), [frame(broken)]) == [("malformed", "parse_error", 9)]
 
 
 # the fast way and the careful way

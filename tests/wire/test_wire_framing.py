@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +26,7 @@ from wire_vectors import (
 
 from rrext.limits import Limits
 from rrext.wire.connection import ClientConnection, ServerConnection
-from rrext.wire.framing import BUFFER
+from rrext.wire.framing import BUFFER, ContentLength
 from rrext.wire.messages import Fatal, Malformed, Request
 
 
@@ -78,14 +79,14 @@ def test_any_mix_of_streams_gives_the_same_events_in_any_pieces(chosen: list[Vec
 @pytest.mark.promise("wire:malformed:answered")
 @pytest.mark.parametrize("vector", FATAL, ids=named)
 def test_nothing_is_read_after_a_length_that_is_unusable(vector: Vector) -> None:
-    server = ServerConnection(SMALL)
+    server = ServerConnection(ContentLength(SMALL))
     assert feed(server, [vector.data]) == [("fatal", "parse_error")]
     assert feed(server, [frame(dap())] * 3, end=True) == []
-    assert len(server.get_buffer()) > 0
+    assert len(server.framer.get_buffer()) > 0
 
 
 def test_a_message_without_header_is_told_what_a_frame_is() -> None:
-    (event,) = ServerConnection().receive_data(b'{"jsonrpc"')
+    (event,) = ServerConnection(ContentLength()).framer.receive_data(b'{"jsonrpc"')
     assert isinstance(event, Fatal)
     assert "without a header" in event.error.message
     assert "Content-Length" in str(event.error.hint)
@@ -104,8 +105,8 @@ def test_a_body_over_the_limit_is_skipped_and_the_next_request_works(piece: int)
 
 @pytest.mark.promise("wire:oversize:skipped")
 def test_a_body_over_the_limit_is_answered_as_soon_as_its_start_is_there() -> None:
-    server = ServerConnection()
-    (event,) = server.receive_data(b'Content-Length: 4294967296\r\n\r\n{"seq":5,' + b" " * 4096)
+    server = ServerConnection(ContentLength())
+    (event,) = server.framer.receive_data(b'Content-Length: 4294967296\r\n\r\n{"seq":5,' + b" " * 4096)
     assert isinstance(event, Malformed)
     assert event.id == 5
     assert event.error.data == {"limit": "max_frame", "maximum": 16 << 20, "size": 4 << 30}
@@ -113,12 +114,12 @@ def test_a_body_over_the_limit_is_answered_as_soon_as_its_start_is_there() -> No
 
 @pytest.mark.promise("wire:oversize:skipped")
 def test_skipping_takes_no_memory() -> None:
-    server, piece = ServerConnection(), bytes(65_536)
-    server.receive_data(b"Content-Length: 268435456\r\n\r\n")
+    server, piece = ServerConnection(ContentLength()), bytes(65_536)
+    server.framer.receive_data(b"Content-Length: 268435456\r\n\r\n")
     tracemalloc.start()
     try:
         for _ in range(4096):
-            assert not server.receive_data(piece) or _ == 0
+            assert not server.framer.receive_data(piece) or _ == 0
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
@@ -178,43 +179,55 @@ def test_json_length_zero_leaves_no_json() -> None:
     ],
 )
 def test_an_end_inside_a_frame_is_said_with_what_is_missing(data: bytes, missing: str) -> None:
-    server = ServerConnection()
-    assert server.receive_data(data) == []
-    (event,) = server.receive_eof()
+    server = ServerConnection(ContentLength())
+    assert server.framer.receive_data(data) == []
+    (event,) = server.framer.receive_eof()
     assert isinstance(event, Fatal)
     assert missing in event.error.message
-    assert server.receive_eof() == []
+    assert server.framer.receive_eof() == []
 
 
 @pytest.mark.parametrize("data", [b"", frame(dap()), frame(dap()) + b"\r\n\n", frame(BIG)])
 def test_an_end_between_frames_is_nothing_to_tell(data: bytes) -> None:
-    server = ServerConnection()
-    server.receive_data(data)
-    assert server.receive_eof() == []
+    server = ServerConnection(ContentLength())
+    server.framer.receive_data(data)
+    assert server.framer.receive_eof() == []
 
 
 def test_an_end_inside_a_body_that_is_skipped_is_not_answered_twice() -> None:
-    server = ServerConnection(SMALL)
+    server = ServerConnection(ContentLength(SMALL))
     assert feed(server, [frame(b" " * 300_000)[:100_000]]) == [("malformed", "frame_too_large", None)]
-    assert server.receive_eof() == []
+    assert server.framer.receive_eof() == []
 
 
 def test_the_receive_buffer_is_one_and_stays() -> None:
-    server = ServerConnection()
-    memory = server.get_buffer().obj
+    server = ServerConnection(ContentLength())
+    memory = server.framer.get_buffer().obj
     for data in [frame(dap())] * 50 + [frame(dap())[:30], frame(dap())[30:] + b"Con", b"tent-Length: 2\r\n\r\n{}"]:
-        server.receive_data(data)
-        assert server.get_buffer().obj is memory
+        server.framer.receive_data(data)
+        assert server.framer.get_buffer().obj is memory
+
+
+def test_the_receive_buffer_begins_small_and_grows_once_for_what_does_not_fit() -> None:
+    framer: ContentLength[Any] = ContentLength()
+    server = ServerConnection(framer)
+    assert len(framer.get_buffer()) <= 12 * 1024
+    assert len(framer.receive_data(frame(dap()))) == 1
+    assert len(framer.get_buffer()) <= 12 * 1024
+    for _ in range(3):
+        assert len(framer.receive_data(frame(dap(arguments={"t": "x" * 20_000})))) == 1
+        assert len(framer.get_buffer()) == BUFFER
+    assert server.dialect == "dap"
 
 
 def test_a_large_body_is_read_straight_into_memory_of_its_size() -> None:
-    server = ServerConnection()
+    server = ServerConnection(ContentLength())
     data = frame(dap(), bytes(1_000_000))
-    server.receive_data(data[:1000])
-    room = server.get_buffer()
+    server.framer.receive_data(data[:1000])
+    room = server.framer.get_buffer()
     assert len(room) == len(data) - 1000
     room[:] = data[1000:]
-    (event,) = server.buffer_updated(len(data) - 1000)
+    (event,) = server.framer.buffer_updated(len(data) - 1000)
     assert isinstance(event, Request)
     assert event.tail == bytes(1_000_000)
     assert type(event.tail) is bytes
@@ -222,12 +235,12 @@ def test_a_large_body_is_read_straight_into_memory_of_its_size() -> None:
 
 def test_a_raw_tail_is_not_copied() -> None:
     """The peak is one tail, not two: it is read into the bytes that the request gets."""
-    server, tail = ServerConnection(), b"t" * 4_000_000
+    server, tail = ServerConnection(ContentLength()), b"t" * 4_000_000
     data = frame(dap(), tail)
-    server.receive_data(frame(dap()))
+    server.framer.receive_data(frame(dap()))
     tracemalloc.start()
     try:
-        (event,) = server.receive_data(data)
+        (event,) = server.framer.receive_data(data)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -237,13 +250,13 @@ def test_a_raw_tail_is_not_copied() -> None:
 
 
 def test_a_raw_tail_survives_a_reader_that_keeps_its_view() -> None:
-    server = ServerConnection()
+    server = ServerConnection(ContentLength())
     data = frame(dap(), bytes(range(256)) * 400)
-    server.receive_data(data[:500])
-    room = server.get_buffer()
+    server.framer.receive_data(data[:500])
+    room = server.framer.get_buffer()
     kept = room[:10]
     room[:] = data[500:]
-    (event,) = server.buffer_updated(len(data) - 500)
+    (event,) = server.framer.buffer_updated(len(data) - 500)
     assert isinstance(event, Request)
     assert event.tail == bytes(range(256)) * 400
     assert bytes(kept) == data[500:510]
@@ -252,15 +265,15 @@ def test_a_raw_tail_survives_a_reader_that_keeps_its_view() -> None:
 def test_bytes_that_trickle_in_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a header nor a body is parsed again and again while it is not complete."""
     steps = 0
-    step = ServerConnection._step  # pyright: ignore[reportPrivateUsage]
+    step = ContentLength._step  # pyright: ignore[reportPrivateUsage]
 
-    def counted(self: ServerConnection, events: list[object]) -> bool:
+    def counted(self: ContentLength[Any], events: list[object]) -> bool:
         nonlocal steps
         steps += 1
         return step(self, events)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ServerConnection, "_step", counted)
-    server = ServerConnection()
+    monkeypatch.setattr(ContentLength, "_step", counted)
+    server = ServerConnection(ContentLength())
     data = frame(dap(arguments={"t": "x" * 60_000}))
     assert len(feed(server, byte_by_byte(data))) == 1
     assert steps < 40
@@ -272,27 +285,27 @@ def test_bytes_that_trickle_in_are_looked_at_once(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("piece", [1000, BUFFER])
 def test_many_small_frames_in_one_read_move_no_byte_twice(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = 0
-    move = ServerConnection._move_to_front  # pyright: ignore[reportPrivateUsage]
+    move = ContentLength._move_to_front  # pyright: ignore[reportPrivateUsage]
 
-    def counted(self: ServerConnection) -> None:
+    def counted(self: ContentLength[Any]) -> None:
         nonlocal moved
         moved += self._end - self._start  # pyright: ignore[reportPrivateUsage]
         move(self)
 
-    monkeypatch.setattr(ServerConnection, "_move_to_front", counted)
+    monkeypatch.setattr(ContentLength, "_move_to_front", counted)
     data = frame(dap(arguments={"t": "x" * 100})) * 5000
     assert len(serve(*in_pieces(data, piece))) == 5000
     assert moved <= len(data) / 4
 
 
 def test_a_connection_shows_where_it_is() -> None:
-    server = ServerConnection()
+    server = ServerConnection(ContentLength())
     assert repr(server) == "<ServerConnection undecided, 0 bytes held>"
-    server.receive_data(frame(dap()) + b"Con")
+    server.framer.receive_data(frame(dap()) + b"Con")
     assert repr(server) == "<ServerConnection dap, 3 bytes held>"
-    server.receive_data(b"tent-Length: 99999999\r\n\r\n" + b" " * 4096)
+    server.framer.receive_data(b"tent-Length: 99999999\r\n\r\n" + b" " * 4096)
     assert repr(server) == "<ServerConnection dap, 99995903 bytes to skip>"
-    assert repr(ClientConnection("jsonrpc")) == "<ClientConnection jsonrpc, 0 bytes held>"
-    server = ServerConnection()
-    server.receive_data(b"Content-Length: 100000\r\n\r\n{")
+    assert repr(ClientConnection(ContentLength(), "jsonrpc")) == "<ClientConnection jsonrpc, 0 bytes held>"
+    server = ServerConnection(ContentLength())
+    server.framer.receive_data(b"Content-Length: 100000\r\n\r\n{")
     assert repr(server) == "<ServerConnection undecided, <LargeBody 1 of 100000>>"

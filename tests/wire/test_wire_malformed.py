@@ -12,6 +12,7 @@ from wire_vectors import GOOD, SMALL, body, byte_by_byte, dap, feed, frame, rpc,
 
 from rrext.errors import ParseError
 from rrext.wire.connection import ClientConnection, ServerConnection
+from rrext.wire.framing import ContentLength
 from rrext.wire.messages import MAX_ID, Malformed
 
 GOOD_EVENT = ("request", 99, "rrext_ping", {})
@@ -166,7 +167,7 @@ def test_a_version_that_is_missing_is_a_wrong_one() -> None:
 def test_a_refused_frame_of_the_other_dialect_changes_nothing() -> None:
     for mine, other in (("dap", "jsonrpc"), ("jsonrpc", "dap")):
         oversize = body(GOOD[other])[:-1] + b"," + b" " * 300_000
-        server = ServerConnection(SMALL)
+        server = ServerConnection(ContentLength(SMALL))
         before = feed(server, [frame(GOOD[mine])])
         assert feed(server, [frame(oversize)]) == [("malformed", "frame_too_large", None)]
         assert feed(server, [frame(GOOD[mine])]) == before
@@ -197,14 +198,14 @@ def test_a_tail_of_a_malformed_frame_is_passed_over() -> None:
     ],
 )
 def test_the_answer_says_what_is_wrong(bad: bytes, says: str) -> None:
-    (event,) = ServerConnection().receive_data(frame(bad))
+    (event,) = ServerConnection(ContentLength()).framer.receive_data(frame(bad))
     assert isinstance(event, Malformed)
     assert says in event.error.message
 
 
 def test_a_stranger_is_told_which_dialect_the_connection_speaks() -> None:
     for mine, other, says in (("dap", "jsonrpc", "speaks DAP"), ("jsonrpc", "dap", "speaks JSON-RPC")):
-        _, event = ServerConnection().receive_data(frame(GOOD[mine]) + frame(GOOD[other]))
+        _, event = ServerConnection(ContentLength()).framer.receive_data(frame(GOOD[mine]) + frame(GOOD[other]))
         assert isinstance(event, Malformed)
         assert says in event.error.message
 
@@ -242,7 +243,7 @@ ALPHABET += [
 @pytest.mark.promise("wire:malformed:answered")
 @given(pieces=st.lists(st.sampled_from(ALPHABET), max_size=30), dialect=st.sampled_from(["dap", "jsonrpc", None]))
 def test_any_body_gives_exactly_one_event_and_the_next_frame_works(pieces: list[bytes], dialect: str | None) -> None:
-    server = ServerConnection(SMALL)
+    server = ServerConnection(ContentLength(SMALL))
     if dialect is not None:
         feed(server, [frame(GOOD[dialect])])
     first, *_ = feed(server, [frame(b"".join(pieces))])
@@ -262,9 +263,9 @@ HEADERISH += [b":", b" ", b"x", b"{", b"\xff", b"\x00", frame(dap()), frame(rpc(
 )
 def test_nothing_but_events_comes_out_of_any_bytes(stream: bytes, cuts: list[int]) -> None:
     for make in (
-        lambda: ServerConnection(SMALL),
-        lambda: ClientConnection("dap", SMALL),
-        lambda: ClientConnection("jsonrpc", SMALL),
+        lambda: ServerConnection(ContentLength(SMALL)),
+        lambda: ClientConnection(ContentLength(SMALL), "dap"),
+        lambda: ClientConnection(ContentLength(SMALL), "jsonrpc"),
     ):
         whole = feed(make(), [stream], end=True)
         pieces, at = [], 0
@@ -311,5 +312,6 @@ def test_nothing_but_events_comes_out_of_any_bytes(stream: bytes, cuts: list[int
 )
 def test_any_value_gives_exactly_one_event(value: Any) -> None:
     data = frame(json.dumps(value).encode())
-    for connection in (ServerConnection(), ClientConnection("dap"), ClientConnection("jsonrpc")):
+    clients = [ClientConnection(ContentLength(), dialect) for dialect in ("dap", "jsonrpc")]
+    for connection in (ServerConnection(ContentLength()), *clients):
         assert len(feed(connection, [data])) == 1

@@ -15,8 +15,8 @@ from wire_vectors import body, feed, frame, in_pieces, seen
 from rrext.errors import ToolNotFound, UsageError
 from rrext.wire.codec import encode
 from rrext.wire.connection import ClientConnection, ServerConnection
-from rrext.wire.dialect import DialectName
-from rrext.wire.frames import SMALL
+from rrext.wire.dialect import SMALL, DialectName
+from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Event, Request, Response
 
 DIALECTS: tuple[DialectName, ...] = ("dap", "jsonrpc")
@@ -25,8 +25,8 @@ both = pytest.mark.parametrize("dialect", DIALECTS)
 
 def pair(dialect: DialectName, *, raw_tail: bool = True) -> tuple[ClientConnection, ServerConnection]:
     """A client, and a server that knows its dialect."""
-    client, server = ClientConnection(dialect), ServerConnection()
-    server.receive_data(b"".join(client.request("rrext_ping", {})[1]))
+    client, server = ClientConnection(ContentLength(), dialect), ServerConnection(ContentLength())
+    server.framer.receive_data(b"".join(client.request("rrext_ping", {})[1]))
     server.raw_tail = raw_tail
     return client, server
 
@@ -38,23 +38,23 @@ def only(events: list[Any]) -> Any:
 
 @both
 def test_a_call_and_its_answer_cross(dialect: DialectName) -> None:
-    client, server = ClientConnection(dialect), ServerConnection()
+    client, server = ClientConnection(ContentLength(), dialect), ServerConnection(ContentLength())
     number, frames = client.request("rrext_process", {"subcommand": "tool", "input": {"a": 1}})
-    request = only(server.receive_data(b"".join(frames)))
+    request = only(server.framer.receive_data(b"".join(frames)))
     assert isinstance(request, Request)
     assert (request.id, request.command, request.arguments["input"]) == (number, "rrext_process", {"a": 1})
     assert server.dialect == dialect
-    response = only(client.receive_data(b"".join(server.result(number, "rrext_process", b'{"result":3}'))))
+    response = only(client.framer.receive_data(b"".join(server.result(number, "rrext_process", b'{"result":3}'))))
     assert isinstance(response, Response)
     assert (response.id, response.body, response.error) == (number, {"result": 3}, None)
-    assert only(client.receive_data(b"".join(server.event("e", b'{"progress":1}')))) == Event("e", {"progress": 1})
+    assert only(client.framer.receive_data(b"".join(server.event("e", b'{"progress":1}')))) == Event("e", {"progress": 1})
 
 
 @both
 def test_an_error_and_its_answer_cross(dialect: DialectName) -> None:
     client, server = pair(dialect)
     failed = ToolNotFound("Tool x was not found", hint="see y", data={"near": ["y"]})
-    response = only(client.receive_data(b"".join(server.error(1, "rrext_process", failed))))
+    response = only(client.framer.receive_data(b"".join(server.error(1, "rrext_process", failed))))
     assert isinstance(response.error, ToolNotFound)
     assert (response.error.message, response.error.hint, response.error.data) == (failed.message, failed.hint, failed.data)
 
@@ -62,7 +62,7 @@ def test_an_error_and_its_answer_cross(dialect: DialectName) -> None:
 @both
 def test_a_notification_is_answered_in_no_dialect_that_has_them(dialect: DialectName) -> None:
     client, server = pair(dialect)
-    request = only(server.receive_data(b"".join(client.notify("cancel", {"requestId": 1}))))
+    request = only(server.framer.receive_data(b"".join(client.notify("cancel", {"requestId": 1}))))
     assert (request.command, request.arguments) == ("cancel", {"requestId": 1})
     assert (request.id is None) == (dialect == "jsonrpc")
 
@@ -76,13 +76,13 @@ def test_random_bytes_survive_as_raw_tails_both_ways(dialect: DialectName, tail:
     client, server = pair(dialect)
     _, frames = client.request("write", {"a": "ü"}, tail)
     request = only(
-        [event for part in in_pieces(b"".join(frames), piece + len(tail) // 50) for event in server.receive_data(part)]
+        [event for part in in_pieces(b"".join(frames), piece + len(tail) // 50) for event in server.framer.receive_data(part)]
     )
     assert (request.tail, request.arguments) == (tail, {"a": "ü"})
     assert request.nbytes >= len(tail)
-    response = only(client.receive_data(b"".join(server.result_tail(1, "tool", b'{"a":1}', tail))))
+    response = only(client.framer.receive_data(b"".join(server.result_tail(1, "tool", b'{"a":1}', tail))))
     assert (response.tail, response.body) == (tail, {"a": 1, "data": tail})
-    event = only(client.receive_data(b"".join(server.event("rrext_chunk", b'{"index":0}', tail))))
+    event = only(client.framer.receive_data(b"".join(server.event("rrext_chunk", b'{"index":0}', tail))))
     assert (event.tail, event.body) == (tail, {"index": 0, "data": tail})
 
 
@@ -92,11 +92,11 @@ def test_random_bytes_survive_as_raw_tails_both_ways(dialect: DialectName, tail:
 def test_a_client_that_takes_no_tails_gets_base64(dialect: DialectName, tail: bytes) -> None:
     client, server = pair(dialect, raw_tail=False)
     text = base64.b64encode(tail).decode()
-    response = only(client.receive_data(b"".join(server.result_tail(1, "tool", b"{}", tail))))
+    response = only(client.framer.receive_data(b"".join(server.result_tail(1, "tool", b"{}", tail))))
     assert (response.tail, response.body) == (None, {"result": text})
-    response = only(client.receive_data(b"".join(server.result_tail(1, "read", b'{"size":1}', tail, "data_base64"))))
+    response = only(client.framer.receive_data(b"".join(server.result_tail(1, "read", b'{"size":1}', tail, "data_base64"))))
     assert response.body == {"size": 1, "data_base64": text}
-    event = only(client.receive_data(b"".join(server.event("rrext_chunk", b'{"index":0}', tail))))
+    event = only(client.framer.receive_data(b"".join(server.event("rrext_chunk", b'{"index":0}', tail))))
     assert (event.tail, event.body) == (None, {"index": 0, "chunk": text})
 
 
@@ -105,9 +105,9 @@ def test_a_client_that_takes_no_tails_gets_base64(dialect: DialectName, tail: by
 def test_a_payload_of_any_size_crosses_unchanged(dialect: DialectName, size: int) -> None:
     client, server = pair(dialect)
     value = {"text": "x" * size}
-    assert only(client.receive_data(b"".join(server.result(1, "c", encode(value))))).body == value
-    assert only(client.receive_data(b"".join(server.event("e", encode(value))))).body == value
-    assert only(server.receive_data(b"".join(client.request("c", value)[1]))).arguments == value
+    assert only(client.framer.receive_data(b"".join(server.result(1, "c", encode(value))))).body == value
+    assert only(client.framer.receive_data(b"".join(server.event("e", encode(value))))).body == value
+    assert only(server.framer.receive_data(b"".join(client.request("c", value)[1]))).arguments == value
 
 
 @both
@@ -133,7 +133,7 @@ def test_a_small_answer_is_one_piece(dialect: DialectName) -> None:
 @both
 @pytest.mark.parametrize("arguments", [{"a": float("nan")}, {"a": {1: 2}}, {"a": object()}, {"a": "\ud800"}])
 def test_arguments_that_json_cannot_hold_are_refused_before_anything_is_sent(dialect: DialectName, arguments: Any) -> None:
-    client = ClientConnection(dialect)
+    client = ClientConnection(ContentLength(), dialect)
     with pytest.raises(UsageError, match="arguments cannot be sent"):
         client.request("c", arguments)
     with pytest.raises(UsageError):
@@ -243,15 +243,15 @@ class Conversation(RuleBasedStateMachine):
     @invariant()
     def there_is_always_room_to_read_into(self) -> None:
         if hasattr(self, "server"):
-            assert len(self.server.get_buffer()) > 0
-            assert len(self.client.get_buffer()) > 0
+            assert len(self.server.framer.get_buffer()) > 0
+            assert len(self.client.framer.get_buffer()) > 0
 
     def teardown(self) -> None:
         if hasattr(self, "server"):
             self.take_by_server(bytes(self.to_server))
             self.take_by_client(bytes(self.to_client))
             assert self.expected_by_server == self.expected_by_client == []
-            assert [seen(event) for event in (*self.server.receive_eof(), *self.client.receive_eof())] == []
+            assert [seen(event) for event in (*self.server.framer.receive_eof(), *self.client.framer.receive_eof())] == []
 
 
 TestConversation = Conversation.TestCase

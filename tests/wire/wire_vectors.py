@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rrext.limits import Limits
-from rrext.wire.connection import Connection, ServerConnection
+from rrext.limits import DEFAULTS, Limits
+from rrext.wire.connection import ClientConnection, ServerConnection
+from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Event, Fatal, Ignored, Malformed, Request, Response
 
 SMALL = Limits(max_frame=200_000)
@@ -59,15 +60,18 @@ def seen(event: object) -> tuple[Any, ...]:
             raise AssertionError(f"{event!r} is no event of the wire")
 
 
-def feed(connection: Connection[Any], pieces: Iterable[bytes], *, end: bool = False) -> list[tuple[Any, ...]]:
+Side = ClientConnection | ServerConnection
+
+
+def feed(connection: Side, pieces: Iterable[bytes], *, end: bool = False) -> list[tuple[Any, ...]]:
     """What a connection makes of these pieces."""
-    events = [seen(event) for piece in pieces for event in connection.receive_data(piece)]
-    return events + [seen(event) for event in connection.receive_eof()] if end else events
+    events = [seen(event) for piece in pieces for event in connection.framer.receive_data(piece)]
+    return events + [seen(event) for event in connection.framer.receive_eof()] if end else events
 
 
 def serve(*pieces: bytes, limits: Limits = SMALL, end: bool = False) -> list[tuple[Any, ...]]:
     """What a fresh server makes of these pieces."""
-    return feed(ServerConnection(limits), pieces, end=end)
+    return feed(ServerConnection(ContentLength(limits)), pieces, end=end)
 
 
 def byte_by_byte(data: bytes) -> Iterator[bytes]:
@@ -97,6 +101,10 @@ D, R = dap(arguments={"a": [1, "ü", None], "_meta": {"t": 1}}), rpc(params={"a"
 SIZE = len(body(D))
 BIG = dap(2, arguments={"text": "x" * 70_000})
 AT = 65_536 - len(b"Content-Length: 65511\r\n\r\n")
+
+
+FIRST = DEFAULTS.max_header + DEFAULTS.id_recovery
+"""What the receive buffer holds before it grows."""
 
 
 def _exactly(size: int) -> dict[str, Any]:
@@ -168,6 +176,15 @@ BODIES: list[Vector] = [
         )
         for more in (-1, 0, 1)
     ),
+    *(
+        Vector(
+            f"first buffer {more:+} bytes, then {kind}",
+            frame(D) + frame(_exactly(FIRST + more), tail) + frame(D),
+            [_request(D), _request(_exactly(FIRST + more), tail=tail), _request(D)],
+        )
+        for more in (-SIZE - 30, -27, -26, -25, 0, 3000)
+        for kind, tail in (("no tail", None), ("a short tail", b"tail"), ("a long tail", bytes(70_000)))
+    ),
     Vector("Return after each frame", (frame(D) + b"\n") * 3, [_request(D)] * 3),
 ]
 
@@ -221,4 +238,4 @@ ALL: list[Vector] = [*HEADERS, *TAILS, *BODIES, *BROKEN, *FATAL]
 SHORT: list[Vector] = [vector for vector in ALL if len(vector.data) <= 600]
 """Vectors that can be split at every offset in a moment."""
 
-Maker = Callable[[], Connection[Any]]
+Maker = Callable[[], Side]

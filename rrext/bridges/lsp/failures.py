@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInva
 
 from rrext.errors import RrextError, number_of
 from rrext.limits import DEFAULTS
-from rrext.wire.frames import wire_error
+from rrext.wire.failure import wire_error
 
 __all__ = ["as_failure", "failure_of", "invalid_params"]
 

@@ -50,6 +50,7 @@ class Incoming(threading.Thread):
     def __init__(
         self,
         fd: int,
+        framer: Framer[Any],
         loop: asyncio.AbstractEventLoop,
         server: PipeServer,
         outbox: Outbox,
@@ -66,7 +67,8 @@ class Incoming(threading.Thread):
         self._outbox = outbox
         self._on_end = on_end
         self._recovery = limits.id_recovery
-        self._framer: Framer[Any] = Framer(self._decoded, self._refused, limits)
+        self._framer = framer
+        framer.deliver(self._decoded, self._refused)
         self._taken = threading.Event()
 
     def run(self) -> None:

@@ -21,7 +21,7 @@ from rrext.server.outbox import Outbox
 from rrext.server.watchman import Watchman
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
-from rrext.wire.frames import frame
+from rrext.wire.framing import ContentLength
 
 __all__ = ["LspServing"]
 
@@ -69,12 +69,13 @@ class LspServing:
         self._ending: asyncio.Task[None] | None = None
         lost = partial(self._end_within, 0, "nobody reads stdout")
         self._sent = 0
+        self._framer: ContentLength[Any] = ContentLength(limits)
         self._outbox = Outbox(DescriptorSink(stdio.write_fd, loop, lost), limits.outbox_bytes, loop)
         self.server = PipeServer(given)
         self.server.protocol.sink = self._send
         self.server.protocol.on_exit = self._on_exit
         self.server.documents.taken = self._taken
-        self._incoming = Incoming(stdio.read_fd, loop, self.server, self._outbox, limits, self._at_end)
+        self._incoming = Incoming(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
         self._watchman = Watchman(
             loop,
             stdio.read_fd,
@@ -96,7 +97,7 @@ class LspServing:
         return await self._code
 
     def _send(self, body: bytes) -> None:
-        pieces = frame(body)
+        pieces = self._framer.frame([body])
         self._sent += sum(map(len, pieces))
         self._outbox.send(pieces)
 

@@ -19,7 +19,7 @@ from rrext.bridges.lsp.runs.results import shown
 from rrext.bridges.lsp.runs.trouble import InputNeeded, InputWanted, as_trouble
 from rrext.errors import Cancelled, InvalidPipeline, RrextError
 from rrext.limits import MIB
-from rrext.wire.frames import wire_error
+from rrext.wire.failure import wire_error
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer

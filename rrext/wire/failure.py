@@ -1,4 +1,4 @@
-"""Frames to send, and what an error becomes in them."""
+"""What an error becomes in a message."""
 
 from __future__ import annotations
 
@@ -7,27 +7,9 @@ from typing import Any
 import msgspec
 
 from rrext.errors import RrextError
-from rrext.limits import KIB
 from rrext.wire.codec import encode
 
-__all__ = ["SMALL", "WireError", "frame", "large_frame", "utf8", "wire_error"]
-
-SMALL = 16 * KIB
-"""A payload up to this size is copied into its frame, so that one write sends it; a larger one is handed on as it is."""
-
-
-def frame(json: bytes, tail: bytes | None = None) -> list[bytes]:
-    """A frame around a whole message, in pieces to be written in order."""
-    if tail is None:
-        return [b"Content-Length: %d\r\n\r\n%b" % (len(json), json)]
-    size = len(json)
-    head = b"Content-Length: %d\r\nJson-Length: %d\r\n\r\n%b" % (size + len(tail), size, json)
-    return [head + tail] if len(tail) <= SMALL else [head, tail]
-
-
-def large_frame(head: bytes, body: bytes) -> list[bytes]:
-    """A frame around `head`, `body` and a closing brace, without a copy of `body`."""
-    return [b"Content-Length: %d\r\n\r\n%b" % (len(head) + len(body) + 1, head), body, b"}"]
+__all__ = ["WireError", "utf8", "wire_error"]
 
 
 class WireError(msgspec.Struct, frozen=True):
