@@ -202,6 +202,17 @@ async def test_a_cancelled_call_and_a_deadline_end_what_never_stops_too(tmp_path
         assert (await db("query", sql="SELECT name FROM city"))["rows"] == [{"name": "Oslo"}]
 
 
+async def test_rows_that_were_replaced_are_freed_and_the_log_becomes_part_of_the_file(tmp_path: Path) -> None:
+    async with on_file(tmp_path) as db:
+        for _ in range(50):
+            await db("execute", sql="UPDATE city SET name = name || '.'")
+        held = await db("query", sql="SELECT memory_usage_bytes AS n FROM duckdb_memory() WHERE tag = 'TRANSACTION'")
+        assert held["rows"][0]["n"] < 1024**2
+        await db("execute", sql="CREATE TABLE large AS SELECT md5(n::VARCHAR) AS t FROM range(1000000) t(n)")
+        await db("execute", sql="INSERT INTO large SELECT t || t FROM large")
+        assert (tmp_path / "a.duckdb").stat().st_size > 16 * 1024**2
+
+
 async def test_a_slow_reader_holds_the_process_back(tmp_path: Path) -> None:
     async with on_file(tmp_path, memory_limit="200MB", statement_timeout=60.0) as db:
         chunks: list[int] = []

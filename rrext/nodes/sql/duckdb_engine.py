@@ -246,8 +246,8 @@ def _quoted(name: str) -> str:
 
 def _limit_memory(root: duckdb.DuckDBPyConnection) -> None:
     """See to it that the process fails an allocation rather than take all memory of the machine."""
-    row = root.execute("SELECT current_setting('memory_limit')").fetchone()
-    number, _, unit = str(row and row[0]).partition(" ")
+    row = root.execute("SELECT current_setting('memory_limit')").fetchall()[0]  # all of it, as else its transaction stays open
+    number, _, unit = str(row[0]).partition(" ")
     if unit in _UNITS:
         most = int(float(number) * _UNITS[unit]) * HEAPS + GIB
         with suppress(OSError, ValueError):  # a system without this limit, or with a smaller one
