@@ -26,6 +26,11 @@ PROMISES: dict[str, str] = {
     ),
     "life:parent-death:exits": "Gone within 2 s of EOF or parent death, even with a stuck tool",
     "life:sigterm:bounded": "SIGTERM or `shutdown`: every request answered, exit 0 before the drain limit + 1 s",
+    "life:gil:killed": (
+        "A tool that keeps the interpreter's lock outlives neither its client, nor the end of stdin, nor SIGTERM; "
+        "while its client lives it may take its time"
+    ),
+    "life:crash:traced": "A crash of the interpreter leaves on stderr, or in the log, where its threads were",
     "start:cold:light": "No pygls, lsprotocol, websockets, node modules or entry-point scan before the first answer",
     "spawn:env-allow-list": (
         "Spawned servers get an allow-list of the environment plus `ROCKETRIDE_*` and `--env` names; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import atexit
+import faulthandler
 import gc
 import logging
 import os
@@ -27,6 +28,7 @@ from rrext.cli.options import (
 from rrext.cli.redacted import RedactedStream
 from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
+from rrext.server.watchdog import TRACE, Watchdog
 from rrext.transports.claim import claim_stdio
 from rrext.transports.parent import ParentWatch
 
@@ -93,25 +95,27 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
+    watchdog = Watchdog()
+    watchdog.start(stdio.read_fd, parent.pid, grace=DEFAULTS.eof_grace, drain=args.drain)
     writers = [stdio.stderr]
     code = EXIT_INVALID
     try:
-        code = _serve_claimed(args, stdio, parent, writers)
+        code = _serve_claimed(args, stdio, parent, watchdog, writers)
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
-    leave(code, writers)
+    leave(code, writers, watchdog)
 
 
-def leave(code: int, writers: list[LossyWriter]) -> NoReturn:
+def leave(code: int, writers: list[LossyWriter], watchdog: Watchdog | None = None) -> NoReturn:
     """End the process, whatever still runs in it; handlers of `atexit` get a moment."""
     exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
     exit_handlers.start()
     exit_handlers.join(EXIT_HANDLERS)
-    write_last_words(writers)
+    write_last_words(writers, watchdog)
     os._exit(code)
 
 
-def write_last_words(writers: list[LossyWriter]) -> None:
+def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = None) -> None:
     """End what tools started as processes; give whoever reads stderr a moment to make room for what is not written yet."""
     if "multiprocessing.process" in sys.modules:
         from multiprocessing import active_children
@@ -122,9 +126,13 @@ def write_last_words(writers: list[LossyWriter]) -> None:
     until = monotonic() + FLUSH
     for writer in writers:
         writer.flush(max(0.0, until - monotonic()))
+    if watchdog is not None:
+        watchdog.dismiss()
 
 
-def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: ParentWatch, writers: list[LossyWriter]) -> int:
+def _serve_claimed(
+    args: argparse.Namespace, stdio: ClaimedStdio, parent: ParentWatch, watchdog: Watchdog, writers: list[LossyWriter]
+) -> int:
     from rrext.server.logs import set_up_logging
 
     environment = environment_from(args)
@@ -132,9 +140,11 @@ def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: Parent
     sys.stdout, sys.stderr = RedactedStream(sys.stdout, redact), RedactedStream(sys.stderr, redact)  # type: ignore[assignment]
     level = args.log_level or ("info" if args.log_file else "warning")
     try:
-        writers.append(set_up_logging(level, args.log_file, redact=redact))
+        writer = set_up_logging(level, args.log_file, redact=redact)
     except OSError as error:
         raise UsageError(f"--log-file {args.log_file}: {error.strerror}") from None
+    writers.append(writer)
+    _trace_crashes(writer.fileno())
     catalog = catalog_from(args)
     loop = asyncio.new_event_loop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
     asyncio.set_event_loop(loop)
@@ -158,11 +168,19 @@ def _serve_claimed(args: argparse.Namespace, stdio: ClaimedStdio, parent: Parent
             stdio,
             limits=limits,
             parent=parent,
-            last_words=lambda: write_last_words(writers),
+            watchdog=watchdog,
+            last_words=lambda: write_last_words(writers, watchdog),
         )
         return await server.run()
 
     return loop.run_until_complete(serve())
+
+
+def _trace_crashes(fd: int) -> None:
+    """Let what ends the interpreter itself leave a trace: files, lines and functions of each thread, no values."""
+    faulthandler.enable(fd)
+    if TRACE is not None:
+        faulthandler.register(TRACE, fd)
 
 
 def _logged(engine: Engine) -> Engine:

@@ -25,6 +25,7 @@ from rrext.limits import Limits
 from rrext.server.outbox import Outbox
 from rrext.server.reader import Reader
 from rrext.server.session import Session
+from rrext.server.watchdog import Watchdog
 from rrext.server.watchman import Watchman
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
@@ -48,10 +49,12 @@ class _Ending(msgspec.Struct, frozen=True):
     reason: str
     error: Callable[[], RrextError]
     code: int = 0
+    slack: float = 0.6
+    """Seconds beyond `OVERDUE` until the process is killed."""
 
 
 DRAINED: Final = _Ending("shutting_down", lambda: ShuttingDown("the server ended before this call did"))
-GONE: Final = _Ending("disconnected", lambda: Cancelled("cancelled: the connection is gone"))
+GONE: Final = _Ending("disconnected", lambda: Cancelled("cancelled: the connection is gone"), slack=0.1)
 UNREADABLE: Final = _Ending("disconnected", lambda: Cancelled("cancelled: the connection cannot be read any more"), 1)
 
 
@@ -80,6 +83,7 @@ class StdioServer:
         *,
         limits: Limits,
         parent: ParentWatch | None = None,
+        watchdog: Watchdog | None = None,
         last_words: Callable[[], object] = lambda: None,
     ) -> None:
         self._engine = engine
@@ -117,6 +121,7 @@ class StdioServer:
             on_hung_up=self._on_hung_up,
             on_unheard=stdio.silence,
             on_overdue=self._end_without_loop,
+            watchdog=watchdog,
         )
 
     async def run(self) -> int:
@@ -164,7 +169,7 @@ class StdioServer:
             self._until, self._ending = until, ending
             self._session.is_draining = True
             self._end_task = self._loop.create_task(self._end(), name=f"end: {why}")
-        self._watchman.expect_end(seconds + OVERDUE)
+        self._watchman.expect_end(seconds + OVERDUE, ending.slack)
 
     # -- the end
 

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from rrext.server.watchdog import SIGNALS, Watchdog
 from rrext.transports.parent import ParentWatch
 
 __all__ = ["Watchman"]
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # the last: the terminal is closed
 STDERR: Final = 2
+SLACK: Final = 0.6  # seconds beyond its time that a process which moves has to end by itself
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -49,6 +50,7 @@ class Watchman:
         "_poll",
         "_ring",
         "_until",
+        "_watchdog",
     )
 
     def __init__(
@@ -65,6 +67,7 @@ class Watchman:
         on_hung_up: Callable[[], None],
         on_unheard: Callable[[], None],
         on_overdue: Callable[[], None],
+        watchdog: Watchdog | None = None,
     ) -> None:
         self._loop = loop
         self._fd = fd
@@ -77,14 +80,14 @@ class Watchman:
         self._on_hung_up = on_hung_up
         self._on_unheard = on_unheard
         self._on_overdue = on_overdue
-        self._bell, self._ring = os.pipe()
+        self._watchdog = watchdog = watchdog or Watchdog()
+        self._bell, self._ring = watchdog.bell.fileno(), watchdog.ring.fileno()
         self._until = float("inf")
         self._hung_up = self._orphaned = False
         self._heard = float("inf")
 
     def start(self) -> None:
         """Begin to watch; on the main thread. The signals are ours from now on, but not in forked children."""
-        os.set_blocking(self._ring, False)
         signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         for number in SIGNALS:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
@@ -93,13 +96,15 @@ class Watchman:
             signal.siginterrupt(number, False)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forget_signals)
         threading.Thread(target=self._watch, name="rrext-watchman", daemon=True).start()
+        self._watchdog.arm()
 
-    def expect_end(self, seconds: float) -> None:
-        """The process is to end within this time; the shortest one that was ever given counts. On the loop's thread."""
+    def expect_end(self, seconds: float, slack: float = SLACK) -> None:
+        """The process is to end within this time; the shortest one that was ever given counts. It is killed after `slack`."""
         until = monotonic() + seconds
         if until >= self._until:
             return
         self._until = until
+        self._watchdog.expect_end(seconds + slack)
         try:
             os.write(self._ring, b"\0")
         except BlockingIOError:
@@ -140,7 +145,7 @@ class Watchman:
     def _take_signals(self) -> None:
         for number in os.read(self._bell, 4096):
             if number in SIGNALS:
-                self._until = min(self._until, monotonic() + self._drain)
+                self.expect_end(self._drain)
                 self._tell(self._on_signal, signal.Signals(number).name)
 
     def _is_alone(self, since: float = 0.0) -> None:

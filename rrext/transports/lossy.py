@@ -59,6 +59,10 @@ class LossyWriter:
         self._waiter: threading.Thread | None = None
         os.register_at_fork(after_in_child=self._forget)
 
+    def fileno(self) -> int:
+        """The descriptor that is written to."""
+        return self._fd
+
     @property
     def drops(self) -> int:
         """Messages that were dropped since the last notice."""

@@ -15,15 +15,15 @@ class ParentWatch:
     fires when merely the *thread* ends that started us, and it is lost when we run a program with other rights.
     """
 
-    __slots__ = ("_parent",)
+    __slots__ = ("pid",)
 
     def __init__(self, parent: int | None = None) -> None:
         """Watch `parent`, by default whoever is the parent now. One that is gone already is only noticed if it is named."""
-        self._parent = os.getppid() if parent is None else parent
+        self.pid = os.getppid() if parent is None else parent
 
     def is_gone(self) -> bool:
         """Whether somebody else is the parent by now."""
-        return os.getppid() != self._parent
+        return os.getppid() != self.pid
 
     def __repr__(self) -> str:
-        return f"<ParentWatch of {self._parent}>"
+        return f"<ParentWatch of {self.pid}>"

@@ -7,6 +7,7 @@ import atexit
 import ctypes
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -159,9 +160,38 @@ class Worker(Node):
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)
 
     @tool_function
+    async def hears_usr1(self) -> None:
+        """A signal of the tool's own; its number comes on Python's wake-up descriptor, too."""
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+
+    @tool_function
     async def block_loop(self, gate: str) -> None:
         """The mistake of many: block the loop's own thread."""
         gates.park(gate)
+
+    @tool_function
+    def hold_gil(self, seconds: float) -> float:
+        """Keep the interpreter's lock inside of C."""
+        print("arrived at hold_gil", file=sys.stderr)
+        ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+        return seconds
+
+    @tool_function
+    def hold_gil_after(self, gate: str, seconds: float) -> None:
+        """The same, later."""
+        gates.park(gate)
+        ctypes.PyDLL(None).usleep(int(seconds * 1e6))
+
+    @tool_function
+    def backtracks(self) -> None:
+        """An expression that would take years."""
+        print("arrived at backtracks", file=sys.stderr)
+        re.match(r"(a+)+$", "a" * 50 + "b")
+
+    @tool_function
+    def reads_address_0(self) -> None:
+        """What a broken library does."""
+        ctypes.string_at(0)
 
     @tool_function(thread="main")
     def park_main(self, gate: str) -> None:

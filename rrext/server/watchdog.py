@@ -1,0 +1,202 @@
+"""A small process that ends the server when nothing inside of the server can.
+
+Every thread of Python needs the interpreter's lock (GIL). A tool may keep it for as long as a call into C or a regular
+expression takes; then no thread of the server notices the death of its client, the end of stdin, or SIGTERM. The watchdog
+is another process, so it does. It waits for as long as the graceful ways may take, and kills.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import struct
+from time import monotonic
+from typing import Final
+
+__all__ = ["SIGNALS", "TRACE", "Watchdog"]
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Those that ask the server to end; the last one: the terminal is closed."""
+
+TRACE: Final = signal.SIGRTMAX if hasattr(signal, "SIGRTMAX") else None
+"""The signal at which the server writes where its threads are, without the interpreter's lock."""
+
+TICK: Final = 0.1  # seconds between two looks, once there is something to look for
+BITE: Final = 0.2  # seconds beyond the time that the server has by itself
+TRACING: Final = 0.05  # seconds for the trace
+STDERR: Final = 2
+NAME: Final = b"rrext-watchdog"
+ORDER: Final = struct.Struct("d")
+
+
+class Watchdog:
+    """A process of its own on Linux, nothing elsewhere; and the bell whose silence it listens for.
+
+    Python's own C code writes each signal's number into `ring`, and a thread of the server reads `bell`; so what stays
+    unread says that the interpreter does not move. The watchdog kills when it does not move for `drain` seconds after a
+    signal of `SIGNALS`, or for `grace` seconds after the peer hung up or the parent died, and when the time of
+    `expect_end` is over.
+    """
+
+    __slots__ = ("_orders", "_pid", "bell", "ring")
+
+    def __init__(self) -> None:
+        self.bell, self.ring = socket.socketpair()
+        self.ring.setblocking(False)
+        self._pid = self._orders = -1
+
+    def start(self, stdin: int, parent: int, *, grace: float, drain: float) -> None:
+        """Fork the process, before there are threads. `stdin` is where a hang-up is seen. Nothing is watched before `arm`."""
+        if not hasattr(os, "pidfd_open"):
+            return
+        try:
+            server = os.pidfd_open(os.getpid())
+        except OSError:  # an old kernel, or a sandbox: without a watchdog, then
+            return
+        stdin = os.dup(stdin)  # the one that was claimed is closed in every fork
+        orders, self._orders = os.pipe()
+        try:
+            self._pid = os.fork()
+        except OSError:  # no more processes
+            self._pid = -1
+        if self._pid == 0:
+            try:
+                _Watch(self, server, stdin, orders, parent, grace=grace, drain=drain).run()
+            finally:
+                os._exit(0)
+        for fd in (server, stdin, orders):
+            os.close(fd)
+
+    def arm(self) -> None:
+        """Begin to watch: somebody reads the bell from now on."""
+        self.expect_end(float("inf"))
+
+    def expect_end(self, seconds: float) -> None:
+        """Kill the server if it is still there after so many seconds; the earliest of all such times counts."""
+        if self._pid > 0:
+            try:
+                os.write(self._orders, ORDER.pack(monotonic() + seconds))
+            except BrokenPipeError:  # somebody ended the watchdog
+                self._pid = -1
+
+    def dismiss(self) -> None:
+        """The server ends now: end the process before, since nobody may be there to take it from the system's table."""
+        if self._pid > 0:
+            try:
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
+            except OSError:  # code of a node waited for all children
+                pass
+            self._pid = -1
+
+    def __repr__(self) -> str:
+        return f"<Watchdog{'' if self._pid > 0 else ' without a process'}>"
+
+
+class _Watch:
+    """What runs in the process."""
+
+    def __init__(self, dog: Watchdog, server: int, stdin: int, orders: int, parent: int, *, grace: float, drain: float) -> None:
+        self._bell, self._ring = dog.bell, dog.ring
+        self._server = server
+        self._stdin = stdin
+        self._orders = orders
+        self._parent = parent
+        self._grace = grace
+        self._drain = drain
+        self._is_armed = self._is_alone = False
+        self._silent_since = self._until = float("inf")
+        self._poll = select.poll()
+
+    def run(self) -> None:
+        """Watch until the server has ended, or has to be killed."""
+        self._let_go()
+        poll = self._poll
+        poll.register(self._server, select.POLLIN)
+        poll.register(self._orders, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll(self._milliseconds()):
+                if fd == self._server:
+                    return
+                if fd == self._orders:
+                    self._take_order()
+                elif fd != self._bell.fileno():
+                    poll.unregister(fd)
+                    self._is_alone = True
+                    self._silent_since = float("inf")
+            if self._is_armed and self._is_overdue():
+                self._kill()
+                return
+
+    def _let_go(self) -> None:
+        """Hear no signals, which a terminal sends to the whole group, and hold nothing that others wait for."""
+        for number in (*SIGNALS, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)
+        keep = {self._bell.fileno(), self._ring.fileno(), self._server, self._stdin, self._orders, STDERR}
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            if fd not in keep:
+                try:
+                    os.close(fd)
+                except OSError:  # the one of the listing
+                    pass
+        os.chdir("/")
+        with open("/proc/self/comm", "wb") as name:
+            name.write(NAME)
+
+    def _take_order(self) -> None:
+        order = os.read(self._orders, ORDER.size)
+        if not order:
+            self._poll.unregister(self._orders)
+            return
+        self._until = min(self._until, *ORDER.unpack(order))
+        if self._is_armed:
+            return
+        self._is_armed = True
+        self._poll.register(self._bell, select.POLLIN)
+        self._poll.register(self._stdin, 0)  # a hang-up is always told
+        try:
+            self._poll.register(os.pidfd_open(self._parent), select.POLLIN)
+        except OSError:  # of another namespace; or gone, which the server notices too
+            pass
+
+    def _is_overdue(self) -> bool:
+        """Whether the server should have ended; looks whether it moves."""
+        now = monotonic()
+        unread = self._unread()
+        if not unread:
+            self._silent_since = float("inf")
+            if self._is_alone:
+                self._ring.send(b"\0")
+                self._silent_since = now
+        elif self._is_alone or not set(SIGNALS).isdisjoint(unread):
+            self._silent_since = min(self._silent_since, now)
+        self._poll.modify(self._bell, 0 if unread or self._is_alone else select.POLLIN)  # a look now and then is enough
+        patience = self._grace if self._is_alone else self._drain
+        return now >= self._until or now - self._silent_since >= patience + BITE
+
+    def _unread(self) -> bytes:
+        try:
+            return self._bell.recv(4096, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b""
+
+    def _milliseconds(self) -> float | None:
+        wait = self._until - monotonic()
+        if self._is_armed and (self._is_alone or self._unread()):
+            wait = min(wait, TICK)
+        return None if wait == float("inf") else max(0.0, wait) * 1000
+
+    def _kill(self) -> None:
+        """Let the server write where it is, and end it."""
+        if TRACE is not None:
+            signal.pidfd_send_signal(self._server, TRACE)
+            ended = select.poll()
+            ended.register(self._server, select.POLLIN)
+            ended.poll(TRACING * 1000)
+        signal.pidfd_send_signal(self._server, signal.SIGKILL)
+        stderr = select.poll()
+        stderr.register(STDERR, select.POLLOUT)
+        if any(event & select.POLLOUT for _, event in stderr.poll(0)):
+            os.write(STDERR, b"rrext: killed: it was to end, and a tool kept the interpreter's lock (GIL)\n")
