@@ -40,7 +40,7 @@ class OpenShard:
     `places` are made when they are first asked for, and kept up to date from then on.
     """
 
-    __slots__ = ("_min_free", "_unflushed", "folder", "is_between", "manifest", "places", "shard")
+    __slots__ = ("_min_free", "_unflushed", "folder", "is_between", "is_empty", "manifest", "places", "shard")
 
     def __init__(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> None:
         self.folder = folder
@@ -49,6 +49,8 @@ class OpenShard:
         self.places: Places | None = None
         self.is_between = False
         """Whether a change was begun and is not done."""
+        self.is_empty = True
+        """Whether there was no chunk after the last change. Each search asks for the space, so it is not looked up then."""
         self._min_free = min_free
         self._unflushed = 0
 
@@ -56,12 +58,6 @@ class OpenShard:
     def space(self) -> Space | None:
         """The space of what is stored; None if nothing is."""
         return None if self.is_empty else self.manifest.space
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is no chunk."""
-        with engine_errors():
-            return not self.shard.scroll(qe.ScrollRequest(limit=1, with_payload=False))[0]
 
     def do(self, change: Change) -> None:
         """Make a change, as a whole: once it is noted in the journal, whoever opens the store carries it out."""
@@ -101,6 +97,8 @@ class OpenShard:
             self._forget(places, ids)
             with engine_errors():
                 self.shard.update(qe.UpdateOperation.delete_points(ids))
+        with engine_errors():
+            self.is_empty = not self.shard.scroll(qe.ScrollRequest(limit=1, with_payload=False))[0]
         self.places = places
         try:
             self.folder.journal.clear()

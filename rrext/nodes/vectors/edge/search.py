@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 from uuid import UUID
 
@@ -29,17 +30,31 @@ def found(shard: qe.EdgeShard, search: Search) -> list[Hit]:
 
 def _hybrid(shard: qe.EdgeShard, search: Search, words: Sequence[str]) -> list[Hit]:
     limit = candidates(search.top_k)
-    ids: dict[int, UUID] = {}  # numbers stand for ids: hundreds of these are compared, and Python hashes them slowly
-    similarities = {_number(point, ids): similarity(point.score) for point in shard.query(near(search, limit))}
-    relevances = _relevances(shard, words, shard.query(worded(search, words, limit)), ids) if words else {}
-    missing = [ids[one] for one in relevances if one not in similarities]
-    if missing:
-        similarities |= {_number(point, ids): similarity(point.score) for point in shard.query(distances(search, missing))}
-    scores = {one: round(fused_score(alike, relevances.get(one, 0.0)), 6) for one, alike in similarities.items()}
+    nearest = shard.query(near(search, limit))
+    points = shard.query(worded(search, words, limit)) if words else []
+    ids: dict[int, UUID] = {}  # numbers stand for ids: many of these are compared, and Python hashes them slowly
+    relevances = _relevances(shard, words, points, ids)
+    scores: dict[int, float] = {}
+    if relevances:
+        for point in shard.query(distances(search, ids.values())):
+            number = _number(point, ids)
+            scores[number] = _score(point, relevances[number])
+    for point in _best(nearest, search.top_k):
+        scores.setdefault(_number(point, ids), _score(point, 0.0))
     best = sorted(scores, key=lambda one: (-scores[one], one))[: search.top_k]
     records = shard.retrieve([ids[one] for one in best], CHUNK, False)
     chunks = {_number(record, ids): chunk_of(record.payload or {}) for record in records}
     return [Hit(chunks[one], scores[one]) for one in best if one in chunks]  # it may be deleted by now
+
+
+def _best(nearest: Sequence[qe.ScoredPoint], top_k: int) -> list[qe.ScoredPoint]:
+    """The first `top_k`, and those after them that score alike: the others could be among the best only by their words."""
+    least = _score(nearest[top_k - 1], 0.0) if len(nearest) > top_k else 0.0
+    return [*nearest[:top_k], *takewhile(lambda point: _score(point, 0.0) == least, nearest[top_k:])]
+
+
+def _score(point: qe.ScoredPoint, relevance: float) -> float:
+    return round(fused_score(similarity(point.score), relevance), 6)
 
 
 def _relevances(
