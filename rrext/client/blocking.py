@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -36,8 +36,18 @@ def _made_by(make: Callable[P, AsyncClient]) -> Callable[P, Client]:
     return construct
 
 
-def _of_client(method: Callable[Concatenate[AsyncClient, P], Awaitable[R]]) -> Callable[Concatenate[Client, P], R]:
-    """The method that runs the client's one and waits for it."""
+def _of_client(method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Client, P], R]:
+    """The method that runs the client's one in the caller's thread."""
+
+    @functools.wraps(method)
+    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.portal.here(method, self.wrapped, *args, **kwargs)
+
+    return call
+
+
+def _on_loop(method: Callable[Concatenate[AsyncClient, P], Awaitable[R]]) -> Callable[Concatenate[Client, P], R]:
+    """The method that runs the client's one as a task and waits for it."""
 
     @functools.wraps(method)
     def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,12 +56,12 @@ def _of_client(method: Callable[Concatenate[AsyncClient, P], Awaitable[R]]) -> C
     return call
 
 
-def _of_pipe(method: Callable[Concatenate[AsyncPipe, P], Awaitable[R]]) -> Callable[Concatenate[Pipe, P], R]:
-    """The method that runs the pipe's one and waits for it."""
+def _of_pipe(method: Callable[Concatenate[AsyncPipe, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Pipe, P], R]:
+    """The method that runs the pipe's one in the caller's thread."""
 
     @functools.wraps(method)
     def call(self: Pipe, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.portal.run(method, self.wrapped, *args, **kwargs)
+        return self.portal.here(method, self.wrapped, *args, **kwargs)
 
     return call
 
@@ -70,7 +80,7 @@ class Pipe:
 
     def open(self, *, timeout: float | None = None) -> Pipe:
         """Open the pipe; waits while all pipes of the pipeline are in use."""
-        self.portal.run(self.wrapped.open, timeout=timeout)
+        self.portal.here(self.wrapped.open, timeout=timeout)
         return self
 
     @property
@@ -87,7 +97,7 @@ class Pipe:
         return self.open()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.portal.run(self.wrapped.__aexit__, kind, error, trace)
+        self.portal.here(self.wrapped.__aexit__, kind, error, trace)
 
     def __repr__(self) -> str:
         return f"<blocking {self.wrapped!r}>"
@@ -111,14 +121,14 @@ class Client:
     spawn = staticmethod(_made_by(AsyncClient.spawn))
     over = staticmethod(_made_by(AsyncClient.over))
 
-    use = _of_client(AsyncClient.use)
+    use = _on_loop(AsyncClient.use)
     terminate = _of_client(AsyncClient.terminate)
-    validate = _of_client(AsyncClient.validate)
+    validate = _on_loop(AsyncClient.validate)
     services = _of_client(AsyncClient.services)
     tasks = _of_client(AsyncClient.tasks)
     status = _of_client(AsyncClient.status)
     send = _of_client(AsyncClient.send)
-    send_files = _of_client(AsyncClient.send_files)
+    send_files = _on_loop(AsyncClient.send_files)
     chat = _of_client(AsyncClient.chat)
     tool = _of_client(AsyncClient.tool)
     tools = _of_client(AsyncClient.tools)
@@ -126,7 +136,7 @@ class Client:
     cancel = _of_client(AsyncClient.cancel)
     shutdown = _of_client(AsyncClient.shutdown)
     request = _of_client(AsyncClient.request)
-    close = _of_client(AsyncClient.close)
+    close = _on_loop(AsyncClient.close)
 
     def pipe(
         self,

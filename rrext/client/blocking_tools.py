@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -29,12 +29,12 @@ class Wrapping(Protocol[W]):
     portal: Portal
 
 
-def _of(method: Callable[Concatenate[W, P], Awaitable[R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
-    """The method that runs the async one and waits for it."""
+def _of(method: Callable[Concatenate[W, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
+    """The method that runs the async one in the caller's thread."""
 
     @functools.wraps(method)
     def call(self: Wrapping[W], *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.portal.run(method, self.wrapped, *args, **kwargs)
+        return self.portal.here(method, self.wrapped, *args, **kwargs)
 
     return call
 

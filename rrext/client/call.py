@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
+from math import inf
 from typing import Any, TypeAlias
 
-import anyio
 import msgspec
 
+from rrext.client.event_loop import Waiter
 from rrext.client.outbox import Frame
 from rrext.client.slots import Slots
 from rrext.client.updates import Updates
 from rrext.errors import ToolTimeout
 from rrext.wire.messages import RequestId, Response
 
-__all__ = ["Body", "Call", "Deadline", "Watch"]
+__all__ = ["Body", "Call", "Deadline"]
 
 Body: TypeAlias = dict[str, Any]
 
@@ -32,6 +32,11 @@ class Deadline(msgspec.Struct, frozen=True):
     idle: bool = False
     total: float | None = None
 
+    def due(self, now: float) -> float:
+        """When the time of a call that begins now is up."""
+        due = now + self.seconds + self.margin
+        return due if self.total is None else min(due, now + self.total)
+
     def error(self) -> ToolTimeout:
         """What the caller reads when time is up."""
         if not self.idle:
@@ -40,84 +45,111 @@ class Deadline(msgspec.Struct, frozen=True):
         return ToolTimeout(f"{self.what} did not finish: no progress within {self.seconds:g} s{or_total}")
 
 
-class Watch:
-    """A deadline that runs: a cancel scope that progress can push away."""
-
-    __slots__ = ("_deadline", "_end", "scope")
-
-    def __init__(self, deadline: Deadline) -> None:
-        now = anyio.current_time()
-        self._deadline = deadline
-        self._end = math.inf if deadline.total is None else now + deadline.total
-        self.scope = anyio.CancelScope(deadline=min(now + deadline.seconds + deadline.margin, self._end))
-
-    def refresh(self) -> None:
-        """The call showed a sign of life."""
-        if self._deadline.idle:
-            self.scope.deadline = min(anyio.current_time() + self._deadline.seconds, self._end)
-
-    def stop(self) -> None:
-        """The answer is there: what callbacks still do is not under the deadline."""
-        self.scope.deadline = math.inf
-
-
 class Call:
     """A request in flight. An abandoned one has no caller any more, but its answer still comes.
 
-    `on_late` gets the body of a success that nobody waits for. A `final` one has to reach the server, waited for or not.
+    `slots` has a place of it to give back. `on_late` gets the body of a success that nobody waits for. A `final` one has
+    to reach the server, waited for or not. `due` is when `deadline` passes, and `end` the latest to which progress can
+    push that.
     """
 
-    __slots__ = ("abandoned", "answer", "command", "final", "frame", "id", "on_late", "slots", "updates", "wake", "watch")
+    __slots__ = (
+        "abandoned",
+        "answer",
+        "command",
+        "deadline",
+        "due",
+        "end",
+        "expired",
+        "final",
+        "frame",
+        "id",
+        "on_late",
+        "slots",
+        "updates",
+        "waiter",
+    )
 
     def __init__(
         self,
         command: str,
+        waiter: Waiter | None = None,
         *,
-        slots: Slots | None = None,
         updates: Updates | None = None,
         on_late: Callable[[Body], None] | None = None,
         final: bool = False,
     ) -> None:
         self.id: RequestId = 0
         self.command = command
-        self.slots = slots
+        self.waiter = waiter
+        self.slots: Slots | None = None
         self.updates = updates
         self.on_late = on_late
         self.final = final
-        self.watch: Watch | None = None
+        self.deadline: Deadline | None = None
+        self.due = self.end = inf
         self.frame: Frame | None = None
         self.answer: Response | None = None
-        self.abandoned = False
-        self.wake = anyio.Event()
+        self.abandoned = waiter is None
+        self.expired = False
 
     async def wait(self) -> None:
-        """Return when it is answered and its callbacks have had all updates."""
+        """Wait until something happened. Raises `ToolTimeout` when that is the deadline."""
+        assert self.waiter is not None
+        await self.waiter.wait()
+        if self.expired and self.answer is None:
+            assert self.deadline is not None
+            raise self.deadline.error()
+
+    async def finish(self) -> Response:
+        """The answer, once callbacks have had all updates. Raises `ToolTimeout`."""
         updates = self.updates
-        if updates is None:
-            await self.wake.wait()
-            return
-        while self.answer is None or updates.pending:
-            if not updates.pending:
-                self.wake = anyio.Event()
-                await self.wake.wait()
-            await updates.deliver()
+        while self.answer is None or (updates is not None and updates.pending):
+            if updates is not None and updates.pending:
+                await updates.deliver()
+            else:
+                await self.wait()
+        return self.answer
+
+    def begin(self, deadline: Deadline, now: float) -> None:
+        """Its time runs from now on."""
+        self.deadline = deadline
+        self.due = deadline.due(now)
+        if deadline.total is not None:
+            self.end = now + deadline.total
+
+    def refresh(self, now: float) -> None:
+        """The call showed a sign of life."""
+        deadline = self.deadline
+        if deadline is not None and deadline.idle and self.due != inf:
+            self.due = min(now + deadline.seconds, self.end)
 
     def settle(self, answer: Response) -> None:
-        """Wake the caller with its answer."""
+        """Wake the caller with its answer. What callbacks still do is not under the deadline."""
         self.answer = answer
-        if self.watch is not None:
-            self.watch.stop()
-        self.wake.set()
+        self.due = inf
+        self.wake()
+
+    def expire(self) -> None:
+        """Its time is up: the caller, and the callback that it may wait for, go on."""
+        self.expired = True
+        if self.updates is not None:
+            self.updates.interrupt()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something happened that the caller waits for."""
+        if self.waiter is not None:
+            self.waiter.wake()
 
     def leave(self) -> None:
-        """The server has answered, or never will: the place is free for another request."""
+        """The server has answered, or never will: the place is free for another request. Once, by who ends the call."""
         if self.slots is not None:
             self.slots.give()
             self.slots = None
 
-    def lapse(self) -> None:
-        """The caller went away with the answer already there."""
-        answer = self.answer
+    def lapse(self, answer: Response | None) -> None:
+        """Nobody waits for the answer."""
         if answer is not None and answer.error is None and self.on_late is not None:
             self.on_late(answer.body)
 

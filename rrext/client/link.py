@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from threading import Lock
 from typing import TypeAlias, cast
 
 import anyio
 
-from rrext.client.call import Body, Call, Deadline, Watch
+from rrext.client.call import Body, Call, Deadline
 from rrext.client.channel import Channel
+from rrext.client.deadlines import Deadlines
+from rrext.client.event_loop import EventLoop, Waiter
 from rrext.client.outbox import Outbox
 from rrext.client.slots import Slots
 from rrext.client.updates import ChunkCallback, ProgressCallback, Updates
-from rrext.errors import ClientError, LimitExceeded, NotConnected, RrextError, UsageError
+from rrext.errors import ClientError, LimitExceeded, NotConnected, RrextError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.wire.codec import Bytes
 from rrext.wire.connection import ClientConnection
@@ -30,6 +34,8 @@ ErrorMaker: TypeAlias = Callable[[], RrextError]
 class Link:
     """Matches answers with calls. A call may be cancelled at any moment without harm to the next one.
 
+    Calls come from tasks of the loop, or from threads beside it: there the coroutine blocks and never suspends. Whoever
+    takes a call out of the table gives its place back; `_ending` decides who ended it first, its answer or its caller.
     `run` is a task and never raises. When the connection is lost, `explain` is awaited once for the reason, with which
     every call then fails, now and later.
     """
@@ -47,8 +53,11 @@ class Link:
         self._framer = connection.framer
         self._explain = explain
         self._on_event = on_event
-        self._outbox = Outbox(channel, self.lose)
+        self._loop = EventLoop()
+        self._outbox = Outbox(channel, self._loop, self.lose)
+        self._deadlines = Deadlines(self._loop)
         self._calls: dict[RequestId, Call] = {}
+        self._ending = Lock()
         self._losing = anyio.Event()
         self._received = anyio.Event()
         self._defect: RrextError | None = None
@@ -79,72 +88,64 @@ class Link:
         it times out or is cancelled, the request is taken back (unless it is `final`) or cancelled; a late answer is
         dropped, its body given to `on_late`.
         """
-        call = Call(command, slots=slots, updates=updates, on_late=on_late, final=final)
+        call = Call(command, self._loop.waiter(), updates=updates, on_late=on_late, final=final)
         try:
-            if deadline is None:
-                await self._exchange(call, arguments, tail)
-            else:
-                call.watch = Watch(deadline)
-                with call.watch.scope:
-                    await self._exchange(call, arguments, tail)
+            if deadline is not None:
+                call.begin(deadline, self._loop.now())
+                self._deadlines.add(call)
+            if slots is not None:
+                if not slots.take_now():
+                    await slots.take(call)
+                call.slots = slots
+            self._send(call, arguments, tail)
+            answer = await call.finish()
         except BaseException:
-            call.lapse()
+            self._abandon(call)
             raise
-        answer = call.answer
-        if answer is None:
-            assert deadline is not None  # nothing but its scope ends an exchange without answer or exception
-            raise deadline.error()
+        finally:
+            if deadline is not None:
+                self._deadlines.drop(call)
         if answer.error is not None:
             raise answer.error
         return answer.body
 
-    async def _exchange(self, call: Call, arguments: Body, tail: Bytes | None) -> None:
-        if call.slots is not None and not call.slots.take_now():
-            await self._queue(call, call.slots)
-        self._send(call, arguments, tail)
-        try:
-            await call.wait()
-        except BaseException:
-            if call.answer is None:
-                self._abandon(call)
-            raise
-
-    async def _queue(self, call: Call, slots: Slots) -> None:
-        call.slots = None  # there is nothing to give back before there is a place
-        await slots.take()
-        call.slots = slots
-
     def _send(self, call: Call, arguments: Body, tail: Bytes | None, *, urgent: bool = False) -> None:
+        """Raises `UsageError`, or why the connection is lost."""
         if self._loss is not None:
-            call.leave()
             raise self._loss()
-        try:
-            call.id, pieces = self._connection.request(call.command, arguments, cast("bytes", tail))
-        except UsageError:
-            call.leave()
-            raise
+        call.id, pieces = self._connection.request(call.command, arguments, cast("bytes", tail))
         self._calls[call.id] = call
+        if self._loss is not None and self._calls.pop(call.id, None) is not None:
+            raise self._loss()  # it was lost on the loop's thread meanwhile, and nobody saw this call
         call.frame = self._outbox.put(pieces, urgent=urgent)
         if self._paused is not None:
             self.resume()
 
     def post(self, command: str, arguments: Body, *, urgent: bool = False) -> None:
         """Send a request whose answer nobody waits for. Never waits, never fails."""
-        if self._loss is None:
-            call = Call(command)
-            call.abandoned = True
-            self._send(call, arguments, None, urgent=urgent)
+        with suppress(RrextError):  # there is nobody to tell any more
+            self._send(Call(command), arguments, None, urgent=urgent)
 
     def _abandon(self, call: Call) -> None:
         """Take the request back, or tell the server that nobody waits for it; that goes before all that waits to be sent."""
         if call.updates is not None:
             call.updates.discard()
-        if not call.final and call.frame is not None and self._outbox.withdraw(call.frame):
-            del self._calls[call.id]
+        with self._ending:
+            was_sent = call.id in self._calls
+            if was_sent and not call.final and call.frame is not None and self._outbox.withdraw(call.frame):
+                del self._calls[call.id]
+                was_sent = False
+            call.abandoned = was_sent
+        if was_sent:
+            self.post("cancel", {"requestId": call.id}, urgent=not call.final)
+        elif call.answer is None:
             call.leave()
-            return
-        call.abandoned = True
-        self.post("cancel", {"requestId": call.id}, urgent=not call.final)
+        else:
+            call.lapse(call.answer)
+
+    def waiter(self) -> Waiter:
+        """Where the caller may wait for another one."""
+        return self._loop.waiter()
 
     def updates(self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None) -> Updates:
         """A place for the progress and chunks of a call."""
@@ -171,17 +172,17 @@ class Link:
         return self._paused
 
     def _answered(self, answer: Response) -> None:
-        call = None if answer.id is None else self._calls.pop(answer.id, None)
+        with self._ending:
+            call = None if answer.id is None else self._calls.pop(answer.id, None)
+            if call is not None and not call.abandoned:
+                call.settle(answer)
         if call is None:
             logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
             return
         call.leave()
         if call.abandoned:
             logger.debug("late answer to %r (%s) dropped", answer.id, call.command)
-            call.answer = answer
-            call.lapse()
-            return
-        call.settle(answer)
+            call.lapse(answer)
 
     def _take(self, message: ClientEvent, cost: int) -> None:
         if isinstance(message, Event):
@@ -213,9 +214,9 @@ class Link:
         else:
             call.updates.add_chunk(event.body, cost)
             self._restrain(call, call.updates)
-        if call.watch is not None:
-            call.watch.refresh()
-        call.wake.set()
+        if call.deadline is not None:
+            call.refresh(self._loop.now())
+        call.wake()
 
     def _restrain(self, call: Call, updates: Updates) -> None:
         """Keep chunks from filling memory: read no more while no other call waits, else end the call in the end."""
@@ -223,11 +224,20 @@ class Link:
             self._abandon(call)
             limit = CLIENT_DEFAULTS.max_chunk_backlog
             call.settle(Response(call.id, None, None, LimitExceeded(f"on_chunk is too slow: over {limit} bytes wait for it")))
-        elif updates.behind and all(other.updates is not None and other.updates.behind for other in self._calls.values()):
+        elif updates.behind and self._all_are_behind():
             self._paused = self._paused or anyio.Event()
+            if not self._all_are_behind():  # a thread called, or caught up, before it could see that
+                self.resume()
+
+    def _all_are_behind(self) -> bool:
+        return all(call.updates is not None and call.updates.behind for call in list(self._calls.values()))
 
     def resume(self) -> None:
-        """Read on, after a pause."""
+        """Read on, after a pause; from any thread."""
+        if self._paused is not None:
+            self._loop.run(self._read_on)
+
+    def _read_on(self) -> None:
         if self._paused is not None:
             self._paused.set()
             self._paused = None
@@ -237,6 +247,10 @@ class Link:
     def lose(self) -> None:
         """The connection is of no more use. What already arrived is still read for a moment."""
         self._losing.set()
+
+    def shut(self) -> None:
+        """Send nothing more, before the channel is closed."""
+        self._outbox.shut()
 
     def loss(self) -> RrextError | None:
         """Why every call fails from now on, if so."""
@@ -249,6 +263,7 @@ class Link:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._receive)
                 tasks.start_soon(self._outbox.run)
+                tasks.start_soon(self._deadlines.run)
                 await self._losing.wait()
                 with anyio.move_on_after(CLIENT_DEFAULTS.loss):
                     await self._received.wait()
@@ -274,10 +289,8 @@ class Link:
 
     def _fail(self, reason: ErrorMaker) -> None:
         self._loss = reason
-        calls, self._calls = self._calls, {}
-        for call in calls.values():
-            call.leave()
-            call.settle(Response(call.id, call.command, None, reason()))
+        for number in list(self._calls):
+            self._answered(Response(number, None, None, reason()))
 
     def __repr__(self) -> str:
         return f"<Link {len(self._calls)} calls, {self._outbox!r}{', lost' if self._loss else ''}>"

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from threading import Lock
 
 import anyio
 
 from rrext.client.channel import Channel
+from rrext.client.event_loop import EventLoop
 from rrext.transports.fds import Buffer
 
 __all__ = ["Frame", "Outbox"]
+
+ATOMIC = 4096
+"""POSIX writes so many bytes to a pipe as a whole, or not at all. More of it is the loop's part: Ctrl-C may raise in a
+caller's thread after a part is written, and before anybody knows how much."""
 
 
 class Frame:
@@ -25,81 +31,101 @@ class Frame:
 class Outbox:
     """Writes frames one after the other. Putting never waits, and no cancelled caller can tear a frame apart.
 
-    What fits is written by `put` itself; the rest by `run`, which is a task. `on_broken` is called once, when the peer
-    no longer takes bytes; from then on frames are dropped, as their calls fail for the same reason.
+    What fits is written by `put` itself, from any thread; the rest by `run`, which is a task. `on_broken` is called once,
+    on the loop's thread, when the peer no longer takes bytes; from then on frames are dropped, as their calls fail for the
+    same reason.
     """
 
-    __slots__ = ("_begun", "_broken", "_channel", "_on_broken", "_queue", "_wake")
+    __slots__ = ("_begun", "_channel", "_lock", "_loop", "_on_broken", "_queue", "_shut", "_wake")
 
-    def __init__(self, channel: Channel, on_broken: Callable[[], None]) -> None:
+    def __init__(self, channel: Channel, loop: EventLoop, on_broken: Callable[[], None]) -> None:
         self._channel = channel
+        self._loop = loop
         self._on_broken = on_broken
+        self._lock = Lock()
+        """Whoever writes, or changes what is to be written, holds it."""
         self._queue: deque[Frame] = deque()
         self._begun: list[Buffer] = []
         """The rest of a frame whose first bytes are written."""
         self._wake = anyio.Event()
-        self._broken = False
+        self._shut = False
 
     def put(self, pieces: Sequence[Buffer], *, urgent: bool = False) -> Frame | None:
         """Send a frame; an urgent one goes before all that wait. The frame is returned if nothing of it is written yet."""
-        if self._broken:
-            return None
-        if self._begun or self._queue:
-            return self._enqueue(pieces, urgent)
+        with self._lock:
+            if self._shut:
+                return None
+            frame = self._write(pieces) if not (self._begun or self._queue) else Frame(pieces)
+            if frame is not None:
+                if urgent:
+                    self._queue.appendleft(frame)
+                else:
+                    self._queue.append(frame)
+            elif not self._begun:
+                return None
+        self._loop.run(self._look)
+        return frame
+
+    def _write(self, pieces: Sequence[Buffer]) -> Frame | None:
+        """Write what fits now; the frame in return if that was nothing."""
+        if not self._loop.is_here and (len(pieces) > 1 or len(pieces[0]) > ATOMIC):
+            return Frame(pieces)
         try:
             rest = self._channel.write_now(pieces)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             self._break()
             return None
-        if not rest:
-            return None
         if len(rest) == len(pieces) and rest[0] is pieces[0]:
-            return self._enqueue(pieces, urgent)
+            return Frame(pieces)
         self._begun = rest
-        self._wake.set()
         return None
-
-    def _enqueue(self, pieces: Sequence[Buffer], urgent: bool) -> Frame:
-        frame = Frame(pieces)
-        if urgent:
-            self._queue.appendleft(frame)
-        else:
-            self._queue.append(frame)
-        self._wake.set()
-        return frame
 
     def withdraw(self, frame: Frame) -> bool:
         """Take a frame back; False if some of it is written."""
-        try:
-            self._queue.remove(frame)
-        except ValueError:
-            return False
-        return True
+        with self._lock:
+            try:
+                self._queue.remove(frame)
+            except ValueError:
+                return False
+            return True
+
+    def shut(self) -> None:
+        """Write nothing more: the channel is about to be closed, and another may have its descriptor then."""
+        with self._lock:
+            self._shut = True
+            self._queue.clear()
 
     async def run(self) -> None:
         """Write what `put` could not, until the peer no longer takes bytes."""
         try:
             while True:
                 while not self._next():
-                    self._wake = anyio.Event()
                     await self._wake.wait()
                 await self._channel.write(self._begun)
-                self._begun = []
+                with self._lock:
+                    self._begun = []
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            self._break()
+            with self._lock:
+                self._break()
+
+    def _look(self) -> None:
+        self._wake.set()
 
     def _next(self) -> bool:
-        """Make sure that there is something to write."""
-        if not self._begun and self._queue:
-            self._begun = list(self._queue.popleft().pieces)
-        return bool(self._begun)
+        """Make sure that there is something to write, or that `put` will tell."""
+        with self._lock:
+            if not self._begun and self._queue:
+                self._begun = list(self._queue.popleft().pieces)
+            if not self._begun:
+                self._wake = anyio.Event()
+            return bool(self._begun)
 
     def _break(self) -> None:
-        if not self._broken:
-            self._broken = True
+        if not self._shut:
+            self._shut = True
             self._queue.clear()
-            self._on_broken()
+            self._loop.run(self._on_broken)
 
     def __repr__(self) -> str:
-        state = "broken" if self._broken else "writing" if self._begun else "idle"
+        state = "shut" if self._shut else "writing" if self._begun else "idle"
         return f"<Outbox {state}, {len(self._queue)} frames wait>"

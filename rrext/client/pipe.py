@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, TypeAlias
 
-import anyio
-
 from rrext.client.call import Body
 from rrext.client.session import Session
+from rrext.client.slots import Slots
 from rrext.client.toolcall import call_tool, deadline_of
 from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
@@ -37,7 +36,7 @@ class Pipe:
         self._connect = connect
         self._arguments = arguments
         self._session: Session | None = None
-        self._turn = anyio.Lock(fast_acquire=True)
+        self._turn = Slots(1)
         self._closed = False
         self.pipe_id: int | None = None
         """The server's number of this pipe, once it is open."""
@@ -61,10 +60,14 @@ class Pipe:
         (`max_frame`, 16 MiB) goes in several writes; `timeout` is for each of them.
         """
         content = memoryview(data.encode() if isinstance(data, str) else data).cast("B")
-        async with self._turn:
-            session, pipe_id = self._opened()
+        session, pipe_id = self._opened()
+        await self._take_turn(session)
+        try:
+            self._opened()
             for piece in _pieces(content, session.max_write):
                 await self._process(session, {"subcommand": "write", "pipe_id": pipe_id}, timeout, piece)
+        finally:
+            self._turn.give()
 
     async def tool(
         self,
@@ -102,16 +105,21 @@ class Pipe:
 
         Raises the object's failure, if it failed, with the partial result as `.result`.
         """
+        session, pipe_id = self._session, self.pipe_id
+        if session is None or pipe_id is None:
+            return {}
         try:
-            async with self._turn:
-                if self._closed or self.pipe_id is None:
+            await self._take_turn(session)
+            try:
+                if self._closed:
                     return self.result or {}
-                session, pipe_id = self._opened()
                 self._closed = True
                 self.result = await self._process(session, {"subcommand": "close", "pipe_id": pipe_id}, timeout, final=True)
+            finally:
+                self._turn.give()
         except BaseException:
-            if not self._closed and self.pipe_id is not None:  # cancelled before it was its turn
-                self._post_close(self.pipe_id)
+            if not self._closed:  # cancelled before it was its turn
+                self._post_close(pipe_id)
             raise
         error = self.result.get("error")
         if error:
@@ -171,6 +179,10 @@ class Pipe:
         if timeout is not None:
             arguments["timeout"] = timeout
         return arguments
+
+    async def _take_turn(self, session: Session) -> None:
+        if not self._turn.take_now():
+            await self._turn.take(session.link.waiter())
 
     def _opened(self) -> tuple[Session, int]:
         if self._session is None or self.pipe_id is None:

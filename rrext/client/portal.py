@@ -1,18 +1,20 @@
-"""An event loop in a thread of its own, for callers that block."""
+"""An event loop in a thread of its own, beside the threads of callers that block."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import isawaitable, iscoroutinefunction
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from rrext.errors import UsageError
 
 __all__ = ["Portal"]
 
@@ -23,7 +25,11 @@ Step: TypeAlias = Callable[[], None]
 
 
 class Portal:
-    """Runs coroutines on its own thread, and their callbacks on the thread that waits for them."""
+    """Runs what needs the loop on the loop's thread, and callbacks on the thread that waits.
+
+    A request needs no loop: its coroutine runs in the caller's thread (`here`), where its waits block. What has tasks of
+    its own, or reads files, is a task of the loop (`run`).
+    """
 
     def __init__(self, backend: str) -> None:
         self._manager = start_blocking_portal(backend)
@@ -44,6 +50,28 @@ class Portal:
     def entered(self, manager: AbstractAsyncContextManager[R]) -> AbstractContextManager[R]:
         """The manager, entered and left on the loop's thread, in one task."""
         return self._opened.wrap_async_context_manager(manager)
+
+    def here(self, function: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run a coroutine function in this thread and return its result. It waits for nothing but answers and its turn."""
+        for name, value in kwargs.items():
+            if callable(value):
+                kwargs[name] = self._with_loop(value)
+        coroutine = function(*args, **kwargs)
+        try:
+            coroutine.send(None)
+        except StopIteration as done:
+            return done.value
+        coroutine.close()
+        raise UsageError("The blocking client cannot be used on its own event loop's thread, where on_stderr is called.")
+
+    def _with_loop(self, callback: Callable[..., object]) -> Callable[..., object]:
+        """A callback for `here`; an `async` one is awaited on the loop."""
+
+        def call(*values: Any) -> object:
+            answer = callback(*values)
+            return self.run(_awaited, answer) if isawaitable(answer) else answer
+
+        return call
 
     def run(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a coroutine function to its end and return its result.
@@ -78,3 +106,7 @@ class Portal:
             await done.wait()
 
         return call
+
+
+async def _awaited(answer: Awaitable[R]) -> R:
+    return await answer

@@ -138,6 +138,7 @@ class Session:
     async def abort(self) -> None:
         """End the connection, and the process, without asking. Bounded, and not interrupted by cancellation."""
         self._closing = True
+        self.link.shut()
         with anyio.CancelScope(shield=True):
             if self._process is not None:
                 await self._process.stop()

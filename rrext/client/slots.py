@@ -3,49 +3,89 @@
 from __future__ import annotations
 
 from collections import deque
-
-import anyio
+from collections.abc import Awaitable
+from threading import Lock
+from typing import Protocol
 
 __all__ = ["Slots"]
 
 
-class Slots:
-    """A number of places, given in the order in which they were asked for."""
+class Waiting(Protocol):
+    """A caller in the line."""
 
-    __slots__ = ("_free", "_waiting")
+    def wake(self) -> None:
+        """Its turn has come."""
+        ...
+
+    def wait(self) -> Awaitable[None]:
+        """Wait until something happened, its turn or not."""
+        ...
+
+
+class _Turn:
+    """A place in the line."""
+
+    __slots__ = ("caller", "has_come")
+
+    def __init__(self, caller: Waiting) -> None:
+        self.caller = caller
+        self.has_come = False
+
+
+class Slots:
+    """A number of places, given in the order in which they were asked for; from any thread."""
+
+    __slots__ = ("_free", "_lock", "_waiting")
 
     def __init__(self, number: int) -> None:
         self._free = number
-        self._waiting: deque[anyio.Event] = deque()
+        self._lock = Lock()
+        self._waiting: deque[_Turn] = deque()
 
     def take_now(self) -> bool:
         """Take a place if one is free and nobody waits."""
-        if self._free <= 0 or self._waiting:
-            return False
-        self._free -= 1
-        return True
+        with self._lock:
+            if self._free <= 0 or self._waiting:
+                return False
+            self._free -= 1
+            return True
 
-    async def take(self) -> None:
-        """Take a place when its turn comes."""
-        if self.take_now():
-            return
-        turn = anyio.Event()
-        self._waiting.append(turn)
+    async def take(self, caller: Waiting) -> None:
+        """Take a place when the caller's turn comes. What its wait raises ends the wait."""
+        turn = self._join(caller)
         try:
-            await turn.wait()
+            while not turn.has_come:
+                await turn.caller.wait()
         except BaseException:
-            if turn.is_set():
-                self.give()
-            else:
-                self._waiting.remove(turn)
+            self._quit(turn)
             raise
+
+    def _join(self, caller: Waiting) -> _Turn:
+        turn = _Turn(caller)
+        with self._lock:
+            if self._free > 0 and not self._waiting:
+                self._free -= 1
+                turn.has_come = True
+            else:
+                self._waiting.append(turn)
+        return turn
+
+    def _quit(self, turn: _Turn) -> None:
+        with self._lock:
+            if not turn.has_come:
+                self._waiting.remove(turn)
+                return
+        self.give()
 
     def give(self) -> None:
         """Give a place back; the next in line has it at once."""
-        if self._waiting:
-            self._waiting.popleft().set()
-        else:
-            self._free += 1
+        with self._lock:
+            if not self._waiting:
+                self._free += 1
+                return
+            turn = self._waiting.popleft()
+            turn.has_come = True
+        turn.caller.wake()
 
     def __repr__(self) -> str:
         return f"<Slots {self._free} free, {len(self._waiting)} wait>"

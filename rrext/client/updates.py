@@ -8,6 +8,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
+import anyio
+
 from rrext.limits import CLIENT_DEFAULTS
 
 __all__ = ["ChunkCallback", "EventCallback", "EventUpdates", "ProgressCallback", "Updates"]
@@ -24,10 +26,11 @@ EventCallback: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[object] | o
 class Updates:
     """Progress and chunks of one call that its callbacks have not seen. Of progress only the latest is kept.
 
-    Callbacks run in the task of the caller, so what they raise ends that call and no other.
+    Callbacks run in the task or thread of the caller, so what they raise ends that call and no other. One thread adds, and
+    one delivers.
     """
 
-    __slots__ = ("_backlog", "_chunks", "_on_chunk", "_on_drained", "_on_progress", "_progress")
+    __slots__ = ("_added", "_chunks", "_delivered", "_on_chunk", "_on_drained", "_on_progress", "_progress", "_scope")
 
     def __init__(
         self, on_progress: ProgressCallback | None, on_chunk: ChunkCallback | None, on_drained: Callable[[], None]
@@ -35,56 +38,74 @@ class Updates:
         self._on_progress: Callable[..., Awaitable[object] | object] | None = on_progress
         self._on_chunk: Callable[..., Awaitable[object] | object] | None = on_chunk
         self._on_drained = on_drained
-        self._progress: tuple[Any, ...] | None = None
+        self._progress: deque[tuple[Any, ...]] = deque(maxlen=1)
         self._chunks: deque[tuple[Any, int]] = deque()
-        self._backlog = 0
+        self._added = self._delivered = 0
+        """Bytes of chunks; the backlog is what is between both."""
+        self._scope: anyio.CancelScope | None = None
+        """Around the `async` callback that runs."""
 
     @property
     def pending(self) -> bool:
         """Whether something waits for a callback."""
-        return self._progress is not None or bool(self._chunks)
+        return bool(self._progress or self._chunks)
 
     @property
     def behind(self) -> bool:
         """Whether so much waits that it is better to read no more, if that delays nobody else."""
-        return self._backlog > CLIENT_DEFAULTS.chunk_backlog
+        return self._added - self._delivered > CLIENT_DEFAULTS.chunk_backlog
 
     @property
     def hopeless(self) -> bool:
         """Whether so much waits that the call has to be given up."""
-        return self._backlog > CLIENT_DEFAULTS.max_chunk_backlog
+        return self._added - self._delivered > CLIENT_DEFAULTS.max_chunk_backlog
 
     def add_progress(self, body: dict[str, Any]) -> None:
         """Take in the body of an `rrext_progress` event."""
         if self._on_progress is not None:
-            self._progress = (body.get("progress", 0), body.get("total"), body.get("message"))
+            self._progress.append((body.get("progress", 0), body.get("total"), body.get("message")))
 
     def add_chunk(self, body: dict[str, Any], cost: int) -> None:
         """Take in the body of an `rrext_chunk` event that took `cost` bytes."""
         if self._on_chunk is not None:
             self._chunks.append((body["chunk"] if "chunk" in body else body.get("data"), cost))
-            self._backlog += cost
+            self._added += cost
 
     def discard(self) -> None:
         """Nobody wants them any more."""
-        self._progress = None
+        self._progress.clear()
         self._chunks.clear()
-        self._backlog = 0
+        self._delivered = self._added
         self._on_drained()
 
     async def deliver(self) -> None:
         """Call back with all that waits."""
-        while self.pending:
+        while True:
             if self._chunks:
                 chunk, cost = self._chunks.popleft()
-                was_behind = self.behind
-                self._backlog -= cost
-                if was_behind and not self.behind:
+                self._delivered += cost
+                if cost and not self.behind:
                     self._on_drained()
-                await _call(self._on_chunk, chunk)
-            elif self._progress is not None:
-                progress, self._progress = self._progress, None
-                await _call(self._on_progress, *progress)
+                await self._call(self._on_chunk, chunk)
+            elif self._progress:
+                await self._call(self._on_progress, *self._progress.popleft())
+            else:
+                return
+
+    def interrupt(self) -> None:
+        """Cancel the `async` callback that runs, and deliver no more."""
+        self.discard()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    async def _call(self, callback: Callable[..., Awaitable[object] | object] | None, *values: Any) -> None:
+        if callback is None:
+            return
+        answer = callback(*values)
+        if isawaitable(answer):
+            with anyio.CancelScope() as self._scope:
+                await answer
+            self._scope = None
 
 
 class EventUpdates(Updates):
@@ -98,15 +119,8 @@ class EventUpdates(Updates):
         self._on_chunk = partial(on_event, "rrext_chunk")
 
     def add_progress(self, body: dict[str, Any]) -> None:
-        self._progress = (body,)
+        self._progress.append((body,))
 
     def add_chunk(self, body: dict[str, Any], cost: int) -> None:
         self._chunks.append((body, cost))
-        self._backlog += cost
-
-
-async def _call(callback: Callable[..., Awaitable[object] | object] | None, *values: Any) -> None:
-    if callback is not None:
-        answer = callback(*values)
-        if isawaitable(answer):
-            await answer
+        self._added += cost

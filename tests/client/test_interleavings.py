@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_peer import EchoPipes, Peer, connected, settle
 
+from rrext.client.event_loop import EventLoop
 from rrext.client.outbox import Frame, Outbox
 from rrext.client.slots import Slots
 from rrext.errors import ToolError
@@ -177,7 +178,7 @@ def test_frames_leave_whole_unless_they_are_withdrawn_whole(backend: str, steps:
 
 async def pass_frames(steps: list[tuple[str, int]]) -> None:
     channel = NarrowChannel()
-    outbox = Outbox(channel, lambda: None)
+    outbox = Outbox(channel, EventLoop(), lambda: None)
     expected: list[bytes] = []
     waiting: list[tuple[Frame, bytes]] = []
     async with anyio.create_task_group() as tasks:
@@ -206,7 +207,7 @@ async def pass_frames(steps: list[tuple[str, int]]) -> None:
 @pytest.mark.anyio
 async def test_urgent_frames_go_before_those_that_wait_and_after_the_one_that_is_begun() -> None:
     channel = NarrowChannel()
-    outbox = Outbox(channel, lambda: None)
+    outbox = Outbox(channel, EventLoop(), lambda: None)
     channel.let(1)
     for data in (b"<1>", b"<2>", b"<3>"):
         outbox.put([data])
@@ -226,11 +227,11 @@ async def test_a_broken_channel_is_told_once_and_drops_what_waits() -> None:
             raise anyio.BrokenResourceError
 
     told: list[int] = []
-    outbox = Outbox(Broken(), lambda: told.append(1))
+    outbox = Outbox(Broken(), EventLoop(), lambda: told.append(1))
     for _ in range(3):
         assert outbox.put([b"x"]) is None
     assert told == [1]
-    assert "broken" in repr(outbox)
+    assert "shut" in repr(outbox)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -247,7 +248,7 @@ async def take_turns(steps: list[tuple[str, int]]) -> None:
     async def take(scope: anyio.CancelScope) -> None:
         nonlocal holding
         with scope:
-            await slots.take()
+            await slots.take(EventLoop().waiter())
             holding += 1
             assert holding <= 3
 
