@@ -83,7 +83,7 @@ class DuckdbBackend(Backend):
 
     def begin(self, connection: Link, *, read_only: bool) -> None:
         if connection.process.is_over:
-            raise DuckdbError(Failure("lost", "the process of the database ended"))
+            raise connection.process.lost_by(Open(), is_sent=False)
         if self._files:
             self._load_changed(connection)
         connection.begin(read_only=read_only)
@@ -115,6 +115,12 @@ class DuckdbBackend(Backend):
 
     def run(self, connection: Link, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
         return connection.run(sql, params)
+
+    def run_only(self, connection: Link, sql: str, params: Sequence[Any], *, most_rows: int) -> Cursor:
+        return connection.run(sql, params, most_rows)
+
+    def is_committing(self, connection: Link) -> bool:
+        return connection.is_committing
 
     def cancel(self, connection: Link) -> None:
         connection.cancel()
