@@ -33,6 +33,8 @@ _SETTLING: Final = 2.0
 _TURN: Final = 0.01
 """Seconds between looks at whether those have their answers."""
 
+_ALLOCATOR: Final = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"}
+"""Engines plan a statement in thousands of small pieces, and glibc has only 7 of a size at hand for each thread."""
 _LINE: Final = 4096
 """Bytes of a line that is logged; more of it is another event."""
 
@@ -155,7 +157,14 @@ class ChildEngine:
         pipe = subprocess.PIPE
         try:
             self._child = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd="/", env=environment(), pass_fds=inherits
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                bufsize=0,
+                cwd="/",
+                env=environment() | _ALLOCATOR,
+                pass_fds=inherits,
             )
         except OSError as error:
             raise Unavailable(f"The process of {what} cannot be started: {error.strerror}") from error
