@@ -166,6 +166,15 @@ class Backend(ABC):
         in one text.
         """
 
+    def run_only(self, connection: Any, sql: str, params: Sequence[Any], *, most_rows: int) -> Cursor:
+        """The same for the only statement of a transaction that may write. If it ends well, with at most so many rows, the
+        database may begin to commit it at once: see `is_committing`."""
+        return self.run(connection, sql, params, read_only=False)
+
+    def is_committing(self, connection: Any) -> bool:
+        """Whether it has begun to, so that nothing can be undone any more: `commit` tells how that ends."""
+        return False
+
     @abstractmethod
     def cancel(self, connection: Any) -> None:
         """Make the statement that runs on this connection fail soon. Called from another thread, and called again

@@ -126,16 +126,17 @@ class Call:
 
         def attempt(timeout: float) -> dict[str, Any]:
             with self._database.transaction(self._ctx, read_only=False, timeout=timeout) as transaction:
-                answer = self._executed(transaction, sql, params, max_rows)
-                self._ctx.check()
+                answer = self._executed(transaction, sql, params, max_rows, is_only=True)
                 if transaction.is_open:
-                    transaction.commit()
+                    transaction.commit(self._ctx)
             return answer
 
         return self._database.writing(self._ctx, attempt)
 
-    def _executed(self, transaction: Transaction, sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
-        with transaction.statement(sql, params, self._ctx) as result:
+    def _executed(
+        self, transaction: Transaction, sql: str, params: Sequence[Any], max_rows: int, *, is_only: bool
+    ) -> dict[str, Any]:
+        with transaction.statement(sql, params, self._ctx, only=max_rows if is_only else None) as result:
             rows = result.collect(max_rows + 1, nested_as_text=True)
             if len(rows) > max_rows:
                 raise ToolError(
@@ -156,7 +157,7 @@ class Call:
     def _in_session(self, session: Session[Transaction], sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
         transaction = session.transaction
         try:
-            answer = self._executed(transaction, sql, params, max_rows)
+            answer = self._executed(transaction, sql, params, max_rows, is_only=False)
         except RrextError as error:
             if not transaction.is_open:  # the next statements must not be kept one by one
                 session.end()

@@ -1,8 +1,9 @@
 """What the server and the process of a DuckDB database say to each other.
 
 Each connection has a socket of its own, on which every request but `Rollback` of a read has one answer: frames as in
-`child_calls`, with JSON in them. The number of a frame is that of its request. `Interrupt` comes through the standard input
-of the process instead, since a connection hears nothing while its statement runs.
+`child_calls`, with JSON in them. The number of a frame is that of its request. A statement that is committed as soon as it
+has answered has the answer to the commit too. `Interrupt` comes through the standard input of the process instead, since a
+connection hears nothing while its statement runs.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ __all__ = [
     "Rollback",
     "Rows",
     "Run",
+    "is_committing",
+    "is_over",
     "message_frame",
     "receive",
 ]
@@ -41,7 +44,8 @@ MEMORY: Final = ":memory:"
 
 _HEAD: Final = struct.Struct("<IQ")
 
-Begin = Literal["", "read", "write"]
+Begin = Literal["", "read", "write", "once"]
+"""Which transaction begins with a statement, if one does. `once` is one that may write, with this statement alone."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -142,6 +146,16 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 Answer = Ok | Rows | Refused | Failed
 """What the process answers."""
+
+
+def is_committing(request: Request, answer: Answer) -> bool:
+    """Whether the process goes on as if `Commit` had been asked too, and sends the answer to that as well."""
+    return is_over(request, answer) and isinstance(answer, Rows) and answer.writes
+
+
+def is_over(request: Request, answer: Answer) -> bool:
+    """Whether the answer has all that there is of a transaction of one statement. What only reads is committed by then."""
+    return isinstance(request, Run) and request.begin == "once" and isinstance(answer, Rows) and answer.is_last
 
 
 def message_frame(number: int, message: Request | Answer) -> bytes:

@@ -31,6 +31,7 @@ from rrext.nodes.sql.duckdb_messages import (
     Rollback,
     Rows,
     Run,
+    is_over,
     message_frame,
     receive,
 )
@@ -120,12 +121,12 @@ class Link:
     """A connection to the process. One thread uses it at a time; only `cancel` may come from another one meanwhile.
 
     A transaction begins with its first statement, so that both travel together. One that only reads ends with the last row
-    of it.
+    of it. One of a single statement is committed by the process as soon as that has answered.
     """
 
     __slots__ = (
         "_answers", "_begin", "_cancelled_since", "_number", "_request", "_socket", "_writes", "in_transaction",
-        "is_clean", "process", "reads_only",
+        "is_clean", "is_committing", "process", "reads_only",
     )  # fmt: skip
 
     def __init__(self, process: DuckdbProcess, number: int, link: socket.socket) -> None:
@@ -138,6 +139,7 @@ class Link:
         self._cancelled_since: float | None = None
         self._writes = False
         self.in_transaction = False
+        self.is_committing = False
         self.reads_only = False
         self.is_clean = True
 
@@ -153,7 +155,11 @@ class Link:
     def commit(self) -> bool:
         """Keep what was done; whether that may be anything."""
         try:
-            if not self._begin:
+            if self.is_committing:
+                self.is_committing = False
+                self._cancelled_since = None
+                self._answer(Commit())
+            elif not self._begin:
                 self.ask(Commit())
         except DuckdbError:  # a commit that fails has rolled back
             self.in_transaction = False
@@ -164,6 +170,7 @@ class Link:
 
     def rollback(self) -> None:
         """Undo what is not committed. Nobody waits for the end of a transaction that only read."""
+        assert not self.is_committing  # an answer is on its way: this connection is good for nothing else
         is_begun, self._begin = not self._begin, ""
         self.in_transaction = False
         if not is_begun:
@@ -175,11 +182,18 @@ class Link:
 
     # requests
 
-    def run(self, sql: str, params: Sequence[Any]) -> LinkCursor:
-        """Run a statement, up to its first rows."""
+    def run(self, sql: str, params: Sequence[Any], only: int | None = None) -> LinkCursor:
+        """Run a statement, up to its first rows. With `only`, it is the only one of a transaction that may write, and nothing
+        may be kept of it if it has more rows than so many."""
         begin, self._begin = self._begin, ""
-        request = Run(begin, sql, list(params), not self.reads_only, FIRST)
-        return LinkCursor(self, self.rows(request))
+        size = FIRST
+        if only is not None:
+            begin, size = "once", min(FIRST, only)
+        request = Run(begin, sql, list(params), not self.reads_only, size)
+        first = self.rows(request)
+        if is_over(request, first):
+            self.in_transaction = self.is_committing = first.writes
+        return LinkCursor(self, first)
 
     def rows(self, request: Request) -> Rows:
         """Rows that a request asks for."""
@@ -191,9 +205,12 @@ class Link:
 
     def ask(self, request: Request) -> Answer:
         """The answer. Raises `DuckdbError`, what else failed there, and `EngineLost` if the process ends."""
-        busy = self.process.busy
         if not self._send(request):
             raise self._lost(request, is_sent=False)
+        return self._answer(request)
+
+    def _answer(self, request: Request) -> Answer:
+        busy = self.process.busy
         busy[self._number] = request
         try:
             received = receive(self._answers)

@@ -45,9 +45,10 @@ class ResultRows:
                 is_last = True
             else:  # the rows are large
                 self._rows = chain((ahead,), self._rows)
-        _check_size(taken)
         rows = taken if self._converters is None else [_converted(row, self._converters) for row in taken]
-        return json_rows(rows, nested_as_text=self._nested_as_text), is_last
+        rows = json_rows(rows, nested_as_text=self._nested_as_text)
+        _check_size(rows)
+        return rows, is_last
 
     def close(self) -> None:
         self._rows = iter(())

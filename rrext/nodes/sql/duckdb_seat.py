@@ -11,7 +11,20 @@ import duckdb
 from rrext.errors import ToolError
 from rrext.nodes.sql.backend import Failure
 from rrext.nodes.sql.duckdb_engine import Engine, Parsed, sentence
-from rrext.nodes.sql.duckdb_messages import Answer, Commit, Fetch, Load, Ok, Open, Request, Rollback, Rows, Run
+from rrext.nodes.sql.duckdb_messages import (
+    Answer,
+    Commit,
+    Fetch,
+    Load,
+    Ok,
+    Open,
+    Request,
+    Rollback,
+    Rows,
+    Run,
+    is_committing,
+    is_over,
+)
 from rrext.nodes.sql.duckdb_rows import ExactRows, ResultRows, needs_exact
 from rrext.nodes.sql.duckdb_values import parameters
 from rrext.nodes.sql.placeholders import split_at_placeholders
@@ -27,8 +40,8 @@ class Seat:
     """A connection. Its requests come one after the other; only `interrupt` may come meanwhile."""
 
     __slots__ = (
-        "_connection", "_engine", "_has_failed", "_in_transaction", "_lock", "_number", "_parsed", "_reads_only", "_rows",
-        "_traces",
+        "_connection", "_engine", "_has_failed", "_in_transaction", "_is_stopped", "_lock", "_number", "_parsed", "_reads_only",
+        "_rows", "_traces",
     )  # fmt: skip
 
     def __init__(self, engine: Engine) -> None:
@@ -36,6 +49,7 @@ class Seat:
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._number: int | None = None  # of the request that is worked on
+        self._is_stopped = False  # whether it was interrupted
         self._in_transaction = False
         self._reads_only = False
         self._traces = False  # whether a statement of the transaction left some
@@ -48,9 +62,9 @@ class Seat:
         if self._connection is None:
             self._connection = self._engine.connection()
         with self._lock:
-            self._number = number
+            self._number, self._is_stopped = number, False
         try:
-            return self._done(self._connection, request)
+            answer = self._done(self._connection, request)
         except BaseException:
             self._has_failed = True
             self._let_go()
@@ -58,6 +72,9 @@ class Seat:
         finally:
             with self._lock:
                 self._number = None
+        if self._is_stopped and answer is not None and is_committing(request, answer):
+            raise duckdb.InterruptException("Interrupted!")  # at its end, when DuckDB looks no more
+        return answer
 
     def _done(self, connection: duckdb.DuckDBPyConnection, request: Request) -> Answer | None:
         match request:
@@ -135,8 +152,12 @@ class Seat:
         self._rows = rows = self._started(connection, parsed, params, nested_as_text=request.nested_as_text)
         changed = connection.rowcount if parsed.counts_changes and rows is None else -1
         if rows is None:
-            return Rows(None, [], [], True, changed, parsed.writes, parsed.leaves_traces)
-        return self._answer(connection, request.size, rows)
+            answer = Rows(None, [], [], True, changed, parsed.writes, parsed.leaves_traces)
+        else:
+            answer = self._answer(connection, request.size, rows)
+        if is_over(request, answer) and not answer.writes:
+            self._commit(connection)
+        return answer
 
     def _started(
         self, connection: duckdb.DuckDBPyConnection, parsed: Parsed, params: list[Any], *, nested_as_text: bool
@@ -187,6 +208,7 @@ class Seat:
         with self._lock:
             if self._number is None or number not in (None, self._number) or self._connection is None:
                 return
+            self._is_stopped = True
             self._connection.interrupt()
 
     def close(self) -> None:

@@ -23,11 +23,13 @@ from rrext.nodes.children import leave_signals_to_server, private_streams
 from rrext.nodes.sql.duckdb_engine import Engine
 from rrext.nodes.sql.duckdb_messages import (
     Answer,
+    Commit,
     EngineSettings,
     Failed,
     Interrupt,
     Refused,
     Request,
+    is_committing,
     message_frame,
     receive,
 )
@@ -35,6 +37,8 @@ from rrext.nodes.sql.duckdb_seat import Seat, failure_of
 
 __all__ = ["LEAVING", "Worker", "main"]
 
+NOBODYS: Final = 0
+"""The number of a request that nobody interrupts."""
 LEAVING: Final = 5.0
 """Seconds that undoing what is open and closing the database may take once the server is gone."""
 
@@ -88,18 +92,14 @@ class Worker:
         """Serve one connection until the server closes it."""
         seat = self._seats[number] = Seat(self._engine)
         decoder = msgspec.json.Decoder(Request)
-        with link, link.makefile("rb") as requests:
+        with suppress(OSError), link, link.makefile("rb") as requests:  # the server may be gone before its answer
             while (received := receive(requests)) is not None:
                 call, data = received
-                answer = _answer(seat, call, decoder.decode(data))
-                if answer is not None:
-                    try:
-                        link.sendall(_framed(call, answer))
-                    except OSError:  # nobody waits for it
-                        break
-                    if isinstance(answer, Refused) and answer.kind == "lost":
-                        os._exit(1)  # DuckDB refuses everything until it is opened anew
-                    seat.rest()
+                request = decoder.decode(data)
+                answer = _answered(link, call, _answer(seat, call, request))
+                if answer is not None and is_committing(request, answer):
+                    _answered(link, call, _answer(seat, NOBODYS, Commit()))
+                seat.rest()
         del self._seats[number], self._threads[number]
         with suppress(Exception):
             seat.close()
@@ -121,13 +121,22 @@ def _answer(seat: Seat, number: int, request: Request) -> Answer | None:
         return _failed(InternalError("DuckDB failed; the server's log has it"))
 
 
-def _framed(number: int, answer: Answer) -> bytes:
+def _answered(link: socket.socket, number: int, answer: Answer | None) -> Answer | None:
+    """Send an answer; what was sent. An answer that cannot travel is sent as a failure."""
+    if answer is None:
+        return None
     try:
-        return message_frame(number, answer)
+        data = message_frame(number, answer)
     except UnicodeEncodeError:
-        return message_frame(number, Refused("statement", "a text has a character that is none (a lone surrogate)"))
+        answer = Refused("statement", "a text has a character that is none (a lone surrogate)")
+        data = message_frame(number, answer)
     except MemoryError:
-        return message_frame(number, Refused("statement", "out of memory: the rows are too large"))
+        answer = Refused("statement", "out of memory: the rows are too large")
+        data = message_frame(number, answer)
+    link.sendall(data)
+    if isinstance(answer, Refused) and answer.kind == "lost":
+        os._exit(1)  # DuckDB refuses everything until it is opened anew
+    return answer
 
 
 def _failed(error: RrextError) -> Failed:

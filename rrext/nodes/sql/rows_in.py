@@ -32,8 +32,7 @@ def insert_rows(database: Database, ctx: ToolContext, table_name: str, answer: A
             names = list(row)
             with transaction.statement(_insert(database, table, names), [_cell(row[name]) for name in names], ctx):
                 pass
-        ctx.check()
-        transaction.commit()
+        transaction.commit(ctx)
     return len(rows)
 
 

@@ -149,11 +149,17 @@ class Transaction:
         return not self.is_lost and self._backend.in_transaction(self.connection)
 
     @contextmanager
-    def statement(self, sql: str, params: Sequence[Any], ctx: ToolContext) -> Iterator[Result]:
-        """Run a statement; its rows can be fetched in the block, its types and warnings are known after it."""
+    def statement(self, sql: str, params: Sequence[Any], ctx: ToolContext, *, only: int | None = None) -> Iterator[Result]:
+        """Run a statement; its rows can be fetched in the block, its types and warnings are known after it. With `only`, no
+        other follows, and `commit` is next unless it fails or has more rows than so many."""
+        backend = self._backend
         try:
             with self.guarded(ctx):
-                result = Result(self._backend.run(self.connection, sql, params, read_only=self.read_only))
+                if only is None:
+                    cursor = backend.run(self.connection, sql, params, read_only=self.read_only)
+                else:
+                    cursor = backend.run_only(self.connection, sql, params, most_rows=only)
+                result = Result(cursor)
                 try:
                     yield result
                 finally:
@@ -181,8 +187,10 @@ class Transaction:
         finally:
             self._is_stopped = self._is_stopped or running.reason is not None
 
-    def commit(self) -> None:
-        """Keep what was done."""
+    def commit(self, ctx: ToolContext | None = None) -> None:
+        """Keep what was done, if the call is still wanted."""
+        if ctx is not None and not self._backend.is_committing(self.connection):
+            ctx.check()
         self._end(self._backend.commit)
 
     def _end(self, end: Callable[[Any], None]) -> None:
