@@ -38,9 +38,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_inflight: int = 4096
     """`open` and `tool` requests of one connection that are not answered yet."""
     max_inflight_bytes: int = 64 * MIB
-    """Request bytes that wait for their turn before reading pauses."""
+    """Request bytes that wait for their turn before reading pauses; a small request counts 4 KiB."""
     outbox_bytes: int = 8 * MIB
-    """Answers that wait for a slow reader before no new call starts."""
+    """Answers that wait for a slow reader before only `cancel`, `shutdown` and `disconnect` are done at once."""
     max_timeout: float = 3600.0
     """The longest deadline that a caller may ask for."""
     progress_text: int = KIB

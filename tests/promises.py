@@ -46,6 +46,10 @@ PROMISES: dict[str, str] = {
     "meta:passthrough": "`_meta` (trace context) crosses untouched and is visible to the tool",
     # calls
     "call:answer:exactly-one": "One answer per request over random interleavings of result, error, cancel, timeout, EOF",
+    "call:unread:bounded": (
+        "A client that does not read costs tens of MiB, whatever it sends; its cancels and its shutdown are heard, and "
+        "every request is answered once when it reads"
+    ),
     "call:unknown-command:error": "Unknown commands and tools are errors with near matches; nothing succeeds by default",
     "cancel:reaches:both-kinds": "Async tools unwind, sync tools see it in the context; client timeouts send cancel",
     "cancel:next-call-unharmed": "200 cancel/call pairs at every await point: the next call always answers",

@@ -203,6 +203,8 @@ class LocalEngine(Engine):
         call.stop = _canceller(asyncio.current_task())
         self._host.watch(call)
         try:
+            if call.feed is not None:
+                await call.feed.room()  # many may be asked for at once, and none needs to be made before it can leave
             body = await self._body(call, operation)
             encoded = msgspec.json.encode(body)
         except asyncio.CancelledError:

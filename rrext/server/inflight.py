@@ -22,10 +22,10 @@ class DuplicateId(InvalidRequest):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A request that waits for room in the outbox: what it asks for, and when it came."""
+    """A request that waits for room in the outbox: what it asks for (None: a command of the session), and when it came."""
 
     request: Request
-    shape: type[Operation]
+    shape: type[Operation] | None
     received: float
 
     @property
@@ -39,10 +39,11 @@ class InFlight:
 
     `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for room in the
     outbox, in order and by request id. `leaving` are the calls that are out of their table, and not in the outbox yet.
+    `answered_over` counts what was answered at once though the outbox was full.
     Requests come in on the thread that reads, one at a time; calls leave on any thread.
     """
 
-    __slots__ = ("_held_bytes", "_held_calls", "_large", "calls", "held", "leaving", "others")
+    __slots__ = ("_held_bytes", "_held_calls", "_large", "answered_over", "calls", "held", "leaving", "others")
 
     def __init__(self) -> None:
         self.calls: dict[Any, Call] = {}
@@ -52,6 +53,7 @@ class InFlight:
         self._held_calls = 0
         self.leaving: list[Call] = []
         self._large: dict[Call, int] = {}
+        self.answered_over = 0
 
     def add(self, call: Call, nbytes: int, *, counts: bool) -> None:
         """A call begins; `counts` says whether against `max_inflight`."""
@@ -126,8 +128,8 @@ class InFlight:
 
     @property
     def nbytes(self) -> int:
-        """What the requests that are not answered weigh."""
-        number = len(self.calls) + len(self.others) + len(self.held)
+        """What the requests that are not answered weigh, and those whose answers the outbox had no room for."""
+        number = len(self.calls) + len(self.others) + len(self.held) + self.answered_over
         return number * WEIGHT + self._held_bytes + sum(list(self._large.values()))
 
     def __repr__(self) -> str:

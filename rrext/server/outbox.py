@@ -12,9 +12,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-__all__ = ["Outbox", "Sink"]
+__all__ = ["AT_ONCE", "Outbox", "Sink"]
 
 PIECES = 512  # in one writev: below every system's IOV_MAX
+AT_ONCE = (
+    16  # of those that wait for room begin in one turn of the loop: each may fill it again, and the rest would wake in vain
+)
 
 
 class Sink(Protocol):
@@ -46,6 +49,7 @@ class Outbox:
         "_sink",
         "_waiters",
         "_wanted",
+        "_watchers",
         "is_broken",
         "size",
     )
@@ -60,7 +64,8 @@ class Outbox:
         self._lock = threading.Lock()
         self._queue: deque[bytes | memoryview] = deque()
         self._waiters = threading.Condition(self._lock)
-        self._rooms: list[asyncio.Future[None]] = []
+        self._rooms: deque[asyncio.Future[None]] = deque()
+        self._watchers: deque[asyncio.Future[None]] = deque()
         self._blocked = False
         self._wanted = False
         self.size = 0
@@ -117,8 +122,8 @@ class Outbox:
                 self._tell()
 
     async def room(self) -> None:
-        """Wait on the loop until the outbox is not full, or broken."""
-        await self.until(lambda: not self.is_full)
+        """Wait on the loop, in turn, until the outbox is not full, or broken."""
+        await self._wait(self._rooms, lambda: not self.is_full)
 
     async def drained(self) -> None:
         """Wait on the loop until everything is written, or nothing can be."""
@@ -126,12 +131,15 @@ class Outbox:
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait on the loop until `reached`, which is asked whenever bytes have left, or until the outbox is broken."""
+        await self._wait(self._watchers, reached)
+
+    async def _wait(self, line: deque[asyncio.Future[None]], reached: Callable[[], bool]) -> None:
         while not (reached() or self.is_broken):
             ready: asyncio.Future[None] = self._loop.create_future()
             with self._lock:
                 if reached():
                     return
-                self._rooms.append(ready)
+                line.append(ready)
                 self._wanted = True
             await ready
 
@@ -193,21 +201,19 @@ class Outbox:
             pass
 
     def _told(self) -> None:
-        self._wake_rooms()
+        _wake(self._watchers, len(self._watchers))
+        _wake(self._rooms, AT_ONCE)
+        if self._rooms:
+            self.want_room()
         self._on_room()
-
-    def _wake_rooms(self) -> None:
-        rooms, self._rooms = self._rooms, []
-        for ready in rooms:
-            if not ready.done():
-                ready.set_result(None)
 
     def break_off(self) -> None:
         """The peer is gone: nothing can be written any more, and nobody waits for it. On the loop's thread."""
         with self._lock:
             self.is_broken = True
             self._forget()
-        self._wake_rooms()
+        _wake(self._watchers, len(self._watchers))
+        _wake(self._rooms, len(self._rooms))
 
     def _forget(self) -> None:
         self._queue.clear()
@@ -216,3 +222,10 @@ class Outbox:
 
     def __repr__(self) -> str:
         return f"<Outbox {self.size} bytes{' blocked' if self._blocked else ''}{' broken' if self.is_broken else ''}>"
+
+
+def _wake(line: deque[asyncio.Future[None]], count: int) -> None:
+    for _ in range(min(count, len(line))):
+        ready = line.popleft()
+        if not ready.done():
+            ready.set_result(None)

@@ -14,7 +14,7 @@ from rrext.wire.messages import Request
 if TYPE_CHECKING:
     from rrext.server.session import Session
 
-__all__ = ["OWN_COMMANDS", "PROTOCOL_VERSION"]
+__all__ = ["NEVER_HELD", "OWN_COMMANDS", "PROTOCOL_VERSION"]
 
 PROTOCOL_VERSION = 1
 
@@ -68,3 +68,6 @@ OWN_COMMANDS: dict[str, Callable[[Session, Request], None]] = {
     "disconnect": _shutdown,
 }
 """Command → what runs it. Raises `RrextError` for what is answered with a failure."""
+
+NEVER_HELD: Final = frozenset(("cancel", "shutdown", "disconnect"))
+"""What is done at once though answers wait for a slow reader: it ends what makes them."""

@@ -18,8 +18,8 @@ from rrext.server.arguments import caller_of, decode, plain_operation, refuse_ta
 from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
 from rrext.server.inflight import WEIGHT, DuplicateId, Held, InFlight
-from rrext.server.outbox import Outbox, Sink
-from rrext.server.own_commands import OWN_COMMANDS
+from rrext.server.outbox import AT_ONCE, Outbox, Sink
+from rrext.server.own_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
@@ -123,9 +123,9 @@ class Session:
                 quick = not self._take_short(event, may_block=False) and self._request(event)
             elif kind is Malformed:
                 request_id = None if event.id is not None and self._inflight.has(event.id) else event.id
-                self._answer(self.connection.error(request_id, "", event.error))
+                self._answer_at_once(self.connection.error(request_id, "", event.error))
             elif kind is Fatal:
-                self._answer(self.connection.error(None, "", event.error))
+                self._answer_at_once(self.connection.error(None, "", event.error))
                 self._on_shutdown("fatal")
             elif kind is Ignored:
                 log.debug("ignored: %s", event.reason)
@@ -194,30 +194,26 @@ class Session:
         self.end_inline()
 
     def _request(self, request: Request) -> bool:
-        """Start what is asked for; True if it was a tool call that a reading thread may run itself."""
+        """Start what is asked for, or hold it; True if it was a tool call that a reading thread may run itself."""
         inflight = self._inflight
         inflight.check_id(request.id)
-        own = OWN_COMMANDS.get(request.command)
-        if own is not None:
-            refuse_tail(request.tail)
-            own(self, request)
-            return False
-        shape = operation_for(request.command, request.arguments)
-        if self.is_draining:
+        shape = None if request.command in OWN_COMMANDS else operation_for(request.command, request.arguments)
+        if shape is not None and self.is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
         if shape is Tool or shape is Open:
             inflight.check_room(self.limits.max_inflight)
-            is_held = self.outbox.is_full or bool(inflight.held)
-        else:  # one of those before it may be on the same pipe
-            is_held = bool(inflight.held) and (shape is Write or shape is Close)
-        if is_held:
+        if (self.outbox.is_full or inflight.held) and request.command not in NEVER_HELD:
             inflight.hold(Held(request, shape, self.now()))
             self.outbox.want_room()
             return False
         return self._start(request, shape)
 
-    def _start(self, request: Request, shape: type[Operation], received: float | None = None) -> bool:
+    def _start(self, request: Request, shape: type[Operation] | None, received: float | None = None) -> bool:
         arguments = request.arguments
+        if shape is None:
+            refuse_tail(request.tail)
+            OWN_COMMANDS[request.command](self, request)
+            return False
         if shape is not Write:
             refuse_tail(request.tail)
         operation = decode(arguments, shape, self.limits)
@@ -228,7 +224,7 @@ class Session:
         call = Call(operation, self, caller, request.id, request.command, request.tail)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if isinstance(operation, Tool) and (operation.progress or operation.stream) and request.id is not None:
+        if request.id is not None and _wants_feed(operation):
             call.feed = Feed(self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
         try:
@@ -245,21 +241,21 @@ class Session:
         """Answer an event that started no call, without touching a call that may have the same id."""
         request_id = getattr(event, "id", None)
         if isinstance(error, DuplicateId):
-            self._answer(self.connection.error(None, "", error))
+            self._answer_at_once(self.connection.error(None, "", error))
         elif type(event) is not Request or request_id is not None:
-            self._answer(self.connection.error(request_id, getattr(event, "command", ""), error))
+            self._answer_at_once(self.connection.error(request_id, getattr(event, "command", ""), error))
 
     def answer_own(self, request: Request, body: dict[str, Any]) -> None:
         """Answer a command of the session itself."""
         if request.id is not None:
-            self._answer(self.connection.result(request.id, request.command, msgspec.json.encode(body)))
+            self._answer_at_once(self.connection.result(request.id, request.command, msgspec.json.encode(body)))
 
     def cancel(self, request_id: int | str) -> bool:
         """Cancel a request of this connection; False if it is not in flight."""
         inflight = self._inflight
         held = inflight.take_held(request_id)
         if held is not None:
-            if held.counts:
+            if held.shape is not Write and held.shape is not Close:
                 self._refuse(held.request, Cancelled())
                 return True
             self._begin_held(held)  # the engine knows what becomes of its pipe
@@ -312,6 +308,13 @@ class Session:
         if self.reports_answers:
             self._loop.call_soon_threadsafe(self._on_answer)
 
+    def _answer_at_once(self, pieces: Sequence[bytes]) -> None:
+        """Answer what started no call. While the outbox is full that counts as work, so that reading pauses at last."""
+        if self.outbox.is_full:
+            self._inflight.answered_over += 1
+            self.outbox.want_room()
+        self._answer(pieces)
+
     def _answer(self, pieces: Sequence[bytes]) -> None:
         """Let a batch's answers, and those of one turn of the loop, leave together."""
         thread = get_ident()
@@ -338,13 +341,18 @@ class Session:
         self.outbox.want_room()
 
     def _room(self) -> None:
-        """There is room: late progress leaves, and calls that were held begin."""
+        """There is room: late progress leaves, and what was held begins, a few in each turn of the loop: what these answer
+        counts before the next ones begin.
+        """
         late = self._late
         while late and not self.outbox.is_full:
             late.pop().catch_up()
         inflight = self._inflight
-        while inflight.held and not self.outbox.is_full:
-            self._begin_held(inflight.next_held())
+        if not self.outbox.is_full:
+            inflight.answered_over = 0
+        for _ in range(AT_ONCE):
+            if inflight.held and not self.outbox.is_full:
+                self._begin_held(inflight.next_held())
         if inflight.held:
             self.outbox.want_room()
         if self.reports_answers:
@@ -398,3 +406,10 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.caller.connection_id} {self._inflight!r} {self.outbox!r}>"
+
+
+def _wants_feed(operation: Operation) -> bool:
+    """Whether a call tells something before its answer, or waits for room before it makes one."""
+    if isinstance(operation, Tool):
+        return bool(operation.progress or operation.stream)
+    return not isinstance(operation, Write | Open | Close)

@@ -124,6 +124,7 @@ class Worker(Node):
         gates.arrive(gate)
         stopped.wait()
         gates.count(f"{gate} cancelled")
+        print(f"{gate} was cancelled", file=sys.stderr)
         ctx.check()
 
     @tool_function

@@ -214,6 +214,19 @@ class Server:
             assert time.monotonic() < until, "the server goes on"
             os.sched_yield()
 
+    def wait_until_paused(self) -> None:
+        """Return when the server sleeps though stdin is full: it reads no more."""
+        assert self.process.stdin is not None
+        until = time.monotonic() + PATIENCE
+        capacity = fcntl.fcntl(self.process.stdin.fileno(), fcntl.F_GETPIPE_SZ)
+        waiting, seen = bytearray(4), 0
+        while seen < 50:
+            fcntl.ioctl(self.process.stdin.fileno(), termios.FIONREAD, waiting)
+            is_full = int.from_bytes(waiting, sys.byteorder) > capacity // 2
+            seen = seen + 1 if is_full and self._all_sleep() else 0
+            assert time.monotonic() < until, "the server reads on"
+            os.sched_yield()
+
     def _all_sleep(self) -> bool:
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
         return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "S" for task in tasks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -187,6 +188,45 @@ def test_big_results_to_a_stalled_reader_cost_a_bounded_amount_and_all_arrive(se
     assert server.body(cancel) == server.body(held) == {"cancelled": True}
     assert server.all_answers(pings)
     assert server.call("add", {"a": 1}) == 2
+
+
+@pytest.mark.promise("call:unread:bounded")
+def test_small_answers_to_a_stalled_reader_cost_a_bounded_amount_and_all_arrive(server: Server) -> None:
+    before = warm(server)
+    stopped = server.send_tool("park_until_cancelled", {"gate": "stopped"})
+    server.heard("arrived at stopped")
+    numbers = range(1_000_000, 1_150_000)
+    server.feed(b"".join(request(number, "rrext_ping") for number in numbers))
+    server.wait_until_paused()
+    assert server.memory() - before < 40 * MIB
+    for number in numbers:
+        assert server.body(number) == {"pong": True}
+    assert server.ask("cancel", {"requestId": stopped}) == {"cancelled": True}
+    assert server.code(stopped) == "cancelled"
+
+
+@pytest.mark.promise("call:unread:bounded")
+def test_a_stalled_reader_is_heard_when_it_cancels_and_when_it_ends(spawn: Callable[..., Server]) -> None:
+    server = spawn("--drain", "0.2")
+    stopped = server.send_tool("park_until_cancelled", {"gate": "stopped"})
+    server.heard("arrived at stopped")
+    before = server.memory()
+    server.feed(b"".join(request(number, "rrext_services") for number in range(1000, 2200)))
+    server.wait_until_blocked()
+    assert server.memory() - before < 40 * MIB
+    server.send("cancel", {"requestId": stopped})
+    server.heard("stopped was cancelled")
+    server.send("shutdown")
+    assert server.wait() == 1  # with answers that nobody read
+
+
+@pytest.mark.promise("call:unread:bounded")
+def test_a_server_whose_reading_has_paused_ends_when_it_is_told_to(spawn: Callable[..., Server]) -> None:
+    server = spawn("--drain", "0.2")
+    server.feed(b"".join(request(number, "rrext_ping") for number in range(1000, 120_000)))
+    server.wait_until_paused()
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 1
 
 
 def test_a_stalled_reader_of_chunks_stops_their_producer(server: Server) -> None:

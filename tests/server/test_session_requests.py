@@ -15,6 +15,7 @@ from session_world import SessionWorld, session_world, until
 from rrext.engine.interface import Call, Tool
 from rrext.engine.node import Node
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
+from rrext.server.inflight import WEIGHT
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -367,6 +368,73 @@ async def test_calls_held_behind_answers_of_their_own_batch_begin_though_the_pee
         assert await w.result(small[0]) == 4
 
 
+@pytest.mark.promise("call:unread:bounded")
+async def test_while_the_outbox_is_full_nothing_begins_but_what_ends_something() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        (running,) = await w.feed(w.tool("wait_async"))
+        await fill(w)
+        size = w.session.outbox.size
+        asked = ["rrext_ping", "tools", "rrext_services", "rrext_get_tasks", "rrext_get_task_status", "initialize"]
+        numbers = await w.feed(*(w.frame(command) for command in asked))
+        given_up, cancel, shutdown = await w.feed(
+            w.frame("rrext_ping"), w.frame("cancel", requestId=running), w.frame("shutdown")
+        )
+        assert w.ends == ["shutdown"]
+        assert w.session.outbox.size < size + 500  # two answers: of the cancel, and of what was cancelled
+        await until(lambda: w.task.places.used == 0)
+        assert [held.request.id for held in w.session._inflight.held.values()] == [*numbers, given_up]
+        (cancel_held,) = await w.feed(w.frame("cancel", requestId=given_up))
+        w.sink.drain()
+        for number in numbers:
+            assert (await w.answer(number)).error is None
+        for number in (running, given_up):
+            assert isinstance(await w.error(number), Cancelled)
+        for number in (cancel, cancel_held):
+            assert (await w.answer(number)).body == {"cancelled": True}
+        w.session.end_with()
+        w.check_answers([running, *numbers, given_up, cancel, cancel_held, shutdown])
+
+
+@pytest.mark.promise("call:unread:bounded")
+@pytest.mark.parametrize("what", ["unknown", "broken", "cancel", "duplicate"])
+async def test_what_is_answered_though_the_outbox_is_full_counts_as_work_that_waits(what: str) -> None:
+    async with session_world(tools(Gates()), outbox_bytes=1000) as w:
+        (waiting,) = await w.feed(w.tool("wait_async"))
+        _, ping = w.frame("rrext_ping")
+        frames = {
+            "unknown": lambda: w.frame("no_such")[1],
+            "broken": lambda: b"Content-Length: 5\r\n\r\nhello",
+            "cancel": lambda: w.frame("cancel", requestId=10**6)[1],
+            "duplicate": lambda: ping.replace(b'"seq":%d' % (waiting + 1), b'"seq":%d' % waiting),
+        }
+        await fill(w)
+        before = w.session.unread_bytes
+        for count in (1, 100):
+            await w.feed(*(frames[what]() for _ in range(count)))
+        assert w.session.unread_bytes == before + 101 * WEIGHT
+        w.sink.drain()
+        await until(lambda: w.session.outbox.size == 0)
+        await until(lambda: w.session.unread_bytes == WEIGHT)
+
+
+@pytest.mark.promise("call:unread:bounded")
+async def test_answers_are_not_made_before_there_is_room_though_all_were_asked_for_at_once() -> None:
+    async with session_world(tools(Gates()), outbox_bytes=5000, room=0) as w:
+        numbers = await w.feed(*(w.frame("tools") for _ in range(300)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        size = w.session.outbox.size
+        assert 5000 < size < 15_000
+        w.sink.drain(size)
+        await until(lambda: w.session.outbox.size > 5000)
+        assert w.session.outbox.size < 15_000
+        w.sink.drain()
+        for number in numbers:
+            assert (await w.answer(number)).error is None
+        w.check_answers(numbers)
+
+
 async def test_writes_and_closes_do_not_overtake_a_held_call_on_their_pipe() -> None:
     gates = Gates()
     async with session_world(tools(gates), outbox_bytes=1000) as w:
@@ -454,8 +522,7 @@ async def test_nothing_of_a_late_request_without_a_pipe_begins(subcommand: str) 
         (late,) = await w.feed(w.frame("rrext_process", subcommand=subcommand, timeout=5, **given))
         w.clock.advance(5)
         w.sink.drain()
-        if subcommand != "tools":  # which is not held
-            assert isinstance(await w.error(late), ToolTimeout)
+        assert isinstance(await w.error(late), ToolTimeout)
         await until(lambda: not w.session.is_busy)
         assert ("add", 1) not in gates.log
         assert w.task.places.used == 0
