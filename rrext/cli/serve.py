@@ -151,7 +151,7 @@ def _serve_claimed(
 
     async def serve() -> int:
         from rrext.engine.runtime import LocalEngine
-        from rrext.server.stdio import StdioServer
+        from rrext.server.process import ServingProcess
 
         limits = msgspec.structs.replace(
             DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
@@ -162,7 +162,7 @@ def _serve_claimed(
             return EXIT_INVALID
         gc.freeze()  # what is loaded stays: collections need not look at it again
         gc.enable()
-        server = StdioServer(
+        server = ServingProcess(
             _logged(engine),
             engine.host,
             stdio,

@@ -37,14 +37,15 @@ class _Turn:
     """One thread's time as the reader.
 
     `calls` counts up with every call, so that the watch sees whether one stays. `todo` is what was read and is not done;
-    its first event is the one that the thread handles, if it is `in_call`.
+    its first event is the one that the thread handles, if it is `in_call`. A thread that `has_left` reads no more.
     """
 
-    __slots__ = ("calls", "in_call", "seen", "still", "todo", "watched")
+    __slots__ = ("calls", "has_left", "in_call", "seen", "still", "todo", "watched")
 
     def __init__(self) -> None:
         self.calls = 0
         self.in_call = False
+        self.has_left = False
         self.seen = -1
         self.still = 0
         self.watched = False
@@ -58,10 +59,12 @@ class Reader:
         "_fd",
         "_file_batch",
         "_framer",
+        "_last_turn",
         "_lock",
         "_loop",
         "_most",
         "_on_end",
+        "_on_left",
         "_session",
         "_tick",
         "_turn",
@@ -89,6 +92,8 @@ class Reader:
         self._most = session.limits.max_inflight_bytes
         self._lock = threading.Lock()
         self._turn: _Turn | None = None
+        self._last_turn: _Turn | None = None
+        self._on_left: Callable[[], object] | None = None
         self._file_batch: threading.Event | None = None
         self.ended = False
         self.paused = False
@@ -108,6 +113,17 @@ class Reader:
             turn, self._turn = self._turn, None
         if turn is None and not self.paused:
             self._loop.remove_reader(self._fd)
+
+    def when_left(self, action: Callable[[], object]) -> None:
+        """Run `action`, which may close the descriptor, once no thread reads from it any more. After `stop`, on the loop."""
+        self._on_left = action
+        if self._last_turn is None or self._last_turn.has_left:
+            self._leave()
+
+    def _leave(self) -> None:
+        action, self._on_left = self._on_left, None
+        if action is not None:
+            action()
 
     def unpause(self) -> None:
         """Read again, once no more waits than may."""
@@ -173,7 +189,7 @@ class Reader:
     # -- a thread reads
 
     def _hand_over(self) -> None:
-        turn = self._turn = _Turn()
+        turn = self._turn = self._last_turn = _Turn()
         self._watch(turn)
         self._workers.run(lambda: self._lead(turn))
 
@@ -200,6 +216,10 @@ class Reader:
                 log.exception("the reading thread failed: the loop reads on")
             session.end_inline()
             self._loop.call_soon_threadsafe(self._take_back, turn)
+        finally:
+            turn.has_left = True
+            if self.ended:
+                self._loop.call_soon_threadsafe(self._leave)
 
     def _work_off(self, turn: _Turn) -> bool:
         """Handle what was read; False if reading is not this thread's any more, or goes back with what is left."""

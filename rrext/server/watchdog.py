@@ -47,15 +47,18 @@ class Watchdog:
         self.ring.setblocking(False)
         self._pid = self._orders = -1
 
-    def start(self, stdin: int, parent: int, *, grace: float, drain: float) -> None:
-        """Fork the process, before there are threads. `stdin` is where a hang-up is seen. Nothing is watched before `arm`."""
+    def start(self, stdin: int | None, parent: int | None, *, grace: float, drain: float) -> None:
+        """Fork the process, before there are threads. `stdin` is where a hang-up is seen. Nothing is watched before `arm`.
+
+        Without both of them, signals and the time of `expect_end` are all that is watched.
+        """
         if not hasattr(os, "pidfd_open"):
             return
         try:
             server = os.pidfd_open(os.getpid())
         except OSError:  # an old kernel, or a sandbox: without a watchdog, then
             return
-        stdin = os.dup(stdin)  # the one that was claimed is closed in every fork
+        stdin = None if stdin is None else os.dup(stdin)  # the one that was claimed is closed in every fork
         orders, self._orders = os.pipe()
         try:
             self._pid = os.fork()
@@ -67,7 +70,8 @@ class Watchdog:
             finally:
                 os._exit(0)
         for fd in (server, stdin, orders):
-            os.close(fd)
+            if fd is not None:
+                os.close(fd)
 
     def arm(self) -> None:
         """Begin to watch: somebody reads the bell from now on."""
@@ -98,7 +102,9 @@ class Watchdog:
 class _Watch:
     """What runs in the process."""
 
-    def __init__(self, dog: Watchdog, server: int, stdin: int, orders: int, parent: int, *, grace: float, drain: float) -> None:
+    def __init__(
+        self, dog: Watchdog, server: int, stdin: int | None, orders: int, parent: int | None, *, grace: float, drain: float
+    ) -> None:
         self._bell, self._ring = dog.bell, dog.ring
         self._server = server
         self._stdin = stdin
@@ -155,7 +161,10 @@ class _Watch:
             return
         self._is_armed = True
         self._poll.register(self._bell, select.POLLIN)
-        self._poll.register(self._stdin, 0)  # a hang-up is always told
+        if self._stdin is not None:
+            self._poll.register(self._stdin, 0)  # a hang-up is always told
+        if self._parent is None:
+            return
         try:
             self._poll.register(os.pidfd_open(self._parent), select.POLLIN)
         except OSError:  # of another namespace; or gone, which the server notices too

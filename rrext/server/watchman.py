@@ -24,7 +24,8 @@ log: Final = logging.getLogger("rrext.server")
 
 
 class Watchman:
-    """Tells the loop of SIGTERM, SIGINT and SIGHUP, of the parent's death, and of a peer that hung up; sees that an end is one.
+    """Tells the loop of SIGTERM, SIGINT and SIGHUP, and sees that an end is one; where the process has a client on stdio, also
+    of the parent's death and of a peer that hung up.
 
     `on_signal(name)`, `on_orphaned()` and `on_hung_up()` run on the loop, the last one at each look for as long as the
     loop can run it. `on_unheard()` and `on_overdue()` run on this thread: the first when nobody reads stderr any more, the
@@ -56,9 +57,9 @@ class Watchman:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        fd: int,
+        fd: int | None,
         *,
-        parent: ParentWatch,
+        parent: ParentWatch | None,
         poll: float,
         drain: float,
         patience: float,
@@ -117,7 +118,8 @@ class Watchman:
     def _watch(self) -> None:
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
-        poll.register(self._fd, 0)  # a hang-up is always told
+        if self._fd is not None:
+            poll.register(self._fd, 0)  # a hang-up is always told
         poll.register(STDERR, 0)
         while True:
             for fd, _ in poll.poll(self._milliseconds()):
@@ -126,7 +128,7 @@ class Watchman:
                 else:
                     poll.unregister(fd)
                     self._lost(fd)
-            if not self._orphaned and self._parent.is_gone():
+            if self._parent is not None and not self._orphaned and self._parent.is_gone():
                 self._orphaned = True
                 self._is_alone(since=self._poll)
                 self._tell(self._on_orphaned)

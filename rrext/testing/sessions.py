@@ -12,15 +12,14 @@ import anyio
 
 from rrext.engine.interface import Caller
 from rrext.engine.runtime import LocalEngine
-from rrext.errors import ShuttingDown
+from rrext.server.ending import Peer
 from rrext.server.outbox import Sink
 from rrext.server.reader import Reader
-from rrext.server.session import Session
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.fds import FdChannel
 from rrext.transports.memory import MemoryStream, memory_pair
 from rrext.wire.connection import ServerConnection
-from rrext.wire.framing import ContentLength
+from rrext.wire.framing import ContentLength, Framer
 from rrext.wire.messages import ServerEvent
 
 __all__ = ["MemorySession", "PipeSession"]
@@ -29,57 +28,47 @@ CAPACITY = 65536
 """Bytes of answers that wait in memory before the session sees a slow reader: what a pipe holds."""
 
 
-class Served:
-    """A session, and its end: `shutdown` and `disconnect` drain as they do in a process, but end this session alone."""
+class StreamReading:
+    """Reads a stream of the loop into a session."""
 
-    def __init__(self, engine: LocalEngine, sink: Sink, *, trusted: bool) -> None:
-        host = engine.host
-        self._limits = engine.limits
-        self._loop = host.loop
-        self._draining: asyncio.Task[None] | None = None
+    def __init__(self, stream: MemoryStream, framer: Framer[ServerEvent]) -> None:
+        self._stream = stream
+        self._framer = framer
         self._answered = asyncio.Event()
-        self.framer: ContentLength[ServerEvent] = ContentLength(engine.limits)
-        self.leaving = asyncio.Event()
-        """The client is gone, or asked for the end and has all answers."""
-        self.session = Session(
-            engine,
-            ServerConnection(self.framer, engine.limits),
-            sink,
-            loop=self._loop,
-            limits=engine.limits,
-            caller=Caller(connection_id=f"pair-{uuid4().hex}", trusted=trusted),
-            now=host.clock.now,
-            on_shutdown=self._shut_down,
-            on_answer=self._answered.set,
-        )
-        self.session.reports_answers = True
+        self._stopped = False
 
-    async def answer(self) -> None:
-        """Return when a request was answered."""
-        self._answered.clear()
-        await self._answered.wait()
+    def stop(self) -> None:
+        """Read no more: what still comes is dropped."""
+        self._stopped = True
 
-    def _shut_down(self, why: str) -> None:
-        if self._draining is None:
-            self._draining = self._loop.create_task(self._drain(), name=f"end: {why}")
+    def unpause(self) -> None:
+        """A request was answered."""
+        self._answered.set()
 
-    async def _drain(self) -> None:
-        session = self.session
-        session.is_draining = True
-        with anyio.move_on_after(self._limits.drain):
-            while session.is_busy:
-                await self.answer()
-        session.fail_all("shutting_down", lambda: ShuttingDown("the server ended before this call did"))
-        session.end_with()
-        await session.outbox.drained()
-        self.leaving.set()
+    async def run(self, peer: Peer) -> None:
+        """Read until the end."""
+        session = peer.session
+        while True:
+            try:
+                data = await self._stream.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError):
+                break
+            if not self._stopped:
+                session.handle_all(self._framer.receive_data(data))
+            while session.unread_bytes > session.limits.max_inflight_bytes:
+                session.reports_answers = True
+                self._answered.clear()
+                await self._answered.wait()
+        if not self._stopped:
+            session.handle_all(self._framer.receive_eof())
+        peer.lost("the client is gone")
 
-    async def close(self) -> None:
-        """Cancel the connection's calls and free its pipes."""
-        self.session.close()
-        if self._draining is not None:
-            self._draining.cancel()
-            await asyncio.wait([self._draining])
+
+def _peer(engine: LocalEngine, framer: Framer[ServerEvent], sink: Sink, *, trusted: bool) -> Peer:
+    """A peer that ends alone, also by `shutdown`: its engine belongs to the test."""
+    caller = Caller(connection_id=f"pair-{uuid4().hex}", trusted=trusted)
+    connection = ServerConnection(framer, engine.limits)
+    return Peer(engine, connection, sink, host=engine.host, limits=engine.limits, caller=caller)
 
 
 class StreamSink:
@@ -148,18 +137,18 @@ class MemorySession:
 
     def __init__(self, engine: LocalEngine, *, trusted: bool) -> None:
         self.client_end, self._stream = memory_pair()
+        framer: ContentLength[ServerEvent] = ContentLength(engine.limits)
         self._sink = StreamSink(self._stream, engine.host.loop)
-        self._served = Served(engine, self._sink, trusted=trusted)
+        self._peer = _peer(engine, framer, self._sink, trusted=trusted)
+        self._peer.reading = self._reading = StreamReading(self._stream, framer)
 
     async def run(self) -> None:
         """Serve until the client is gone."""
-        served = self._served
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._write)
-            tasks.start_soon(self._read)
-            await served.leaving.wait()
-            await served.close()
-            with anyio.move_on_after(served.session.limits.eof_grace):
+            tasks.start_soon(self._reading.run, self._peer)
+            await self._peer.ended()
+            with anyio.move_on_after(self._peer.session.limits.eof_grace):
                 await self._sink.empty()
             tasks.cancel_scope.cancel()
         await self._stream.aclose()
@@ -169,18 +158,7 @@ class MemorySession:
             await self._sink.run()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._sink.forget()
-            self._served.leaving.set()
-
-    async def _read(self) -> None:
-        session = self._served.session
-        try:
-            while True:
-                session.handle_all(self._served.framer.receive_data(await self._stream.receive()))
-                while session.unread_bytes > session.limits.max_inflight_bytes:
-                    await self._served.answer()
-        except (anyio.EndOfStream, anyio.ClosedResourceError):
-            session.handle_all(self._served.framer.receive_eof())
-            self._served.leaving.set()
+            self._peer.lost()
 
 
 class PipeSession:
@@ -192,26 +170,19 @@ class PipeSession:
         self.client_end = FdChannel(client_read, client_write)
         os.set_blocking(self._write_fd, False)
         host = engine.host
-        self._served = Served(engine, DescriptorSink(self._write_fd, host.loop), trusted=trusted)
-        self._input_ended = asyncio.Event()
-        self._reader = Reader(self._served.session, self._served.framer, self._read_fd, host.loop, host.workers, self._end)
-
-    def _end(self) -> None:
-        self._input_ended.set()
-        self._served.leaving.set()
+        framer: ContentLength[ServerEvent] = ContentLength(engine.limits)
+        self._sink = DescriptorSink(self._write_fd, host.loop, lambda: self._peer.lost())
+        self._peer = _peer(engine, framer, self._sink, trusted=trusted)
+        self._reader = Reader(self._peer.session, framer, self._read_fd, host.loop, host.workers, self._peer.lost)
+        self._peer.reading = self._reader
 
     async def run(self) -> None:
         """Serve until the client is gone. No thread may be reading any more when its descriptor is closed."""
         self._reader.start()
-        unpausing = asyncio.ensure_future(self._unpause())
-        await self._served.leaving.wait()
-        await self._served.close()
+        await self._peer.ended()
+        self._sink.close()
         os.close(self._write_fd)
-        await self._input_ended.wait()
-        unpausing.cancel()
+        left = asyncio.Event()
+        self._reader.when_left(left.set)
+        await left.wait()
         os.close(self._read_fd)
-
-    async def _unpause(self) -> None:
-        while True:
-            await self._served.answer()
-            self._reader.unpause()

@@ -17,17 +17,18 @@ class DescriptorSink:
     called on the loop's thread when nothing can be written any more.
     """
 
-    __slots__ = ("_fd", "_loop", "_on_lost")
+    __slots__ = ("_fd", "_is_closed", "_loop", "_on_lost")
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop, on_lost: Callable[[], object] = lambda: None) -> None:
         self._fd = fd
         self._loop = loop
         self._on_lost = on_lost
+        self._is_closed = False
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """What fits now, in one system call; 0 when there is no room. Raises `OSError` when the peer is gone."""
         try:
-            return os.writev(self._fd, pieces)
+            return self._write(pieces)
         except BlockingIOError:
             return 0
         except OSError:
@@ -38,7 +39,18 @@ class DescriptorSink:
         """Call `action` once, on the loop's thread, when there is room. From any thread."""
         self._loop.call_soon_threadsafe(self._watch, action)
 
+    def close(self) -> None:
+        """Watch the descriptor no more, which its owner may close now. On the loop's thread, after the last write."""
+        self._is_closed = True
+        self._loop.remove_writer(self._fd)
+
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        return os.writev(self._fd, pieces)
+
     def _watch(self, action: Callable[[], None]) -> None:
+        if self._is_closed:
+            return
+
         def ready() -> None:
             self._loop.remove_writer(self._fd)
             action()

@@ -1,0 +1,239 @@
+"""How a served peer ends, whatever carries its bytes: it drains, gets a grace, is lost, or cannot be read any more.
+
+`shutdown`, `disconnect` and signals drain; the end of its input leaves a peer a short grace for what was read; one that no
+longer reads, and bytes that cannot be resynchronised, end at once. Every request is answered before the connection goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from rrext.engine.calls.host import Host
+from rrext.engine.interface import Caller, Engine
+from rrext.errors import Cancelled, RrextError, ShuttingDown
+from rrext.limits import Limits
+from rrext.server.outbox import Sink
+from rrext.server.session import Session
+from rrext.wire.connection import ServerConnection
+
+__all__ = ["CLOSED", "DRAINED", "FLUSH", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "Reading"]
+
+FLUSH: Final = 0.1  # seconds beyond the grace in which a peer may read the last answers
+
+log: Final = logging.getLogger("rrext.server")
+
+
+class Cause(msgspec.Struct, frozen=True):
+    """Why a peer ends: what calls are told that did not finish, and the exit code of a process that ends with it."""
+
+    reason: str
+    error: Callable[[], RrextError]
+    code: int = 0
+    slack: float = 0.6
+    """Seconds that a process which ends with it has beyond its time, before it is killed."""
+
+
+DRAINED: Final = Cause("shutting_down", lambda: ShuttingDown("the server ended before this call did"))
+CLOSED: Final = Cause("shutting_down", lambda: ShuttingDown("the connection ended before this call did"))
+GONE: Final = Cause("disconnected", lambda: Cancelled("cancelled: the connection is gone"), slack=0.1)
+UNREADABLE: Final = Cause("disconnected", lambda: Cancelled("cancelled: the connection cannot be read any more"), 1)
+
+
+class Grace:
+    """The time that is left until an end. What begins the end gives it; what comes later can only shorten it."""
+
+    __slots__ = ("_changed", "_loop", "_until")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._until: float | None = None
+        self._changed = asyncio.Event()
+
+    def shorten(self, seconds: float) -> bool:
+        """Leave at most so many seconds from now; False if no more than these were left."""
+        until = self._loop.time() + seconds
+        if self._until is not None and until >= self._until:
+            return False
+        self._until = until
+        self._changed.set()
+        return True
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is an end."""
+        return self._until is not None
+
+    def left(self, extra: float = 0.0) -> float:
+        """Seconds until the end, and `extra` more. The end has begun."""
+        assert self._until is not None
+        return max(0.0, self._until + extra - self._loop.time())
+
+    def look(self) -> None:
+        """Let who waits in `until` see whether it is reached."""
+        self._changed.set()
+
+    async def until(self, reached: Callable[[], bool], extra: float = 0.0) -> None:
+        """Wait until `reached`, which is asked after each `look`, at most until `extra` seconds after the grace."""
+        while not reached() and (left := self.left(extra)) > 0:
+            self._changed.clear()
+            await _at_most(left, self._changed.wait())
+
+    async def within(self, extra: float, work: Coroutine[Any, Any, Any]) -> bool:
+        """Wait for `work` until `extra` seconds after the grace; False if it was not done in time, and was cancelled."""
+        return await _at_most(self.left(extra), work)
+
+    def __repr__(self) -> str:
+        return "<Grace>" if self._until is None else f"<Grace {self.left():.2f} s>"
+
+
+class Reading(Protocol):
+    """Whatever reads a peer's bytes into its session."""
+
+    def stop(self) -> None:
+        """Read no more."""
+        ...
+
+    def unpause(self) -> None:
+        """Read again, if reading paused and no more waits than may."""
+        ...
+
+
+class Peer:
+    """One served peer: its session, and how that ends.
+
+    `on_shutdown(why)` runs the command `shutdown`, if that is to end more than this peer; `on_ending(seconds)` is told when
+    the end begins, and when it comes sooner. `reading` is to be set before anything is read.
+    """
+
+    reading: Reading
+
+    def __init__(
+        self,
+        engine: Engine,
+        connection: ServerConnection,
+        sink: Sink,
+        *,
+        host: Host,
+        limits: Limits,
+        caller: Caller,
+        on_shutdown: Callable[[str], None] | None = None,
+        on_ending: Callable[[float], object] = lambda seconds: None,
+        closed: Cause = CLOSED,
+    ) -> None:
+        self._loop = host.loop
+        self._limits = limits
+        self._on_shutdown = on_shutdown
+        self._on_ending = on_ending
+        self._closed = closed
+        self._end_task: asyncio.Task[None] | None = None
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self.grace = Grace(self._loop)
+        self.cause: Cause = closed
+        self.is_delivered = False
+        """Whether the peer has all of its answers, or is gone; once it has ended."""
+        self.session = Session(
+            engine,
+            connection,
+            sink,
+            loop=host.loop,
+            limits=limits,
+            caller=caller,
+            now=host.clock.now,
+            on_shutdown=self._on_command,
+            on_answer=self._on_answer,
+        )
+
+    # -- what begins the end
+
+    def _on_command(self, why: str) -> None:
+        """`shutdown` or `disconnect`, or bytes that are no frames."""
+        if why == "fatal":
+            self.reading.stop()
+            self.end_within(0, why, UNREADABLE)
+        elif why == "shutdown" and self._on_shutdown is not None:
+            self._on_shutdown(why)
+        else:
+            self.end_within(self._limits.drain, why, self._closed)
+
+    def input_ended(self, why: str = "end of input") -> None:
+        """Nobody will ask for more, but somebody may still read the answers of what was asked."""
+        self.end_within(self._limits.eof_grace, why, GONE)
+
+    def lost(self, why: str = "nobody reads the answers") -> None:
+        """Nobody can be answered."""
+        self.end_within(0, why, GONE)
+
+    def end_within(self, seconds: float, why: str, cause: Cause) -> None:
+        """Begin to end; if that has begun, be ready no later than this. On the loop's thread."""
+        begins = not self.grace.has_begun
+        if not self.grace.shorten(seconds):
+            return
+        if begins:
+            log.info("%s ends: %s", self.session.caller.connection_id, why)
+            self.cause = cause
+            self.session.is_draining = True
+            self._end_task = self._loop.create_task(self._end(), name=f"end: {why}")
+        self._on_ending(seconds)
+
+    # -- the end
+
+    async def ended(self) -> None:
+        """Return when the session is closed."""
+        await asyncio.shield(self._over)
+
+    async def _end(self) -> None:
+        try:
+            await self._answer_all()
+        except Exception:
+            log.exception("a bug of rrext, while a connection ended")
+        try:
+            self.session.close()
+        finally:
+            self._over.set_result(None)
+
+    async def _answer_all(self) -> None:
+        session, cause, grace = self.session, self.cause, self.grace
+        session.reports_answers = True
+        await grace.until(self._is_quiet)
+        if session.is_busy:
+            log.warning("calls that did not finish in time are given up: %s", cause.reason)
+            session.fail_all(cause.reason, cause.error)
+            await grace.until(self._is_quiet, FLUSH)  # those that a thread is answering right now
+        self.reading.stop()  # before the client is told that this is the end
+        session.end_with()
+        await grace.within(FLUSH, session.outbox.drained())
+        self.is_delivered = not session.outbox.size
+        if not self.is_delivered:
+            log.warning("the peer did not read the last %d bytes", session.outbox.size)
+
+    def _is_quiet(self) -> bool:
+        return not self.session.is_busy
+
+    def _on_answer(self) -> None:
+        if not self.session.is_busy:
+            self.grace.look()
+        self.reading.unpause()
+
+    def answer_without_loop(self) -> None:
+        """Answer what can be answered, though the loop is stuck. From any thread."""
+        session, cause = self.session, self.cause
+        session.is_draining = True
+        session.fail_all(cause.reason, cause.error)
+        session.end_with()
+
+    def __repr__(self) -> str:
+        return f"<Peer {self.session!r} {self.grace!r}>"
+
+
+async def _at_most(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
+    """Wait for it; False if it was not done in time, and was cancelled."""
+    try:
+        await asyncio.wait_for(work, seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,225 @@
+"""One serving process: its peers, what ends it, and its exit code.
+
+The client that spawned it, on stdin and stdout, ends the process with itself; clients of a socket come and go. `shutdown`,
+SIGTERM and SIGINT drain, and end it for all. No stuck tool keeps the process: where the loop itself is stuck, the watchman
+ends without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+from collections.abc import Callable
+from time import monotonic
+from typing import Final, Protocol
+
+from rrext.engine.calls.host import Host
+from rrext.engine.interface import Caller, Engine
+from rrext.limits import Limits
+from rrext.server.ending import DRAINED, FLUSH, GONE, Grace, Peer
+from rrext.server.outbox import Outbox
+from rrext.server.reader import Reader
+from rrext.server.watchdog import Watchdog
+from rrext.server.watchman import Watchman
+from rrext.transports.descriptors import DescriptorSink
+from rrext.transports.parent import ParentWatch
+from rrext.wire.connection import ServerConnection
+from rrext.wire.framing import ContentLength
+from rrext.wire.messages import ServerEvent
+
+__all__ = ["ServingProcess"]
+
+LEAVE: Final = 0.2  # seconds beyond the grace until what nodes share is not waited for any longer
+OVERDUE: Final = 0.25  # seconds beyond the grace until the watchman takes over
+EXIT_LOST: Final = 1  # answers were not read in time
+
+log: Final = logging.getLogger("rrext.server")
+
+
+class Claimed(Protocol):
+    """The descriptors of a claimed stdio."""
+
+    read_fd: int
+    write_fd: int
+
+    def silence(self) -> None:
+        """Let nothing that is printed fail because nobody reads it."""
+        ...
+
+
+class Listener(Protocol):
+    """Whatever brings more peers: `begin` makes a peer of each client, told to the process that it was given."""
+
+    def start(self, process: ServingProcess) -> None:
+        """Begin to take clients."""
+        ...
+
+    def close(self) -> None:
+        """Take no more clients, and leave nothing behind. From any thread, once or often."""
+        ...
+
+
+class ServingProcess:
+    """A process that serves stdin and stdout, or what `listener` brings, or both. `run` returns the exit code, unless the
+    loop is stuck: then the process ends without it, after `last_words`, which write what is buffered.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        host: Host,
+        claimed: Claimed,
+        *,
+        limits: Limits,
+        serves_stdio: bool = True,
+        listener: Listener | None = None,
+        parent: ParentWatch | None = None,
+        watchdog: Watchdog | None = None,
+        last_words: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.engine = engine
+        self.host = host
+        self.limits = limits
+        self._listener = listener
+        self._last_words = last_words
+        self._grace = Grace(host.loop)
+        self._end_task: asyncio.Task[None] | None = None
+        self._code: asyncio.Future[int] = host.loop.create_future()
+        self._peers: dict[Peer, int] = {}
+        self._stdio = self._stdio_peer(claimed) if serves_stdio else None
+        self._watchman = Watchman(
+            host.loop,
+            claimed.read_fd if serves_stdio else None,
+            parent=(parent or ParentWatch()) if serves_stdio else None,
+            poll=limits.parent_poll,
+            drain=limits.drain + OVERDUE,
+            patience=limits.eof_grace,
+            on_signal=self.shut_down,
+            on_orphaned=self._on_orphaned,
+            on_hung_up=self._on_hung_up,
+            on_unheard=claimed.silence,
+            on_overdue=self._end_without_loop,
+            watchdog=watchdog,
+        )
+
+    def _stdio_peer(self, claimed: Claimed) -> Peer:
+        framer: ContentLength[ServerEvent] = ContentLength(self.limits)
+        peer = Peer(
+            self.engine,
+            ServerConnection(framer, self.limits),
+            DescriptorSink(claimed.write_fd, self.host.loop, lambda: peer.lost("nobody reads stdout")),
+            host=self.host,
+            limits=self.limits,
+            caller=Caller(connection_id="stdio"),
+            on_ending=lambda seconds: self._end_within(seconds, "its client on stdio ends"),
+            closed=DRAINED,
+        )
+        self._reader = Reader(
+            peer.session, framer, claimed.read_fd, self.host.loop, self.host.workers, lambda: peer.input_ended("end of stdin")
+        )
+        peer.reading = self._reader
+        self._peers[peer] = claimed.write_fd
+        return peer
+
+    async def run(self) -> int:
+        """Serve until the end; returns 0, or 1 after bytes on stdin that were no frames and if answers to the client on
+        stdio could not be delivered."""
+        self._watchman.start()
+        if self._listener is not None:
+            self._listener.start(self)
+        if self._stdio is not None:
+            self._reader.start()
+        return await self._code
+
+    # -- peers
+
+    def add(self, peer: Peer, fd: int) -> None:
+        """One more peer, which writes to `fd`; it ends with the process."""
+        self._peers[peer] = fd
+
+    def remove(self, peer: Peer) -> None:
+        """The peer has ended."""
+        self._peers.pop(peer, None)
+
+    # -- what begins the end
+
+    def shut_down(self, why: str) -> None:
+        """By `shutdown` or by a signal."""
+        self._end_within(self.limits.drain, why)
+
+    def _on_orphaned(self) -> None:
+        """EOF does not come while a sibling process holds the pipe. That the parent is gone was noticed late."""
+        assert self._stdio is not None  # nobody else has a parent
+        self._stdio.end_within(self.limits.eof_grace - self.limits.parent_poll, "the parent process is gone", GONE)
+
+    def _on_hung_up(self) -> None:
+        """The peer is gone, and what it wrote last may never be read, as it waits behind work that nobody needs."""
+        if self._stdio is not None and self._reader.paused:
+            self._stdio.input_ended("end of stdin")
+
+    def _end_within(self, seconds: float, why: str) -> None:
+        """Begin to end, and every peer with it; if that has begun, be ready no later than this."""
+        begins = not self._grace.has_begun
+        if not self._grace.shorten(seconds):
+            return
+        cause = DRAINED if self._stdio is None else self._stdio.cause
+        self._watchman.expect_end(seconds + OVERDUE, cause.slack)
+        if self._listener is not None:
+            self._listener.close()
+        for peer in list(self._peers):
+            peer.end_within(seconds, why, DRAINED)
+        if begins:
+            log.info("ending: %s", why)
+            self._end_task = self.host.loop.create_task(self._end(), name=f"end: {why}")
+
+    # -- the end
+
+    async def _end(self) -> None:
+        try:
+            for peer in list(self._peers):
+                await peer.ended()
+            await self._grace.within(LEAVE, self.engine.aclose())
+        except Exception:
+            log.exception("a bug of rrext, while it ended")
+        finally:
+            self._code.set_result(self._exit_code(self._stdio is None or self._stdio.is_delivered))
+
+    def _exit_code(self, is_delivered: bool) -> int:
+        if not is_delivered:
+            return EXIT_LOST
+        return 0 if self._stdio is None else self._stdio.cause.code
+
+    def _end_without_loop(self) -> None:
+        """On the watchman's thread: something blocks the loop and does not come back. Answer what can be answered, and go."""
+        is_delivered = False
+        try:
+            log.error("the event loop is stuck, probably in a tool: ending without it")
+            if self._listener is not None:
+                self._listener.close()
+            for peer in list(self._peers):
+                peer.answer_without_loop()
+            _write_last({fd: peer.session.outbox for peer, fd in list(self._peers.items())})
+            is_delivered = self._stdio is None or not self._stdio.session.outbox.size
+            self._last_words()
+        finally:
+            os._exit(self._exit_code(is_delivered))
+
+    def __repr__(self) -> str:
+        return f"<ServingProcess {list(self._peers)!r}>"
+
+
+def _write_last(outboxes: dict[int, Outbox]) -> None:
+    """Give the readers of what is left a moment to make room."""
+    poll = select.poll()
+    waiting = {fd: outbox for fd, outbox in outboxes.items() if outbox.size}
+    for fd in waiting:
+        poll.register(fd, select.POLLOUT)
+    until = monotonic() + FLUSH
+    while waiting and (ready := poll.poll(max(0.0, until - monotonic()) * 1000)):
+        for fd, _ in ready:
+            waiting[fd].retry()
+            if not waiting[fd].size:
+                poll.unregister(fd)
+                del waiting[fd]
