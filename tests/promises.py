@@ -61,6 +61,7 @@ PROMISES: dict[str, str] = {
     ),
     # tools
     "tool:sync:loop-free": "A parked sync tool delays no other request",
+    "tool:sync:others-answered": "Pings and cancels are answered within 100 ms while 32 `def` tools compute",
     "tool:schema:agrees": (
         "The published schema accepts exactly what the structurer accepts; no `$ref` unless recursive; context hidden"
     ),

@@ -200,6 +200,9 @@ class Session:
         shape = None if request.command in OWN_COMMANDS else operation_for(request.command, request.arguments)
         if shape is not None and self.is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
+        if shape is Open and request.id is None:
+            log.debug("ignored: an open without id, whose pipe nobody would know")
+            return False
         if shape is Tool or shape is Open:
             inflight.check_room(self.limits.max_inflight)
         if (self.outbox.is_full or inflight.held) and request.command not in NEVER_HELD:

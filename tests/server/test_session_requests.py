@@ -601,6 +601,15 @@ async def test_notifications_run_and_are_never_answered_whatever_becomes_of_them
         assert len(w.heard) == 1
 
 
+async def test_an_open_without_id_takes_no_pipe() -> None:
+    async with session_world(tools(Gates()), dialect="jsonrpc") as w:
+        await w.ask("rrext_ping")
+        await w.feed(*[notification(b"rrext_process", b'{"subcommand":"open","mimeType":"text/plain"}') for _ in range(100)])
+        assert await w.ask("rrext_ping")
+        assert not w.session.is_busy
+        assert (w.task.places.used, w.task.places.waiting) == (0, 0)
+
+
 async def test_notifications_are_cancelled_when_the_connection_is_gone_and_counted_until_then() -> None:
     gates = Gates()
     async with session_world(tools(gates), dialect="jsonrpc", max_inflight=2) as w:
