@@ -59,6 +59,7 @@ PROMISES: dict[str, str] = {
     "error:failure:stays-failure": (
         "Stable codes; validation paths shown, bugs masked; no layer (subprocess, proxy, bridge) turns a failure into success"
     ),
+    "result:endless:bounded": "A generator without end costs no more memory than a result may have, and is stopped there",
     # tools
     "tool:sync:loop-free": "A parked sync tool delays no other request",
     "tool:sync:others-answered": "Pings and cancels are answered within 100 ms while 32 `def` tools compute",

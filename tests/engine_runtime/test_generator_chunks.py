@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 from engine_world import until, world
 
@@ -87,6 +89,16 @@ def counters(log: list[str]) -> type[Node]:
                     log.append("more")
             finally:
                 log.append("closed")
+
+        @tool_function
+        def endless(self):
+            while True:
+                yield 1
+
+        @tool_function
+        async def endless_async(self):
+            while True:
+                yield 1
 
         @tool_function
         def with_value(self, to: int) -> Any:
@@ -212,6 +224,36 @@ async def test_max_result_counts_all_chunks_together_and_stops_the_generator(too
         stream = Stream()
         assert await w.tool(tool, to=200, feed=stream).result() is None  # a stream has no limit on the whole
         assert len(stream.chunks) == 200
+
+
+async def test_the_list_of_chunks_is_kept_to_the_byte() -> None:
+    async with world(counters([]), max_result=21) as w:
+        assert len(msgspec.json.encode(await w.tool("pool", to=10).result())) == 21
+        assert isinstance(await w.tool("pool", to=11).error(), ResultTooLarge)
+
+
+async def test_a_list_with_a_value_is_kept_to_the_byte() -> None:
+    whole = len(b'{"chunks":[0,1,2],"value":"value"}')
+    async with world(counters([]), max_result=whole) as w:
+        assert await w.tool("with_value", to=3).result() == {"chunks": [0, 1, 2], "value": "value"}
+    async with world(counters([]), max_result=whole - 1) as w:
+        assert isinstance(await w.tool("with_value", to=3).error(), ResultTooLarge)
+
+
+@pytest.mark.promise("result:endless:bounded")
+@pytest.mark.parametrize("tool", ["endless", "endless_async"])
+async def test_an_endless_generator_costs_no_more_memory_than_its_result_may_have(tool: str) -> None:
+    """As objects, a quarter of a million numbers take twenty times the bytes that they are in JSON."""
+    limit = 512 * 1024
+    async with world(counters([]), max_result=limit) as w:
+        tracemalloc.start()
+        try:
+            error = await w.tool(tool).error()
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert isinstance(error, ResultTooLarge)
+        assert peak < 3 * limit
 
 
 async def test_chunks_and_value_are_counted_together() -> None:
