@@ -25,6 +25,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """An announced length beyond this is no length: skipping it could take for ever."""
     id_recovery: int = 4 * KIB
     """How much of an unreadable body is searched for its id."""
+    max_name: int = KIB
+    """Characters of a name or a text id in a request; real ones are under 100, and each is searched for and echoed."""
     # answers
     max_result: int = 16 * MIB
     """An encoded result; what it would cost the peer is his to refuse, what it costs us is ours."""

@@ -50,6 +50,7 @@ PROMISES: dict[str, str] = {
         "A client that does not read costs tens of MiB, whatever it sends; its cancels and its shutdown are heard, and "
         "every request is answered once when it reads"
     ),
+    "call:name:bounded": "A name of any length is refused before it is searched for, and only its beginning is repeated",
     "call:unknown-command:error": "Unknown commands and tools are errors with near matches; nothing succeeds by default",
     "cancel:reaches:both-kinds": "Async tools unwind, sync tools see it in the context; client timeouts send cancel",
     "cancel:next-call-unharmed": "200 cancel/call pairs at every await point: the next call always answers",

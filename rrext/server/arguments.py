@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from rrext.engine.interface import Caller, Operation, Tool, Write
-from rrext.errors import InvalidArguments, RrextError, fold
+from rrext.errors import InvalidArguments, RrextError, UnknownCommand, fold
 from rrext.limits import Limits
 from rrext.wire.messages import Request
 
-__all__ = ["caller_of", "decode", "plain_operation", "refuse_tail"]
+__all__ = ["caller_of", "cut_short", "decode", "plain_operation", "refuse_long_names", "refuse_tail"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -49,6 +49,8 @@ def plain_operation(request: Request, limits: Limits) -> Tool | Write | None:
     if shape is None or "context" in arguments or (request.tail is None) is not (shape is Tool):
         return None
     try:
+        if request.nbytes > limits.max_name:
+            refuse_long_names(request, limits)
         operation = decode(arguments, shape, limits)
     except RrextError:
         return None
@@ -97,6 +99,38 @@ def _escaped(name: str) -> str:
 def _check_timeout(timeout: float, limits: Limits) -> None:
     if not (isfinite(timeout) and 0 < timeout <= limits.max_timeout):
         raise InvalidArguments.at("/timeout", f"expected seconds above 0 and at most {limits.max_timeout:g} (max_timeout)")
+
+
+_NAMES: Final = (
+    "subcommand", "tool", "nodeId", "token", "provider", "mimeType", "service", "source", "name", "requestId",
+    "clientName", "clientVersion", "userId", "spaceId",
+)  # fmt: skip
+
+
+def refuse_long_names(request: Request, limits: Limits) -> None:
+    """Raise `UnknownCommand` or `InvalidArguments` for a name that is too long to be searched for or repeated."""
+    most = limits.max_name
+    if len(request.command) > most:
+        raise UnknownCommand(f"Invalid command: {cut_short(request.command)}: it is over max_name, {most} characters")
+    context = request.arguments.get("context")
+    for path, given in ("", request.arguments), ("/context", context if isinstance(context, dict) else {}):
+        for name in given:
+            if len(name) > most:
+                raise InvalidArguments.at(
+                    f"{path}/{_escaped(cut_short(name))}", f"its name is over max_name, {most} characters"
+                )
+        for name in _NAMES:
+            value = given.get(name)
+            if isinstance(value, str) and len(value) > most:
+                raise InvalidArguments.at(f"{path}/{name}", f"expected at most {most} characters (max_name)")
+
+
+def cut_short(name: str) -> str:
+    """The beginning of a name that is too long to be repeated."""
+    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+
+
+_SHOWN: Final = 100
 
 
 def refuse_tail(tail: bytes | None) -> None:

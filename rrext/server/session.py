@@ -14,7 +14,7 @@ from rrext.engine.calls.failures import internal_error
 from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
-from rrext.server.arguments import caller_of, decode, plain_operation, refuse_tail
+from rrext.server.arguments import caller_of, cut_short, decode, plain_operation, refuse_long_names, refuse_tail
 from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
 from rrext.server.inflight import WEIGHT, DuplicateId, Held, InFlight
@@ -197,6 +197,8 @@ class Session:
         """Start what is asked for, or hold it; True if it was a tool call that a reading thread may run itself."""
         inflight = self._inflight
         inflight.check_id(request.id)
+        if request.nbytes > self.limits.max_name:
+            refuse_long_names(request, self.limits)
         shape = None if request.command in OWN_COMMANDS else operation_for(request.command, request.arguments)
         if shape is not None and self.is_draining:
             raise ShuttingDown("the server ends and takes no new requests")
@@ -246,7 +248,10 @@ class Session:
         if isinstance(error, DuplicateId):
             self._answer_at_once(self.connection.error(None, "", error))
         elif type(event) is not Request or request_id is not None:
-            self._answer_at_once(self.connection.error(request_id, getattr(event, "command", ""), error))
+            command = getattr(event, "command", "")
+            if len(command) > self.limits.max_name:
+                command = cut_short(command)
+            self._answer_at_once(self.connection.error(request_id, command, error))
 
     def answer_own(self, request: Request, body: dict[str, Any]) -> None:
         """Answer a command of the session itself."""

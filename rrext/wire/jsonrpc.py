@@ -77,6 +77,8 @@ class JsonRpc(Dialect):
                 return _bad_id()
         elif request_id is msgspec.UNSET:
             return _request(None, request.method, request.params, tail, nbytes)
+        elif len(cast("str", request_id)) > self._limits.max_name:
+            return _long_id(self._limits.max_name)
         return _request(request_id, request.method, request.params, tail, nbytes)
 
     def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
@@ -86,6 +88,8 @@ class JsonRpc(Dialect):
             return Malformed(InvalidRequest("a message must be one JSON object"))
         members = cast("dict[str, Any]", value)
         request_id = _usable(members.get("id"))
+        if isinstance(request_id, str) and len(request_id) > self._limits.max_name:
+            return _long_id(self._limits.max_name)
         if members.get("jsonrpc") != "2.0":
             return Malformed(_wrong_version(members), request_id)
         if "method" not in members and ("result" in members or "error" in members):
@@ -169,6 +173,10 @@ def _usable(value: object) -> RequestId | None:
 
 def _bad_id() -> Malformed:
     return Malformed(InvalidRequest(f'"id" must be a string, or a whole number up to {MAX_ID}'))
+
+
+def _long_id(most: int) -> Malformed:
+    return Malformed(InvalidRequest(f'"id" has more than max_name, {most} characters'))
 
 
 def _wrong_version(members: dict[str, Any]) -> InvalidRequest:

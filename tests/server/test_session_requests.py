@@ -213,6 +213,65 @@ async def test_an_argument_that_is_misspelt_is_told_how_it_is_spelt(wrong: dict[
         assert f'"{right}"' in answer.error.data["errors"][0]["message"]
 
 
+LONG = "x" * 1_000_000
+
+
+@pytest.mark.promise("call:name:bounded")
+@pytest.mark.parametrize(
+    ("command", "given", "path"),
+    [
+        ("rrext_process", {"subcommand": "tool", "tool": LONG}, "/tool"),
+        ("rrext_process", {"subcommand": "tool", "tool": " " * 1_000_000 + "add"}, "/tool"),
+        ("rrext_process", {"subcommand": "tool", "tool": "add", "nodeId": LONG}, "/nodeId"),
+        ("rrext_process", {"subcommand": "tool", "tool": "add", "token": LONG}, "/token"),
+        ("rrext_process", {"subcommand": "tool", "tool": "add", "context": {"userId": LONG}}, "/context/userId"),
+        ("rrext_process", {"subcommand": "tool", "tool": "add", "context": {LONG: 1}}, None),
+        ("rrext_process", {"subcommand": "tool", "tool": "add", "node" + "_" * 1_000_000 + "id": 1}, None),
+        ("rrext_process", {"subcommand": LONG}, "/subcommand"),
+        ("rrext_process", {"subcommand": "open", "provider": LONG}, "/provider"),
+        ("rrext_process", {"subcommand": "open", "mimeType": "lane/" + LONG}, "/mimeType"),
+        ("rrext_process", {"subcommand": "tools", "nodeId": LONG}, "/nodeId"),
+        ("rrext_services", {"service": LONG}, "/service"),
+        ("rrext_get_task_status", {"token": LONG}, "/token"),
+        ("execute", {"token": LONG, "pipeline": {}}, "/token"),
+        ("cancel", {"requestId": LONG}, "/requestId"),
+        ("initialize", {"clientName": LONG}, "/clientName"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_a_long_name_is_refused_with_its_place_and_hardly_repeated(command: str, given: Any, path: str | None) -> None:
+    async with session_world(tools(Gates())) as w:
+        error = (await w.ask(command, **given)).error
+        assert isinstance(error, InvalidArguments)
+        assert "max_name" in error.message
+        assert path is None or error.data["errors"][0]["path"] == path
+        assert w.session.limits.max_name == 1024
+        assert len(w.sink.taken) < 1000
+        assert w.session.caller.user_id is None
+
+
+@pytest.mark.promise("call:name:bounded")
+@pytest.mark.parametrize("dialect", ["dap", "jsonrpc"])
+async def test_a_long_command_is_unknown_and_hardly_repeated(dialect: str) -> None:
+    async with session_world(tools(Gates()), dialect=dialect) as w:
+        assert isinstance((await w.ask(LONG)).error, UnknownCommand)
+        assert len(w.sink.taken) < 1000
+
+
+@pytest.mark.promise("call:name:bounded")
+@pytest.mark.parametrize("more", [b"", b',"params":[]', b',"other":1'])
+async def test_a_long_id_is_refused_and_not_repeated(more: bytes) -> None:
+    async with session_world(tools(Gates()), dialect="jsonrpc") as w:
+        for size in (1024, 1_000_000):
+            body = b'{"jsonrpc":"2.0","id":"%b","method":"rrext_ping"%b}' % (b"i" * size, more)
+            await w.feed(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        (usable,), (refused,) = w.answers["i" * 1024], w.answers[None]
+        assert usable.error is None or more == b',"params":[]'
+        assert refused.error.code == "invalid_request"
+        assert "max_name" in refused.error.message
+        assert len(w.sink.taken) < 3000
+
+
 @pytest.mark.parametrize(
     "given",
     [
