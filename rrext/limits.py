@@ -32,6 +32,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """An encoded result; what it would cost the peer is his to refuse, what it costs us is ours."""
     max_error_text: int = 4 * KIB
     """Characters of an error message that is not ours (an exception's text); longer ones are cut, and say so."""
+    max_log_text: int = 64 * KIB
+    """Characters of one event in the log; an exception's text has a quarter. A huge one would crowd out all others."""
     max_errors: int = 100
     """Problems listed in one `invalid_arguments`."""
     all_errors_input: int = 64 * KIB

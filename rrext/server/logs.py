@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from rrext.limits import DEFAULTS
 from rrext.transports.lossy import LossyWriter
 
 __all__ = ["LEVELS", "LineHandler", "LogForm", "set_up_logging"]
@@ -23,9 +24,6 @@ LEVELS: Final[dict[str, int]] = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-
-MAX_TEXT: Final = 64 * 1024
-"""Characters of one event. An event goes out whole or not at all, so a huge one would crowd out all others."""
 
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
     ord("\n"): "\\n",
@@ -80,8 +78,11 @@ class LineHandler(logging.Handler):
 
 
 def _message(record: logging.LogRecord) -> str:
-    text = record.getMessage()
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} characters cut)"
+    return _cut(record.getMessage(), DEFAULTS.max_log_text)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} characters cut)"
 
 
 def _text(record: logging.LogRecord, message: str, trace: str) -> bytes:
@@ -105,7 +106,12 @@ def _stamp(record: logging.LogRecord) -> str:
 def _trace(record: logging.LogRecord) -> str:
     if not record.exc_info or record.exc_info[1] is None:
         return ""
-    return "".join(traceback.format_exception(record.exc_info[1]))
+    most = DEFAULTS.max_log_text
+    parts = [_cut(part, most // 4) for part in traceback.format_exception(record.exc_info[1])]
+    text = "".join(part if part.endswith("\n") else f"{part}\n" for part in parts)
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]}… ({len(text) - most} characters cut) …{text[-(most // 2) :]}"  # the end says what happened
 
 
 def _dropped(drops: int, form: LogForm) -> bytes:

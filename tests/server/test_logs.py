@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from rrext.server.logs import LEVELS, MAX_TEXT, LineHandler, LogForm, set_up_logging
+from rrext.limits import DEFAULTS
+from rrext.server.logs import LEVELS, LineHandler, LogForm, set_up_logging
 from rrext.transports.lossy import LossyWriter
 
 STAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -134,8 +135,39 @@ def test_an_event_without_text_breaks_nothing(path: Path, event: tuple[Any, ...]
 
 def test_a_huge_event_is_cut_and_says_so(path: Path) -> None:
     set_up_logging("info", str(path))
-    logging.getLogger("x").info("y" * (MAX_TEXT + 5))
+    logging.getLogger("x").info("y" * (DEFAULTS.max_log_text + 5))
     assert lines(path)[0].endswith("yyy… (5 characters cut)")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_text_of_an_exception_is_cut_and_where_it_was_raised_is_not(path: Path, form: LogForm) -> None:
+    def raise_it() -> None:
+        raise ValueError("y" * 10_000_000)
+
+    set_up_logging("info", str(path), form=form)
+    try:
+        raise_it()
+    except ValueError:
+        logging.getLogger("x").exception("it failed")
+    text = path.read_text(encoding="utf-8")
+    assert len(text) < DEFAULTS.max_log_text
+    assert "ValueError: yyy" in text
+    assert "characters cut)" in text
+    assert "in raise_it" in text
+
+
+def test_of_a_chain_of_long_exceptions_the_beginning_and_the_end_are_kept(path: Path) -> None:
+    set_up_logging("info", str(path))
+    error: Exception | None = None
+    for number in range(20):
+        later = ValueError(f"error {number} " + "y" * 100_000)
+        later.__cause__, error = error, later
+    assert error is not None
+    logging.getLogger("x").error("it failed", exc_info=error)
+    text = path.read_text(encoding="utf-8")
+    assert len(text) < DEFAULTS.max_log_text + 1000
+    assert "error 0 " in text
+    assert "error 19 " in text
 
 
 @pytest.mark.promise("stdio:stderr:never-blocks")

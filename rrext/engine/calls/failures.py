@@ -36,7 +36,7 @@ log: Final = logging.getLogger("rrext.failures")
 def failure_of(
     error: BaseException, *, what: str, node_id: str, tool: str | None, request_id: object, trusted: bool, limits: Limits
 ) -> RrextError:
-    """The error that travels for an exception of a node's code; the log has it whole, under the request id.
+    """The error that travels for an exception of a node's code; the log has more of it, under the request id.
 
     An author's `ToolError` is shown as it is, and so is what rrext itself raises while it serves the tool. Codes that say
     something of the server, such as `internal`, are not an author's to give. Of anything else the type
