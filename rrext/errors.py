@@ -324,7 +324,7 @@ class ClientError(RrextError):
 
 
 class NotConnected(ClientError):
-    """A call before `connect` or after `close`."""
+    """A call before there is a connection or after its end, or nobody to connect to."""
 
     code = "not_connected"
 

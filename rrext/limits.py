@@ -72,6 +72,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How often one payload may be received behind nodes that pass it on; rows of diamonds double it each time."""
     emit_depth: int = 100
     """Nodes that emit inside each other's `emit`; each takes five of the 1,000 stack frames that Python allows, and its own."""
+    # connections
+    max_connections: int = 64
+    """Clients of one socket at once; each may keep a thread that reads and an outbox of its own."""
+    backlog: int = 128
+    """Clients that wait to be taken while the server is busy; beyond, the system makes them wait."""
     # life
     drain: float = 5.0
     """How long running calls may go on after `shutdown`, `disconnect` or SIGTERM. `--drain`."""

@@ -36,6 +36,12 @@ PROMISES: dict[str, str] = {
         "Spawned servers get an allow-list of the environment plus `ROCKETRIDE_*` and `--env` names; "
         "tokens are never logged and are compared in constant time"
     ),
+    "socket:owner-only": (
+        "The socket of `--listen` is 0600, serves one user's processes, goes with its server, and takes no other's place"
+    ),
+    "socket:clients:apart": (
+        "Clients of one socket share the engine and nothing else: one that floods, stalls, breaks or goes harms nobody"
+    ),
     # the wire
     "wire:split:any-offset": "Every vector gives the same events whole, byte by byte, or coalesced",
     "wire:malformed:answered": (

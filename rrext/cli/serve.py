@@ -29,7 +29,7 @@ from rrext.cli.redacted import RedactedStream
 from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
 from rrext.server.watchdog import TRACE, Watchdog
-from rrext.transports.claim import claim_stdio
+from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
@@ -39,8 +39,13 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser", "leave", "run", "write_last_words"]
 
-EXAMPLE = """example:
+EXAMPLE = """examples:
   rrext serve pipeline.pipe --log-file rrext.log
+  rrext serve --listen unix:/tmp/rrext.sock pipeline.pipe
+  rrext tool --at unix:/tmp/rrext.sock read_file --input '{"path": "notes.txt"}'
+
+With --listen it answers the clients of a socket, which is for processes of the same user alone, and ends by SIGTERM,
+Ctrl-C or a client's `shutdown`. It says on stderr when clients can connect.
 """
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
@@ -79,6 +84,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--drain", type=seconds, default=DEFAULTS.drain, metavar="S", help="time for running calls at the end (%(default)g)"
     )
+    parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
+    parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
     parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, a line per call included")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
     parser.set_defaults(run=run)
@@ -93,19 +100,23 @@ def run(args: argparse.Namespace) -> int:
         if stems.count(stem) > 1:
             print(f"rrext: two files have the token (stem) {stem!r}: rename one", file=sys.stderr)
             return EXIT_INVALID
+    serves_stdio = args.stdio or args.listen is None
     try:
+        if not serves_stdio:
+            open_missing()
         stdio = claim_stdio()  # before any node's code is imported: what that prints must not reach the client
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
     watchdog = Watchdog()
-    watchdog.start(stdio.read_fd, parent.pid, grace=DEFAULTS.eof_grace, drain=args.drain)
+    fd, pid = (stdio.read_fd, parent.pid) if serves_stdio else (None, None)
+    watchdog.start(fd, pid, grace=DEFAULTS.eof_grace, drain=args.drain)
     writers = [stdio.stderr]
     code = EXIT_INVALID
     try:
         code = _serve_claimed(args, stdio, parent, watchdog, writers)
     except RrextError as error:
-        print(f"rrext: {error.message}", file=sys.stderr)
+        print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
     leave(code, writers, watchdog)
 
 
@@ -166,15 +177,25 @@ def _serve_claimed(
             return EXIT_INVALID
         gc.freeze()  # what is loaded stays: collections need not look at it again
         gc.enable()
+        listener = None
+        if args.listen is not None:
+            from rrext.server.unix import UnixClients
+            from rrext.transports.unix import UnixListener, socket_path
+
+            listener = UnixClients(UnixListener(socket_path(args.listen), limits.backlog))
         server = ServingProcess(
             _logged(engine),
             engine.host,
             stdio,
             limits=limits,
+            serves_stdio=args.stdio or listener is None,
+            listener=listener,
             parent=parent,
             watchdog=watchdog,
             last_words=lambda: write_last_words(writers, watchdog),
         )
+        if listener is not None:
+            print(f"rrext: listening at {args.listen}", file=sys.stderr, flush=True)
         return await server.run()
 
     return loop.run_until_complete(serve())

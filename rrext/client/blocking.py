@@ -111,7 +111,7 @@ class Client:
     """
 
     def __init__(self, wrapped: AsyncClient, *, backend: str = "asyncio") -> None:
-        """Use `spawn` or `over`."""
+        """Use `spawn`, `connect` or `over`."""
         self.wrapped = wrapped
         self._backend = backend
         self._portal: Portal | None = None
@@ -119,6 +119,7 @@ class Client:
         self._used = False
 
     spawn = staticmethod(_made_by(AsyncClient.spawn))
+    connect = staticmethod(_made_by(AsyncClient.connect))
     over = staticmethod(_made_by(AsyncClient.over))
 
     use = _on_loop(AsyncClient.use)

@@ -13,10 +13,11 @@ from anyio.abc import ByteStream
 
 import rrext
 from rrext.client.call import Body, Deadline
-from rrext.client.channel import Channel, as_channel
+from rrext.client.channel import Channel
 from rrext.client.database import Database
 from rrext.client.events import EventStream
 from rrext.client.launch import Launch, serve_command, server_env
+from rrext.client.origin import Address, Origin, open_channel
 from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
 from rrext.client.session import Dialect, Session, closed
@@ -36,16 +37,14 @@ QUESTION_TYPE = "application/rocketride-question"
 class Client:
     """A connection to a server: `async with Client.spawn("weather.pipe") as client: await client.tool(tool="forecast")`.
 
-    `spawn` starts a server as a child process, `over` speaks over a given stream. In every method `token` may be left out
+    `spawn` starts a server as a child process, `connect` joins one at a socket, `over` speaks over a given stream. In every method `token` may be left out
     while one pipeline is loaded. Failures raise the class of their code (`rrext.ToolError`, `rrext.PipeNotOpen` …);
     `ServerExited` has the exit code and the end of stderr. A call that is cancelled, or not answered in time, is cancelled
     in the server too. Times are in seconds.
     """
 
-    def __init__(
-        self, origin: Launch | ByteStream | Channel, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None
-    ) -> None:
-        """Use `spawn` or `over`."""
+    def __init__(self, origin: Origin, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None) -> None:
+        """Use `spawn`, `connect` or `over`."""
         self._origin = origin
         self._dialect: Dialect = dialect
         self._context = context
@@ -103,6 +102,14 @@ class Client:
         return cls(launch, dialect=dialect, context=context)
 
     @classmethod
+    def connect(cls, address: str, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None) -> Client:
+        """A client of the server that `rrext serve --listen unix:PATH` started, and which goes on afterwards.
+
+        Entering the block raises `NotConnected` when nobody listens there.
+        """
+        return cls(Address.of(address), dialect=dialect, context=context)
+
+    @classmethod
     def over(
         cls, stream: ByteStream | Channel, *, dialect: Dialect = "dap", context: Mapping[str, Any] | None = None
     ) -> Client:
@@ -114,8 +121,7 @@ class Client:
     async def __aenter__(self) -> Client:
         if self._session is not None:
             raise UsageError("A client is used once: make another.")
-        origin = self._origin
-        session = self._session = Session(origin.start() if isinstance(origin, Launch) else as_channel(origin), self._dialect)
+        session = self._session = Session(await open_channel(self._origin), self._dialect)
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         introduction: Body = {"clientName": "rrext.Client", "clientVersion": rrext.__version__, "rawTail": True}

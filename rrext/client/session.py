@@ -51,6 +51,7 @@ class Session:
         connection = ClientConnection(ContentLength(RECEIVED), dialect, RECEIVED)
         self.link = Link(channel, connection, explain=self._explain, on_event=self._on_event)
         self.server: Body = {}
+        self._is_known = False
         self._drain = DEFAULTS.drain
         self._set_limits({})
 
@@ -65,6 +66,7 @@ class Session:
             self.server = await self.link.call("initialize", introduction, deadline=patience)
         except UnknownCommand:
             logger.debug("the server does not know initialize")
+        self._is_known = True
         limits = self.server.get("limits")
         self._set_limits(limits if isinstance(limits, dict) else {})
 
@@ -116,7 +118,7 @@ class Session:
             return closed
         process = self._process
         if process is None:
-            return partial(_lost, defect)
+            return partial(_lost, defect, is_new=not self._is_known)
         with anyio.move_on_after(CLIENT_DEFAULTS.loss):
             await process.wait()
             await self._stderr_ended.wait()
@@ -160,9 +162,13 @@ def closed() -> RrextError:
     return NotConnected("The client is closed.")
 
 
-def _lost(defect: RrextError | None) -> RrextError:
+def _lost(defect: RrextError | None, *, is_new: bool) -> RrextError:
     why = "closed the connection" if defect is None else f"sent what cannot be read: {defect.message}"
-    return ServerExited(f"The server {why}.", data={"exit_code": None, "stderr": ""})
+    hint = None
+    if is_new and defect is None:
+        why = "closed the connection at once"
+        hint = "it may end just now, have all the clients that it takes (maxConnections), or be another user's: its log says"
+    return ServerExited(f"The server {why}.", hint=hint, data={"exit_code": None, "stderr": ""})
 
 
 def _exited(code: int | None, stderr: str, defect: RrextError | None) -> RrextError:

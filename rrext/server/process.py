@@ -50,14 +50,18 @@ class Claimed(Protocol):
 
 
 class Listener(Protocol):
-    """Whatever brings more peers: `begin` makes a peer of each client, told to the process that it was given."""
+    """Whatever brings more clients; each becomes a peer that it adds to the process."""
 
     def start(self, process: ServingProcess) -> None:
         """Begin to take clients."""
         ...
 
     def close(self) -> None:
-        """Take no more clients, and leave nothing behind. From any thread, once or often."""
+        """Take no more clients. On the loop's thread, once or often."""
+        ...
+
+    def remove(self) -> None:
+        """Leave nothing behind where clients look for the server. From any thread."""
         ...
 
 
@@ -197,7 +201,7 @@ class ServingProcess:
         try:
             log.error("the event loop is stuck, probably in a tool: ending without it")
             if self._listener is not None:
-                self._listener.close()
+                self._listener.remove()
             for peer in list(self._peers):
                 peer.answer_without_loop()
             _write_last({fd: peer.session.outbox for peer, fd in list(self._peers.items())})

@@ -11,7 +11,7 @@ from typing import TextIO
 from rrext.transports.lossy import LossyWriter, lossy_text
 from rrext.transports.reopen import reopen
 
-__all__ = ["ClaimedStdio", "claim_stdio"]
+__all__ = ["ClaimedStdio", "claim_stdio", "open_missing"]
 
 PRIVATE = 3
 """The lowest number of a private descriptor: 0, 1 and 2 are never what a program expects them not to be."""
@@ -84,6 +84,13 @@ class ClaimedStdio:
 def claim_stdio() -> ClaimedStdio:
     """Take stdin and stdout; do it before any code runs that might print. Raises `OSError` when one of them is closed."""
     return ClaimedStdio()
+
+
+def open_missing() -> None:
+    """Let stdin and stdout be `/dev/null` if they are closed, for a server whose clients are elsewhere."""
+    for fd in (0, 1):
+        if not _is_open(fd):
+            _point(fd, _null())
 
 
 def _own_reader(fd: int) -> int:

@@ -6,8 +6,9 @@ import asyncio
 import os
 import select
 from collections.abc import Callable, Sequence
+from socket import MSG_DONTWAIT, socket
 
-__all__ = ["DescriptorSink", "read_into", "wait_readable"]
+__all__ = ["DescriptorSink", "SocketSink", "read_into", "wait_readable"]
 
 
 class DescriptorSink:
@@ -59,6 +60,19 @@ class DescriptorSink:
 
     def __repr__(self) -> str:
         return f"<DescriptorSink fd={self._fd}>"
+
+
+class SocketSink(DescriptorSink):
+    """Writes to a socket without waiting, though reading from it waits."""
+
+    __slots__ = ("_socket",)
+
+    def __init__(self, end: socket, loop: asyncio.AbstractEventLoop, on_lost: Callable[[], object]) -> None:
+        super().__init__(end.fileno(), loop, on_lost)
+        self._socket = end
+
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> int:
+        return self._socket.sendmsg(pieces, (), MSG_DONTWAIT)
 
 
 def read_into(fd: int, buffer: memoryview) -> int:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import socket
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-__all__ = ["Buffer", "FdChannel", "Receiver", "close_fd"]
+__all__ = ["Buffer", "FdChannel", "Receiver", "SocketChannel", "close_fd"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -114,6 +115,29 @@ class FdChannel:
 
     def __repr__(self) -> str:
         return f"<FdChannel in={self._read_fd} out={self._write_fd}>"
+
+
+class SocketChannel(FdChannel):
+    """Bytes both ways over a connected socket, which becomes the channel's own."""
+
+    __slots__ = ("_writer",)
+
+    def __init__(self, end: socket.socket) -> None:
+        self._writer: socket.socket | None = end.dup()
+        super().__init__(end.detach(), self._writer.fileno())
+
+    def close_write(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.shutdown(socket.SHUT_WR)
+            except OSError:  # the peer is gone
+                pass
+            writer.detach()
+        super().close_write()
+
+    def __repr__(self) -> str:
+        return f"<SocketChannel {self._read_fd}>"
 
 
 class _AsyncioPump:

@@ -22,16 +22,16 @@ OnChunk: TypeAlias = Callable[[Any], object]
 class Way(msgspec.Struct, frozen=True):
     """What lies between caller and engine. The engine itself has no dialect."""
 
-    kind: Literal["engine", "memory", "bytes", "spawned"]
+    kind: Literal["engine", "memory", "bytes", "spawned", "unix"]
     dialect: Literal["dap", "jsonrpc"] = "dap"
 
     def __str__(self) -> str:
         return self.kind if self.kind == "engine" else f"{self.kind}-{self.dialect}"
 
 
-WIRES = [Way(kind, dialect) for kind in ("memory", "bytes", "spawned") for dialect in ("dap", "jsonrpc")]  # type: ignore[arg-type]
+WIRES = [Way(kind, dialect) for kind in ("memory", "bytes", "spawned", "unix") for dialect in ("dap", "jsonrpc")]  # type: ignore[arg-type]
 WAYS = [Way("engine"), *WIRES]
-SHARED = [way for way in WAYS if way.kind != "spawned"]
+SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix")]
 """Those whose engine several connections can reach, and whose clock a test can move."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +19,7 @@ from wire_faces import RECEIVED, ClientFace, SplitChannel, WireLine
 from rrext import Client
 from rrext.client.channel import Channel, as_channel
 from rrext.client.launch import serve_command, server_env
+from rrext.client.origin import Address
 from rrext.engine.interface import Caller
 from rrext.engine.pipeline.environment import Environment
 from rrext.engine.providers.catalog import Catalog
@@ -29,7 +32,7 @@ from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 
-__all__ = ["HERE", "PIPELINE", "House", "LocalHouse", "SpawnedHouse", "open_house"]
+__all__ = ["HERE", "PIPELINE", "House", "LocalHouse", "SpawnedHouse", "UnixHouse", "open_house", "unix_server"]
 
 HERE = Path(__file__).resolve().parent
 PIPELINE = HERE / "face.pipe"
@@ -136,6 +139,52 @@ class SpawnedHouse(House):
             process.close()
 
 
+class UnixHouse(House):
+    """One server at a socket, for all connections."""
+
+    def __init__(self, way: Way, address: str) -> None:
+        self.way = way
+        self.address = address
+
+    @asynccontextmanager
+    async def connect(self, context: Mapping[str, Any] | None = None, *, trusted: bool = True) -> AsyncIterator[Face]:
+        assert trusted, "a process of the same user is always trusted"
+        async with Client.connect(self.address, dialect=self.way.dialect, context=context) as client:
+            yield ClientFace(client)
+
+    @asynccontextmanager
+    async def line(self, *, reading: bool = True) -> AsyncIterator[Line]:
+        async with _reading(await Address.of(self.address).connect(), self.way, reading) as line:
+            yield line
+
+
+@asynccontextmanager
+async def unix_server(
+    env: Mapping[str, str] | None = None, *args: str, **flags: Any
+) -> AsyncIterator[tuple[str, ChildProcess]]:
+    """The address of a server at a socket, which serves the pipeline of this folder, and its process."""
+    with TemporaryDirectory(prefix="rrext-") as folder:  # a path of pytest may be too long for a socket
+        address = f"unix:{folder}/s"
+        command = serve_command([PIPELINE], nodes=NODES, args=["--listen", address, *args], **flags)
+        ready = anyio.Event()
+        process = ChildProcess(
+            command,
+            env=server_env({"PYTHONPATH": str(HERE.parents[1]), **(env or {})}),
+            on_stderr=lambda piece: ready.set() if b"listening at" in piece else None,
+        )
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(process.drain_stderr)
+                with anyio.fail_after(30):
+                    await ready.wait()
+                yield address, process
+                tasks.cancel_scope.cancel()
+        finally:
+            process.signal_group(signal.SIGTERM)
+            await process.stop()
+            process.close()
+
+
 @asynccontextmanager
 async def _reading(channel: Channel, way: Way, reading: bool) -> AsyncIterator[WireLine]:
     line = WireLine(channel, ClientConnection(ContentLength(RECEIVED), way.dialect, RECEIVED))
@@ -164,6 +213,12 @@ async def open_house(
         assert not clock, "the clock of another process cannot be moved"
         assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
         yield SpawnedHouse(way, env or {}, limits)
+        return
+    if way.kind == "unix":
+        assert not clock, "the clock of another process cannot be moved"
+        assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
+        async with unix_server(env, **limits) as (address, _):
+            yield UnixHouse(way, address)
         return
     moved = ManualClock() if clock else None
     engine = LocalEngine(

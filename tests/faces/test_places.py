@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from face import WIRES, Face, Line, Way, parked
+from face import SHARED, WIRES, Face, Line, Way, parked
 from houses import LocalHouse, open_house
 from more_pipelines import WEBHOOK, narrow
 
@@ -134,7 +134,7 @@ async def cancel_after(scope: anyio.CancelScope, turns: int) -> None:
     scope.cancel()
 
 
-@pytest.mark.parametrize("way", [way for way in WIRES if way.kind != "spawned"], ids=str)
+@pytest.mark.parametrize("way", [way for way in WIRES if way in SHARED], ids=str)
 async def test_a_connection_with_too_much_in_flight_is_told_so_and_can_still_do_all_else(way: Way, key: str) -> None:
     async with open_house(way, max_inflight=20) as house, house.line() as line:
         numbers = [await line.call("wait", {"key": key}) for _ in range(20)]

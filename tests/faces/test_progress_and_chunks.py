@@ -8,14 +8,14 @@ from typing import Any
 
 import anyio
 import pytest
-from face import WIRES, Face, Line, Way
+from face import SHARED, WIRES, Face, Line, Way
 from houses import open_house
 from wire_faces import WireLine
 
 from rrext.errors import Cancelled
 from rrext.wire.messages import Event, Response
 
-slow_ways = pytest.mark.parametrize("slow_way", [way for way in WIRES if way.kind != "spawned"], ids=str)
+slow_ways = pytest.mark.parametrize("slow_way", [way for way in WIRES if way in SHARED], ids=str)
 OUTBOX = 20_000
 
 

@@ -1,0 +1,50 @@
+"""Where a client's server is: one to be started, one that listens at an address, or one at the end of a stream."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import anyio
+import msgspec
+from anyio.abc import ByteStream
+
+from rrext.client.channel import Channel, as_channel
+from rrext.client.launch import Launch
+from rrext.errors import NotConnected
+from rrext.limits import CLIENT_DEFAULTS
+from rrext.transports.fds import SocketChannel
+from rrext.transports.unix import connect, socket_path
+
+__all__ = ["Address", "Origin", "open_channel"]
+
+POLL = 0.01
+"""Seconds between two attempts while a server is too busy to take one more client."""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """The path of a server's Unix socket."""
+
+    path: str
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """What `unix:PATH` means. Raises `UsageError`."""
+        return cls(socket_path(text))
+
+    async def connect(self) -> SocketChannel:
+        """A channel to the server. Raises `NotConnected`, which says what to do."""
+        with anyio.move_on_after(CLIENT_DEFAULTS.start):
+            while (end := connect(self.path)) is None:  # noqa: ASYNC110 – a full backlog tells nobody when it is not
+                await anyio.sleep(POLL)
+            return SocketChannel(end)
+        raise NotConnected(f"the server at {self.path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
+
+
+Origin: TypeAlias = Launch | Address | ByteStream | Channel
+
+
+async def open_channel(origin: Origin) -> Channel:
+    """The way to the server. Raises `UsageError` if it cannot be started, `NotConnected` if it cannot be reached."""
+    if isinstance(origin, Launch):
+        return origin.start()
+    return await origin.connect() if isinstance(origin, Address) else as_channel(origin)

@@ -1,0 +1,153 @@
+"""Clients of a Unix socket: each has a connection, a session and pipes of its own over the one engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import socket
+from itertools import count
+from typing import Final
+
+from rrext.engine.interface import Caller
+from rrext.server.ending import Peer
+from rrext.server.process import ServingProcess
+from rrext.server.reader import Reader
+from rrext.transports.descriptors import SocketSink
+from rrext.transports.unix import UnixListener, peer_user
+from rrext.wire.connection import ServerConnection
+from rrext.wire.framing import ContentLength
+from rrext.wire.messages import ServerEvent
+
+__all__ = ["UnixClients"]
+
+RETRY: Final = 1.0  # seconds until the next attempt when the system gives no more descriptors
+
+log: Final = logging.getLogger("rrext.server")
+
+
+class UnixClients:
+    """Takes the clients of one listening socket, as many at once as `max_connections` says.
+
+    Only processes of the server's own user are served, and of root. Where the system does not tell whose a process is, the
+    mode of the socket's file alone keeps others out.
+    """
+
+    def __init__(self, listener: UnixListener) -> None:
+        self._listener = listener
+        self._process: ServingProcess | None = None
+        self._numbers = count(1)
+        self._clients: dict[Peer, tuple[Reader, socket.socket]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def _serving(self) -> ServingProcess:
+        assert self._process is not None
+        return self._process
+
+    def start(self, process: ServingProcess) -> None:
+        """Begin to take clients."""
+        self._process = process
+        process.host.loop.add_reader(self._listener.fileno(), self._accept)
+        process.host.loop.call_later(process.limits.parent_poll, self._look)
+        os.register_at_fork(after_in_child=self._let_go)
+
+    def _let_go(self) -> None:
+        """In a forked child, which must neither seem to be the server nor keep clients waiting for its end."""
+        self._listener.let_go()
+        for _, end in self._clients.values():
+            end.close()
+
+    def close(self) -> None:
+        """Take no more clients. On the loop's thread."""
+        if self._listener.fileno() >= 0:
+            self._serving.host.loop.remove_reader(self._listener.fileno())
+            self._listener.close()
+
+    def remove(self) -> None:
+        """Leave no socket behind. From any thread."""
+        self._listener.remove()
+
+    def _accept(self) -> None:
+        try:
+            end = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            log.warning("a client cannot be taken now: %s", error.strerror)
+            loop = self._serving.host.loop
+            loop.remove_reader(self._listener.fileno())
+            loop.call_later(RETRY, self._accept_again)
+            return
+        user = peer_user(end)
+        if user not in (None, os.geteuid(), 0):
+            log.warning("a client of user %s is refused: this server is user %s's", user, os.geteuid())
+            end.close()
+        elif len(self._clients) >= self._serving.limits.max_connections:
+            log.warning("a client is refused: there are %s already (max_connections)", len(self._clients))
+            end.close()
+        else:
+            self._serve(end)
+
+    def _accept_again(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._serving.host.loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _serve(self, end: socket.socket) -> None:
+        process = self._serving
+        loop, limits = process.host.loop, process.limits
+        end.setblocking(True)  # for the thread that reads; what is written never waits
+        framer: ContentLength[ServerEvent] = ContentLength(limits)
+        sink = SocketSink(end, loop, lambda: peer.lost())
+        peer = Peer(
+            process.engine,
+            ServerConnection(framer, limits),
+            sink,
+            host=process.host,
+            limits=limits,
+            caller=Caller(connection_id=f"unix-{next(self._numbers)}"),
+            on_shutdown=process.shut_down,
+        )
+
+        def at_end() -> None:
+            peer.lost("the client is gone") if _hung_up(end) else peer.input_ended()
+
+        reader = Reader(peer.session, framer, end.fileno(), loop, process.host.workers, at_end)
+        peer.reading = reader
+        self._clients[peer] = reader, end
+        process.add(peer, end.fileno())
+        task = loop.create_task(self._see_off(peer, reader, sink, end), name=f"client {peer.session.caller.connection_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        reader.start()
+
+    async def _see_off(self, peer: Peer, reader: Reader, sink: SocketSink, end: socket.socket) -> None:
+        """Wait for a client's end, and close what it had. Its number is used again once no thread reads from it."""
+        await peer.ended()
+        self._serving.remove(peer)
+        del self._clients[peer]
+        sink.close()
+        try:
+            end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
+        except OSError:  # the client was faster
+            pass
+        reader.when_left(end.close)
+
+    def _look(self) -> None:
+        """Notice clients that hung up while reading from them pauses."""
+        for peer, (reader, end) in list(self._clients.items()):
+            if reader.paused and _hung_up(end):
+                peer.lost("the client hung up")
+        if self._listener.fileno() >= 0 or self._clients:
+            self._serving.host.loop.call_later(self._serving.limits.parent_poll, self._look)
+
+    def __repr__(self) -> str:
+        return f"<UnixClients of {self._listener!r}: {len(self._clients)}>"
+
+
+def _hung_up(end: socket.socket) -> bool:
+    """Whether the client closed both directions, so that nobody reads any more."""
+    poll = select.poll()
+    poll.register(end.fileno(), 0)  # a hang-up is always told
+    return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))

@@ -1,0 +1,181 @@
+"""Unix sockets: an address in the file system, for the processes of one user."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep
+from typing import Final
+
+from rrext.errors import NotConnected, UsageError
+
+__all__ = ["UnixListener", "connect", "peer_user", "socket_path"]
+
+PREFIX: Final = "unix:"
+CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid
+PRIVATE: Final = 0o177
+LOCKING: Final = 1.0  # seconds to wait for another server that begins in the same folder
+LOCK_POLL: Final = 0.01
+
+
+def socket_path(address: str) -> str:
+    """The path in `unix:PATH`. Raises `UsageError`."""
+    path = address.removeprefix(PREFIX)
+    if path == address or not path or "\0" in path:
+        raise UsageError(f"{address!r} is no address: it is `unix:` and the path of a socket, as in unix:/tmp/rrext.sock")
+    return path
+
+
+def connect(path: str) -> socket.socket | None:
+    """A connection to the server that listens there; None while it is too busy to take one. Raises `NotConnected`."""
+    end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    end.setblocking(False)
+    try:
+        end.connect(path)
+    except BlockingIOError:
+        end.close()
+        return None
+    except OSError as error:
+        end.close()
+        raise _not_connected(path, error) from None
+    return end
+
+
+def _not_connected(path: str, error: OSError) -> NotConnected:
+    start = f"start a server with `rrext serve --listen unix:{path} FILE.pipe`"
+    if isinstance(error, FileNotFoundError):
+        return NotConnected(f"there is no socket at {path}", hint=f"{start}; without one nobody listens there")
+    if isinstance(error, ConnectionRefusedError):
+        return NotConnected(f"nobody listens at {path} any more: its server ended without removing it", hint=start)
+    if isinstance(error, PermissionError):
+        return NotConnected(
+            f"not permitted to use {path}", hint="a socket is its owner's alone: ask as the user who started the server"
+        )
+    return NotConnected(f"cannot connect to {path}: {error.strerror or error}")
+
+
+def peer_user(end: socket.socket) -> int | None:
+    """The user id of the process at the other end, as the kernel says; None where the system does not tell."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    return CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, option, CREDENTIALS.size))[1]
+
+
+class UnixListener:
+    """A socket that listens at a path, which only its owner may use and which goes with it.
+
+    A socket there that nobody listens to is replaced. Raises `UsageError` for anything else that is in the way.
+    """
+
+    __slots__ = ("_identity", "_path", "_socket", "path")
+
+    def __init__(self, path: str, backlog: int) -> None:
+        self.path = path
+        self._path = os.path.abspath(path)  # tools may change the working directory
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with _alone_in(os.path.dirname(self._path)):
+                _make_way(path)
+                _bind(self._socket, path)
+                self._socket.listen(backlog)
+            found = os.stat(self._path, follow_symlinks=False)
+        except OSError as error:
+            self._socket.close()
+            raise UsageError(f"--listen {PREFIX}{path}: {error.strerror or error}") from None
+        except BaseException:
+            self._socket.close()
+            raise
+        self._identity: tuple[int, ...] | None = _identity(found)
+        self._socket.setblocking(False)
+
+    def fileno(self) -> int:
+        """The descriptor that is readable when somebody connects; −1 when it is closed."""
+        return self._socket.fileno()
+
+    def accept(self) -> socket.socket:
+        """The next connection. Raises `OSError`, `BlockingIOError` if there is none."""
+        return self._socket.accept()[0]
+
+    def close(self) -> None:
+        """Listen no more."""
+        self.remove()
+        self._socket.close()
+
+    def let_go(self) -> None:
+        """Close it and leave the socket where it is, for its other holder."""
+        self._identity = None
+        self._socket.close()
+
+    def remove(self) -> None:
+        """Remove the socket from the file system, unless somebody else's is there by now. From any thread."""
+        identity, self._identity = self._identity, None
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+            if _identity(found) == identity:
+                os.unlink(self._path)
+        except OSError:  # somebody removed it
+            pass
+
+    def __repr__(self) -> str:
+        return f"<UnixListener {self.path}>"
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
+    """What tells a file from others, also from one that got its number later."""
+    return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), found.st_mtime_ns
+
+
+def _bind(listener: socket.socket, path: str) -> None:
+    before = os.umask(PRIVATE)  # from its first moment on
+    try:
+        listener.bind(path)
+    finally:
+        os.umask(before)
+
+
+def _make_way(path: str) -> None:
+    """Remove a socket that a server left behind. Raises `UsageError` and `OSError`."""
+    try:
+        mode = os.stat(path, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise UsageError(f"--listen {PREFIX}{path}: it exists and is no socket, so it is left as it is")
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    probe.setblocking(False)
+    with probe:
+        answer = probe.connect_ex(path)
+    if answer in (0, errno.EAGAIN, errno.EINPROGRESS):
+        raise UsageError(f"--listen {PREFIX}{path}: a server listens there already", hint="end it, or choose another path")
+    if answer not in (errno.ECONNREFUSED, errno.ENOENT):
+        raise OSError(answer, os.strerror(answer))
+    if answer == errno.ECONNREFUSED:
+        os.unlink(path)
+
+
+@contextmanager
+def _alone_in(folder: str) -> Iterator[None]:
+    """Let servers that begin in one folder look and bind one after the other, lest two of them replace a stale socket."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        until = monotonic() + LOCKING
+        while not _locked(fd) and monotonic() < until:
+            sleep(LOCK_POLL)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EAGAIN, errno.EACCES)  # a file system without locks has no turns
+    return True
