@@ -93,10 +93,8 @@ class Call:
         self.abandoned = waiter is None
         self.expired = False
 
-    async def wait(self) -> None:
-        """Wait until something happened. Raises `ToolTimeout` when that is the deadline."""
-        assert self.waiter is not None
-        await self.waiter.wait()
+    def check(self) -> None:
+        """After a wait. Raises `ToolTimeout` if what ended it is the deadline."""
         if self.expired and self.answer is None:
             assert self.deadline is not None
             raise self.deadline.error()
@@ -104,11 +102,13 @@ class Call:
     async def finish(self) -> Response:
         """The answer, once callbacks have had all updates. Raises `ToolTimeout`."""
         updates = self.updates
+        assert self.waiter is not None
         while self.answer is None or (updates is not None and updates.pending):
             if updates is not None and updates.pending:
                 await updates.deliver()
-            else:
-                await self.wait()
+                continue
+            await self.waiter
+            self.check()
         return self.answer
 
     def begin(self, deadline: Deadline, now: float) -> None:
@@ -125,10 +125,9 @@ class Call:
             self.due = min(now + deadline.seconds, self.end)
 
     def settle(self, answer: Response) -> None:
-        """Wake the caller with its answer. What callbacks still do is not under the deadline."""
+        """Take in the answer. What callbacks still do is not under the deadline."""
         self.answer = answer
         self.due = inf
-        self.wake()
 
     def expire(self) -> None:
         """Its time is up: the caller, and the callback that it may wait for, go on."""

@@ -327,18 +327,18 @@ class Client:
         """
         return await call_tool(
             self._connected(),
-            tool=tool,
-            node_id=node_id,
-            input=input,
-            token=token,
-            pipe_id=pipe_id,
-            timeout=timeout,
-            progress=progress,
-            on_chunk=on_chunk,
-            context=context,
-            meta=meta,
-            reset_on_progress=reset_on_progress,
-            max_total=max_total,
+            tool,
+            node_id,
+            input,
+            token,
+            pipe_id,
+            timeout,
+            progress,
+            on_chunk,
+            context,
+            meta,
+            reset_on_progress,
+            max_total,
         )
 
     async def tools(

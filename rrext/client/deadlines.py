@@ -55,9 +55,9 @@ class Deadlines:
     def drop(self, call: Timed) -> None:
         """A call that was added is over. Its entry goes with others, when half of all are of such calls."""
         call.due = inf
-        with self._lock:
-            self._over += 1
-            if self._over > SPARED and 2 * self._over > len(self._heap):
+        self._over += 1  # two threads may count as one: the next call counts too
+        if self._over > SPARED and 2 * self._over > len(self._heap):
+            with self._lock:
                 self._heap = [entry for entry in self._heap if entry[2].due != inf]
                 heapify(self._heap)
                 self._over = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from threading import Lock, get_ident
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 
@@ -19,21 +19,21 @@ class Waiter(Protocol):
         """End the wait; from any thread."""
         ...
 
-    async def wait(self) -> None:
-        """Return when woken. In a thread beside the loop this blocks the thread, and never suspends."""
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Wait until woken. In a thread beside the loop this blocks the thread, and never suspends."""
         ...
 
 
 class EventLoop:
     """The running loop of asyncio or trio, as the parts of a connection need it. Made in one of its tasks."""
 
-    __slots__ = ("_future", "_soon", "_thread", "now")
+    __slots__ = ("_future", "_soon", "now", "thread")
 
     now: Callable[[], float]
     """The loop's clock; from any thread."""
 
     def __init__(self) -> None:
-        self._thread = get_ident()
+        self.thread = get_ident()
         self._future: Callable[[], asyncio.Future[None]] | None = None
         self._soon: Callable[[Callable[[], object]], object]
         if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
@@ -47,11 +47,11 @@ class EventLoop:
     @property
     def is_here(self) -> bool:
         """Whether this thread is the loop's."""
-        return get_ident() == self._thread
+        return get_ident() == self.thread
 
     def run(self, function: Callable[[], object]) -> None:
         """Call a function on the loop's thread: now if this is it, else soon. After the loop's end nothing is called."""
-        if get_ident() == self._thread:
+        if get_ident() == self.thread:
             function()
             return
         try:
@@ -61,36 +61,36 @@ class EventLoop:
 
     def waiter(self) -> Waiter:
         """A place to wait for the caller that asks."""
-        if get_ident() != self._thread:
+        if get_ident() != self.thread:
             return _ThreadWaiter()
-        return _EventWaiter(self) if self._future is None else _FutureWaiter(self, self._future)
+        return _EventWaiter(self) if self._future is None else _TaskWaiter(self, self._future)
 
 
-class _FutureWaiter:
+class _TaskWaiter:
     """A task of asyncio. A future costs a third of an `anyio.Event`."""
 
-    __slots__ = ("_future", "_loop", "_make", "_woken")
+    __slots__ = ("_future", "_is_woken", "_loop", "_make")
 
     def __init__(self, loop: EventLoop, make: Callable[[], asyncio.Future[None]]) -> None:
         self._loop = loop
         self._make = make
         self._future: asyncio.Future[None] | None = None
-        self._woken = False
+        self._is_woken = False
 
     def wake(self) -> None:
-        self._loop.run(self._set)
-
-    def _set(self) -> None:
-        self._woken = True
+        if get_ident() != self._loop.thread:
+            self._loop.run(self.wake)
+            return
+        self._is_woken = True
         future = self._future
         if future is not None and not future.done():
             future.set_result(None)
 
-    async def wait(self) -> None:
-        if not self._woken:
-            self._future = self._make()
-            await self._future
-        self._woken = False
+    def __await__(self) -> Generator[Any, Any, None]:
+        if not self._is_woken:
+            future = self._future = self._make()
+            yield from future
+        self._is_woken = False
 
 
 class _EventWaiter:
@@ -108,8 +108,8 @@ class _EventWaiter:
     def _set(self) -> None:
         self._event.set()
 
-    async def wait(self) -> None:
-        await self._event.wait()
+    def __await__(self) -> Generator[Any, Any, None]:
+        yield from self._event.wait().__await__()
         self._event = anyio.Event()
 
 
@@ -128,5 +128,6 @@ class _ThreadWaiter:
         except RuntimeError:  # woken already
             pass
 
-    async def wait(self) -> None:
+    def __await__(self) -> Generator[Any, Any, None]:
         self._lock.acquire()
+        yield from ()

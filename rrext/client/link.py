@@ -88,14 +88,15 @@ class Link:
         it times out or is cancelled, the request is taken back (unless it is `final`) or cancelled; a late answer is
         dropped, its body given to `on_late`.
         """
-        call = Call(command, self._loop.waiter(), updates=updates, on_late=on_late, final=final)
+        waiter = self._loop.waiter()
+        call = Call(command, waiter, updates=updates, on_late=on_late, final=final)
         try:
             if deadline is not None:
                 call.begin(deadline, self._loop.now())
                 self._deadlines.add(call)
             if slots is not None:
                 if not slots.take_now():
-                    await slots.take(call)
+                    await slots.take(waiter, call.check)
                 call.slots = slots
             self._send(call, arguments, tail)
             answer = await call.finish()
@@ -183,6 +184,8 @@ class Link:
         if call.abandoned:
             logger.debug("late answer to %r (%s) dropped", answer.id, call.command)
             call.lapse(answer)
+        else:
+            call.wake()
 
     def _take(self, message: ClientEvent, cost: int) -> None:
         if isinstance(message, Event):
@@ -224,6 +227,7 @@ class Link:
             self._abandon(call)
             limit = CLIENT_DEFAULTS.max_chunk_backlog
             call.settle(Response(call.id, None, None, LimitExceeded(f"on_chunk is too slow: over {limit} bytes wait for it")))
+            call.wake()
         elif updates.behind and self._all_are_behind():
             self._paused = self._paused or anyio.Event()
             if not self._all_are_behind():  # a thread called, or caught up, before it could see that

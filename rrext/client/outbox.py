@@ -55,27 +55,28 @@ class Outbox:
         with self._lock:
             if self._shut:
                 return None
-            frame = self._write(pieces) if not (self._begun or self._queue) else Frame(pieces)
+            if self._begun or self._queue:
+                frame = Frame(pieces)
+            elif (frame := self._write(pieces)) is None and not self._begun:
+                return None
             if frame is not None:
                 if urgent:
                     self._queue.appendleft(frame)
                 else:
                     self._queue.append(frame)
-            elif not self._begun:
-                return None
         self._loop.run(self._look)
         return frame
 
     def _write(self, pieces: Sequence[Buffer]) -> Frame | None:
         """Write what fits now; the frame in return if that was nothing."""
-        if not self._loop.is_here and (len(pieces) > 1 or len(pieces[0]) > ATOMIC):
+        if (len(pieces) > 1 or len(pieces[0]) > ATOMIC) and not self._loop.is_here:
             return Frame(pieces)
         try:
             rest = self._channel.write_now(pieces)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             self._break()
             return None
-        if len(rest) == len(pieces) and rest[0] is pieces[0]:
+        if rest and len(rest) == len(pieces) and rest[0] is pieces[0]:
             return Frame(pieces)
         self._begun = rest
         return None

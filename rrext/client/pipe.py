@@ -86,18 +86,18 @@ class Pipe:
         session, pipe_id = self._opened()
         return await call_tool(
             session,
-            tool=tool,
-            node_id=node_id,
-            input=input,
-            token=self._arguments.get("token"),
-            pipe_id=pipe_id,
-            timeout=timeout,
-            progress=progress,
-            on_chunk=on_chunk,
-            context=None,
-            meta=meta,
-            reset_on_progress=reset_on_progress,
-            max_total=max_total,
+            tool,
+            node_id,
+            input,
+            self._arguments.get("token"),
+            pipe_id,
+            timeout,
+            progress,
+            on_chunk,
+            None,
+            meta,
+            reset_on_progress,
+            max_total,
         )
 
     async def close(self, *, timeout: float | None = None) -> Body:

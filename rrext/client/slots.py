@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Callable
 from threading import Lock
-from typing import Protocol
+
+from rrext.client.event_loop import Waiter
 
 __all__ = ["Slots"]
-
-
-class Waiting(Protocol):
-    """A caller in the line."""
-
-    def wake(self) -> None:
-        """Its turn has come."""
-        ...
-
-    def wait(self) -> Awaitable[None]:
-        """Wait until something happened, its turn or not."""
-        ...
 
 
 class _Turn:
     """A place in the line."""
 
-    __slots__ = ("caller", "has_come")
+    __slots__ = ("has_come", "waiter")
 
-    def __init__(self, caller: Waiting) -> None:
-        self.caller = caller
+    def __init__(self, waiter: Waiter) -> None:
+        self.waiter = waiter
         self.has_come = False
 
 
@@ -50,18 +39,19 @@ class Slots:
             self._free -= 1
             return True
 
-    async def take(self, caller: Waiting) -> None:
-        """Take a place when the caller's turn comes. What its wait raises ends the wait."""
-        turn = self._join(caller)
+    async def take(self, waiter: Waiter, check: Callable[[], object] = bool) -> None:
+        """Take a place when the caller's turn comes. What `check`, called after each wait, raises ends that."""
+        turn = self._join(waiter)
         try:
             while not turn.has_come:
-                await turn.caller.wait()
+                await waiter
+                check()
         except BaseException:
             self._quit(turn)
             raise
 
-    def _join(self, caller: Waiting) -> _Turn:
-        turn = _Turn(caller)
+    def _join(self, waiter: Waiter) -> _Turn:
+        turn = _Turn(waiter)
         with self._lock:
             if self._free > 0 and not self._waiting:
                 self._free -= 1
@@ -85,7 +75,7 @@ class Slots:
                 return
             turn = self._waiting.popleft()
             turn.has_come = True
-        turn.caller.wake()
+        turn.waiter.wake()
 
     def __repr__(self) -> str:
         return f"<Slots {self._free} free, {len(self._waiting)} wait>"

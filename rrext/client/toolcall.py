@@ -17,7 +17,6 @@ __all__ = ["call_tool", "deadline_of"]
 
 async def call_tool(
     session: Session,
-    *,
     tool: str,
     node_id: str,
     input: Mapping[str, Any] | None,

@@ -81,6 +81,8 @@ class FdChannel:
                 break
             except OSError as error:
                 raise self._write_error(error) from error
+            if len(rest) == 1 and n == len(rest[0]):
+                return []
             rest = _without(rest, n)
         return rest
 
