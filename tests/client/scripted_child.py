@@ -89,14 +89,18 @@ def handle(wire: ServerConnection, request: Request) -> None:
         case "cancel":
             cancelled.append(request.arguments["requestId"])
             answer(wire, request, {})
+        case "initialize" if sys.argv[1:] == ["narrow"]:
+            answer(wire, request, {"limits": {"maxInflight": 2}})
         case _:
             answer(wire, request, {})
 
 
 def call_tool(wire: ServerConnection, request: Request, name: str) -> None:
     match name:
+        case "echo":
+            body: dict[str, Any] | None = {"result": request.arguments["input"]}
         case "cancelled":
-            body: dict[str, Any] | None = {"result": len(cancelled)}
+            body = {"result": len(cancelled)}
         case "report":
             send(wire.event("rrext_progress", encode({"request": request.id, "progress": 1})))
             body = {"result": "reported"}
@@ -120,7 +124,7 @@ def main(mode: str) -> None:
         for request in wire.framer.receive_data(data):
             assert isinstance(request, Request)
             handle(wire, request)
-            if request.command == "disconnect" and mode == "polite":
+            if request.command == "disconnect" and mode in ("polite", "narrow"):
                 return
     while mode in ("deaf", "stubborn"):
         time.sleep(60)

@@ -12,6 +12,9 @@ import pytest
 import trio.testing
 from scripted_peer import EchoPipes, connected, settle
 
+from rrext.client.call import Call
+from rrext.client.deadlines import Deadlines
+from rrext.client.event_loop import EventLoop
 from rrext.errors import ToolTimeout
 
 pytestmark = pytest.mark.anyio
@@ -176,3 +179,42 @@ async def test_what_callbacks_do_after_the_answer_is_not_under_the_deadline(cloc
         await clock.pass_time(100)
         gate.set()
     assert seen == ["a", "b"]
+
+
+async def test_a_callback_that_waits_when_time_is_up_is_cancelled(clock: Clock) -> None:
+    seen: list[Any] = []
+
+    async def stuck(chunk: Any) -> None:
+        seen.append(chunk)
+        await anyio.sleep_forever()
+
+    async with connected(patience=math.inf) as (client, peer):
+        async with anyio.create_task_group() as tasks:
+
+            async def call() -> None:
+                with pytest.raises(ToolTimeout, match="within 5 s"):
+                    await client.tool(tool="t", timeout=5, on_chunk=stuck)
+
+            tasks.start_soon(call)
+            request = await peer.take("tool")
+            await peer.chunk(request, 0, "a")
+            await peer.chunk(request, 1, "b")
+            await settle()
+            await clock.pass_time(7)
+        await peer.take("cancel")
+    assert seen == ["a"]
+
+
+async def test_calls_that_are_over_do_not_wait_for_their_deadlines_in_memory() -> None:
+    deadlines = Deadlines(EventLoop())
+    late, soon = Call("late"), Call("soon")
+    late.due, soon.due = 30, 5
+    deadlines.add(soon)
+    for _ in range(1000):
+        call = Call("quick")
+        call.due = 30
+        deadlines.add(call)
+        deadlines.drop(call)
+    deadlines.add(late)
+    entries = int(repr(deadlines).split()[1])
+    assert 2 <= entries <= 200
