@@ -8,11 +8,14 @@ operation's fields are the arguments of the command of the same name (protocol.m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from rrext.errors import RrextError
+
+if TYPE_CHECKING:
+    from rrext.tools.context import CancelReason
 
 __all__ = [
     "ANONYMOUS",
@@ -32,6 +35,7 @@ __all__ = [
     "Terminate",
     "Tool",
     "Validate",
+    "Work",
     "Write",
 ]
 
@@ -171,14 +175,24 @@ class Feed(Protocol):
         ...
 
 
+class Work(Protocol):
+    """The run of a call, as the engine's callers see it."""
+
+    def stop(self, reason: CancelReason) -> None:
+        """The call is answered: nobody waits for what is done for it. On the loop's thread."""
+        ...
+
+    def overstay(self) -> None:
+        """The thread that read the request is still at work on it: take no more of this kind there."""
+        ...
+
+
 class Call(msgspec.Struct, eq=False, weakref=True):
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
     `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock,
     `redact` takes out of a failure what nobody may read.
-    The engine sets `stop` while there is something to stop, `seconds` and `deadline` when it has to end, `was_quick` when
-    `Engine.start_short` would have taken the call on a thread that may block, and `was_quick_alone` when it would have if
-    the call was alone.
+    The engine sets `work` while there is something to stop, `seconds` and `deadline` when it has to end.
     """
 
     operation: Operation
@@ -189,11 +203,9 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     data: bytes | None = None
     feed: Feed | None = None
     received: float | None = None
-    stop: Callable[[str], None] | None = None
+    work: Work | None = None
     seconds: float = 0.0
     deadline: float | None = None
-    was_quick: bool = False
-    was_quick_alone: bool = False
     redact: Callable[[RrextError], None] | None = None
     _unsettled: list[bool] = msgspec.field(default_factory=lambda: [True])
 
@@ -206,7 +218,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         """Answer with a body; False if it was answered before."""
         if not self.claim():
             return False
-        self.stop = None  # it leads back to here: such circles would wait for the garbage collector
+        self.work = None  # it leads back to here: such circles would wait for the garbage collector
         self.answer.succeed(self, body, tail)
         return True
 
@@ -214,7 +226,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         """Answer with a failure; False if it was answered before."""
         if not self.claim():
             return False
-        self.stop = None
+        self.work = None
         if self.redact is not None:
             self.redact(error)
         self.answer.fail(self, error)
@@ -228,13 +240,13 @@ class Call(msgspec.Struct, eq=False, weakref=True):
             return False
         return True
 
-    def cancel(self, reason: str, error: RrextError) -> bool:
+    def cancel(self, reason: CancelReason, error: RrextError) -> bool:
         """Answer with `error` now and stop what runs; False if it was answered before."""
-        stop = self.stop
+        work = self.work
         if not self.fail(error):
             return False
-        if stop is not None:
-            stop(reason)
+        if work is not None:
+            work.stop(reason)
         return True
 
     def __repr__(self) -> str:
@@ -245,8 +257,14 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 class Engine:
     """Runs operations. Subclasses implement `start`; the rest has sensible defaults."""
 
-    def start(self, call: Call) -> None:
-        """Begin the call; it is answered once, perhaps before this returns. On the event loop's thread; never blocks."""
+    def start(self, call: Call, *, may_block: bool = False, alone: bool = False) -> bool:
+        """Begin the call; it is answered once, perhaps before this returns. Returns whether the call is quick.
+
+        On the event loop's thread every call begins, and this never blocks. With `may_block`, on the thread that reads the
+        requests, only a quick one does, and runs to its end here; any other one is left as it is, for the loop. Quick is a
+        call of which nothing has to be waited for, and which takes less than a hop to another thread is worth; `alone` says
+        that no other call waits for this thread meanwhile.
+        """
         raise NotImplementedError
 
     def begin_batch(self) -> None:
@@ -254,17 +272,6 @@ class Engine:
 
     def end_batch(self) -> None:
         """All calls of the batch were started; what can run at once, runs."""
-
-    def start_short(self, call: Call, *, may_block: bool, alone: bool = False) -> bool:
-        """Take the call if nothing about it has to be waited for; False: not taken, nothing happened.
-
-        With `may_block` the calling thread is one that may block, and the call is answered when this returns; `alone`
-        says that no other call waits for this thread. Without, it is the loop's thread inside a batch.
-        """
-        return False
-
-    def overstayed(self, call: Call) -> None:
-        """A call that `start_short` took keeps its thread for too long: take no more of its kind."""
 
     def disconnect(self, connection_id: str) -> None:
         """A connection is gone: its pipes are freed. The face has cancelled its calls before."""

@@ -42,6 +42,7 @@ from rrext.engine.tasks import Tasks, already_running, new_token
 from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.context import CancelReason
 
 __all__ = ["LocalEngine"]
 
@@ -94,18 +95,23 @@ class LocalEngine(Engine):
 
     # -- operations
 
-    def start(self, call: Call) -> None:
+    def start(self, call: Call, *, may_block: bool = False, alone: bool = False) -> bool:
         operation = call.operation
         call.redact = self._redact
         kind = type(operation)
         is_late = call.received is not None and self._host.is_late(call)
+        if may_block and (is_late or (kind is not Tool and kind is not Write)):
+            return False
         try:
             if is_late and kind is not Write and kind is not Close:
                 pass  # nothing of it begins
             elif kind is Tool:
-                self._tools.start(call, self._task_of(call, operation), operation)  # pyright: ignore[reportArgumentType]
+                task = self._task_of(call, operation)  # pyright: ignore[reportArgumentType]
+                return self._tools.start(call, task, operation, may_block=may_block, alone=alone)  # pyright: ignore[reportArgumentType]
             elif kind is Write:
-                self._objects.write(call, operation)  # pyright: ignore[reportArgumentType]
+                is_quick = self._objects.write(call, operation, may_block=may_block)  # pyright: ignore[reportArgumentType]
+                if not is_late:
+                    return is_quick
             elif kind is Open:
                 self._objects.open(call, self._live(operation.token), operation)  # pyright: ignore[reportArgumentType]
                 self._watch_idle()
@@ -120,35 +126,13 @@ class LocalEngine(Engine):
         except Exception:
             log.exception("request=%s a bug of rrext", call.request_id)
             call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
+        return may_block
 
     def begin_batch(self) -> None:
         self._host.runner.begin()
 
     def end_batch(self) -> None:
         self._host.runner.end()
-
-    def start_short(self, call: Call, *, may_block: bool, alone: bool = False) -> bool:
-        operation = call.operation
-        call.redact = self._redact
-        if type(operation) is Write:
-            return may_block and self._objects.write_inline(call, operation)
-        if type(operation) is not Tool:
-            return False
-        try:
-            task = self._tasks.get(operation.token)
-        except RrextError:
-            return False
-        return self._tools.start_short(call, task, operation, may_block=may_block, alone=alone)
-
-    def overstayed(self, call: Call) -> None:
-        operation = call.operation
-        if isinstance(operation, Write):
-            self._objects.overstayed(operation)
-        elif isinstance(operation, Tool):
-            try:
-                self._tools.overstayed(self._tasks.get(operation.token), operation)
-            except RrextError:
-                log.debug("request=%s overstayed in a pipeline that is gone", call.request_id)
 
     def load(
         self,
@@ -200,7 +184,8 @@ class LocalEngine(Engine):
         operation = call.operation
         if call.settled:
             return  # cancelled before it began
-        call.stop = _canceller(asyncio.current_task())
+        call.work = _TaskWork(asyncio.current_task())
+        self._host.limit(call)
         self._host.watch(call)
         try:
             if call.feed is not None:
@@ -367,9 +352,16 @@ class LocalEngine(Engine):
         return f"<LocalEngine {self._tasks!r} {self._pipes!r} {self._host!r}>"
 
 
-def _canceller(task: asyncio.Task[Any] | None) -> Any:
-    def stop(reason: str) -> None:
-        if task is not None:
-            task.cancel()
+class _TaskWork:
+    """The run of a call that is one task and holds nothing."""
 
-    return stop
+    __slots__ = ("_task",)
+
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self._task = task
+
+    def stop(self, reason: CancelReason) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def overstay(self) -> None: ...

@@ -18,6 +18,7 @@ from rrext.errors import InvalidArguments, NodeNotFound, NotFound, RrextError, T
 if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.engine.calls.tool_run import ToolRun
+    from rrext.tools.context import CancelReason
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["AMONG_OTHERS", "Route", "Task"]
@@ -34,34 +35,25 @@ class Route:
 
     `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
     which read the request may run it too; `quick_alone` that it was short enough for that while no other request waits,
-    as when it asks a database nearby. `plain` says that nothing but the input decides whether it can be called,
-    and that one job or one task runs it: there is no availability rule, or one of the settings alone, which let it pass.
-    `label` is its name for people.
+    as when it asks a database nearby. `plain` says that nothing but the input decides whether it can be called, and that
+    any thread may run it: there is no availability rule, or one of the settings alone, which let it pass.
+    `label` is its name for people, `trail` how a chain of callers begins with it.
     """
 
-    __slots__ = ("component", "label", "plain", "quick", "quick_alone", "spec")
+    __slots__ = ("component", "label", "plain", "quick", "quick_alone", "spec", "trail")
 
     def __init__(self, component: Component, spec: ToolSpec) -> None:
         self.component = component
         self.spec = spec
         self.label = f"{component.id}.{spec.name}"
+        self.trail = (self.label,)
         self.quick = self.quick_alone = False
-        on_short_way = spec.kind == "async" or (spec.kind == "sync" and spec.thread == "pool")
-        self.plain = on_short_way and spec.static and _is_open(component, spec)
-
-    @property
-    def may_be_quick(self) -> bool:
-        """Whether it is a sync tool without a deadline of its own."""
-        return self.plain and self.spec.kind == "sync" and self.spec.timeout is None
-
-    @property
-    def stays_in_task(self) -> bool:
-        """Whether it is one task on the loop, which no thread can come out of."""
-        return self.plain and self.spec.kind == "async" and not self.spec.wants_context and self.spec.timeout is None
+        is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
+        self.plain = is_free and spec.static and _is_open(component, spec)
 
     def learn(self, took: float, limit: float) -> None:
         """Its last run took so many seconds, of the `limit` after which reading is taken from a thread."""
-        self.quick_alone = self.may_be_quick and took < ALONE * limit
+        self.quick_alone = self.plain and self.spec.kind == "sync" and took < ALONE * limit
         self.quick = self.quick_alone and took < AMONG_OTHERS * limit
 
     def forget(self) -> None:
@@ -133,7 +125,7 @@ class Task:
         self.plan = plan
         self.source_class = source_class
         self.places = Places(threads)
-        self.sync_places = Places(threads, self.places.lock)
+        self.sync_places = Places(threads)
         self.pipeline = pipeline
         self.owner = owner
         self.name = name or spec.name or token
@@ -251,7 +243,7 @@ class Task:
         """Whether a call runs or waits."""
         return bool(self.active) or self.places.used > 0
 
-    def cancel_calls(self, reason: str, error: Callable[[], RrextError]) -> None:
+    def cancel_calls(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
         """Answer every call of the task with a failure, and stop it."""
         for call in list(self.active):
             call.cancel(reason, error())

@@ -13,12 +13,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from rrext.engine.interface import Caller, Operation, Tool, Write
-from rrext.errors import InvalidArguments, RrextError, UnknownCommand, fold
+from rrext.engine.interface import Caller, Operation
+from rrext.errors import InvalidArguments, UnknownCommand, fold
 from rrext.limits import Limits
 from rrext.wire.messages import Request
 
-__all__ = ["caller_of", "cut_short", "decode", "plain_operation", "refuse_long_names", "refuse_tail"]
+__all__ = ["caller_of", "cut_short", "decode", "refuse_long_names", "refuse_tail"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -39,22 +39,6 @@ def decode(arguments: dict[str, Any], shape: type[T], limits: Limits, *, also: f
     if isinstance(decoded, Operation) and decoded.timeout is not None:
         _check_timeout(decoded.timeout, limits)
     return decoded
-
-
-def plain_operation(request: Request, limits: Limits) -> Tool | Write | None:
-    """The tool call or raw write that a request of `rrext_process` is, if it asks for nothing beside its result."""
-    arguments = request.arguments
-    subcommand = arguments.get("subcommand")
-    shape = Tool if subcommand == "tool" else Write if subcommand == "write" else None
-    if shape is None or "context" in arguments or (request.tail is None) is not (shape is Tool):
-        return None
-    try:
-        if request.nbytes > limits.max_name:
-            refuse_long_names(request, limits)
-        operation = decode(arguments, shape, limits)
-    except RrextError:
-        return None
-    return None if isinstance(operation, Tool) and (operation.progress or operation.stream) else operation
 
 
 _ENVELOPE = frozenset(("subcommand", "context", "_meta"))

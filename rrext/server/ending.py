@@ -19,6 +19,7 @@ from rrext.errors import Cancelled, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.outbox import Sink
 from rrext.server.session import Session
+from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 
 __all__ = ["CLOSED", "DRAINED", "FLUSH", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "Reading"]
@@ -31,7 +32,7 @@ log: Final = logging.getLogger("rrext.server")
 class Cause(msgspec.Struct, frozen=True):
     """Why a peer ends: what calls are told that did not finish, and the exit code of a process that ends with it."""
 
-    reason: str
+    reason: CancelReason
     error: Callable[[], RrextError]
     code: int = 0
     slack: float = 0.6

@@ -60,11 +60,7 @@ class InFlight:
         table = self.calls if counts else self.others
         table[call if call.request_id is None else call.request_id] = call
         if nbytes > WEIGHT:
-            self.weigh(call, nbytes)
-
-    def weigh(self, call: Call, nbytes: int) -> None:
-        """Note the size of a call's request; to be told of large ones."""
-        self._large[call] = nbytes
+            self._large[call] = nbytes
 
     def remove(self, call: Call) -> None:
         """The call is answered."""

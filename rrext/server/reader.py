@@ -231,14 +231,15 @@ class Reader:
             if not turn.watched:
                 turn.watched = True
                 self._loop.call_soon_threadsafe(self._watch, turn)
-            taken = handle(todo[0], len(todo) == 1)
+            left = handle(todo[0], len(todo) == 1)
             with self._lock:
                 if self._turn is turn:
                     turn.in_call = False
             if turn.in_call:  # the loop reads: the answer must not wait in the outbox for the end of a batch
                 session.outbox.flush()
                 return False
-            if not taken:
+            if left is not None:
+                todo[0] = left
                 session.end_inline()
                 self._loop.call_soon_threadsafe(self._take_back, turn)
                 return False

@@ -25,22 +25,18 @@ class LoggedEngine(Engine):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def start(self, call: Call) -> None:
+    def start(self, call: Call, *, may_block: bool = False, alone: bool = False) -> bool:
         if type(call.operation) is not Tool:
+            if may_block:
+                return False
             call.answer = _LoggedAnswer(call.answer)
-        self._engine.start(call)
-
-    def start_short(self, call: Call, *, may_block: bool, alone: bool = False) -> bool:
-        return type(call.operation) is Tool and self._engine.start_short(call, may_block=may_block, alone=alone)
+        return self._engine.start(call, may_block=may_block, alone=alone)
 
     def begin_batch(self) -> None:
         self._engine.begin_batch()
 
     def end_batch(self) -> None:
         self._engine.end_batch()
-
-    def overstayed(self, call: Call) -> None:
-        self._engine.overstayed(call)
 
     def disconnect(self, connection_id: str) -> None:
         self._engine.disconnect(connection_id)

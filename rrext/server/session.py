@@ -14,12 +14,13 @@ from rrext.engine.calls.failures import internal_error
 from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
-from rrext.server.arguments import caller_of, cut_short, decode, plain_operation, refuse_long_names, refuse_tail
+from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
-from rrext.server.inflight import WEIGHT, DuplicateId, Held, InFlight
+from rrext.server.inflight import DuplicateId, Held, InFlight
 from rrext.server.outbox import AT_ONCE, Outbox, Sink
 from rrext.server.own_commands import NEVER_HELD, OWN_COMMANDS
+from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
@@ -38,29 +39,10 @@ class Session:
     """
 
     __slots__ = (
-        "_batch_thread",
-        "_engine",
-        "_flush_is_due",
-        "_inflight",
-        "_inline",
-        "_is_alone",
-        "_last_request",
-        "_late",
-        "_loop",
-        "_loop_thread",
-        "_on_answer",
-        "_on_shutdown",
-        "caller",
-        "connection",
-        "is_closed",
-        "is_draining",
-        "is_initialized",
-        "last_was_quick",
-        "limits",
-        "now",
-        "outbox",
-        "reports_answers",
-    )
+        "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_inline", "_is_alone", "_last_request", "_late", "_loop",
+        "_loop_thread", "_on_answer", "_on_shutdown", "caller", "connection", "is_closed", "is_draining", "is_initialized",
+        "last_was_quick", "limits", "now", "outbox", "reports_answers",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -115,12 +97,14 @@ class Session:
             self.outbox.flush()
 
     def handle(self, event: Any) -> None:
-        """Handle one event of the connection. Nothing a peer sends raises here."""
+        """Handle one event of the connection, or a call that a reading thread left. Nothing a peer sends raises here."""
         kind = type(event)
         quick = False
         try:
             if kind is Request:
-                quick = not self._take_short(event, may_block=False) and self._request(event)
+                quick = self._request(event)
+            elif kind is Call:
+                quick = self._begin(event)
             elif kind is Malformed:
                 request_id = None if event.id is not None and self._inflight.has(event.id) else event.id
                 self._answer_at_once(self.connection.error(request_id, "", event.error))
@@ -137,50 +121,35 @@ class Session:
         if not quick:
             self.last_was_quick = False
 
-    def handle_inline(self, event: Any, alone: bool = False) -> bool:
-        """On a thread that may block: run a quick tool call or write to its end; False if the loop must handle the event.
+    def handle_inline(self, event: Any, alone: bool = False) -> Any:
+        """On a thread that may block: run a quick tool call or write to its end; None, or what the loop has to handle.
 
         `alone` says that no other event waits for it.
         """
-        self._inline = None
-        self._batch_thread = get_ident()
-        self._is_alone = alone
-        return self._take_short(event, may_block=True)
+        self._inline, self._batch_thread, self._is_alone = None, get_ident(), alone
+        inflight = self._inflight
+        if type(event) is not Request or inflight.held or self.is_draining or self.is_closed or self.outbox.is_full:
+            return event
+        subcommand = event.arguments.get("subcommand") if event.command == "rrext_process" else None
+        if subcommand != "tool" and subcommand != "write":
+            return event
+        try:
+            inflight.check_id(event.id)
+            if event.nbytes > self.limits.max_name:
+                refuse_long_names(event, self.limits)
+            inflight.check_room(self.limits.max_inflight)
+            call = self._admit(event, Tool if subcommand == "tool" else Write)
+        except RrextError as error:
+            self._refuse(event, error)
+            return None
+        self._inline = call
+        return None if self._begin(call, may_block=True) else call
 
     @property
     def runs_inline(self) -> bool:
         """Whether the thread that took over reading is inside a tool or a write, and will not say that it took nothing."""
         call = self._inline
-        return call is not None and call.stop is not None
-
-    def _take_short(self, event: Any, *, may_block: bool) -> bool:
-        """Start a tool call or a raw write of which nothing has to be waited for; False if nothing was done."""
-        if type(event) is not Request or event.command != "rrext_process" or event.id is None:
-            return False
-        inflight = self._inflight
-        if self.is_draining or self.is_closed or inflight.held or self.outbox.is_full:
-            return False
-        request_id, calls = event.id, inflight.calls
-        if request_id in calls or request_id in inflight.others or len(calls) >= self.limits.max_inflight:
-            return False
-        operation = plain_operation(event, self.limits)
-        if operation is None:
-            return False
-        call = Call(operation, self, self.caller, request_id, event.command, event.tail)
-        table = calls if type(operation) is Tool else inflight.others
-        table[request_id] = call
-        if may_block:
-            self._inline = call
-        if event.nbytes > WEIGHT:
-            inflight.weigh(call, event.nbytes)
-        try:
-            taken = self._engine.start_short(call, may_block=may_block, alone=self._is_alone)
-        except Exception:
-            self._bug_in(call)
-            return True
-        if not taken:
-            inflight.remove(call)
-        return taken
+        return call is not None and call.work is not None
 
     def end_inline(self) -> None:
         """The thread that ran tools goes on to read: what was answered leaves now."""
@@ -189,8 +158,9 @@ class Session:
 
     def overstayed(self) -> None:
         """The tool that runs inline keeps its thread: what it answered before leaves now, and its like go to workers."""
-        if self._inline is not None:
-            self._engine.overstayed(self._inline)
+        work = None if self._inline is None else self._inline.work
+        if work is not None:
+            work.overstay()
         self.end_inline()
 
     def _request(self, request: Request) -> bool:
@@ -214,11 +184,16 @@ class Session:
         return self._start(request, shape)
 
     def _start(self, request: Request, shape: type[Operation] | None, received: float | None = None) -> bool:
-        arguments = request.arguments
+        """Do what is asked for; `shape` is None for a command of the session's own."""
         if shape is None:
             refuse_tail(request.tail)
             OWN_COMMANDS[request.command](self, request)
             return False
+        return self._begin(self._admit(request, shape, received))
+
+    def _admit(self, request: Request, shape: type[Operation], received: float | None = None) -> Call:
+        """The call that a request asks for, in the table."""
+        inflight, arguments = self._inflight, request.arguments
         if shape is not Write:
             refuse_tail(request.tail)
         operation = decode(arguments, shape, self.limits)
@@ -231,16 +206,17 @@ class Session:
             call.received = self.now() if received is None else received
         if request.id is not None and _wants_feed(operation):
             call.feed = Feed(self, request.id)
-        self._inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
-        try:
-            self._engine.start(call)
-        except Exception:
-            self._bug_in(call)
-        return call.was_quick or (self._is_alone and call.was_quick_alone)
+        inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
+        return call
 
-    def _bug_in(self, call: Call) -> None:
-        log.exception("request=%s a bug of rrext", call.request_id)
-        call.fail(internal_error())
+    def _begin(self, call: Call, *, may_block: bool = False) -> bool:
+        """Start a call; whether it is quick, see `Engine.start`."""
+        try:
+            return self._engine.start(call, may_block=may_block, alone=self._is_alone)
+        except Exception:
+            log.exception("request=%s a bug of rrext", call.request_id)
+            call.fail(internal_error())
+            return True
 
     def _refuse(self, event: Any, error: RrextError) -> None:
         """Answer an event that started no call, without touching a call that may have the same id."""
@@ -388,7 +364,7 @@ class Session:
         """Bytes of requests that are not answered yet; a small one costs more than its own."""
         return self._inflight.nbytes
 
-    def fail_all(self, reason: str, error: Callable[[], RrextError]) -> None:
+    def fail_all(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
         """Answer everything that is in flight with a failure, and stop it."""
         while self._inflight.held:
             self._refuse(self._inflight.next_held().request, error())

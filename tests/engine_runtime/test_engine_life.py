@@ -6,10 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from engine_world import Asked, AsyncPark, Park, World, pipeline_of, until, world
+from engine_world import AsyncPark, Park, World, pipeline_of, until, world
 
 from rrext.engine.interface import (
-    Call,
     Caller,
     Execute,
     ListTasks,
@@ -495,13 +494,3 @@ async def test_a_deadline_of_a_slow_operation_is_kept() -> None:
         assert (await asked.error()).code == "tool_timeout"
         lot.let_go()
         assert await w.tools() == ["work"]
-
-
-async def test_what_overstays_in_a_pipeline_that_is_gone_is_forgotten() -> None:
-    async with world(Adder) as w:
-        asked = Asked()
-        call = Call(Tool(tool="add"), asked)
-        w.engine.overstayed(call)
-        await w.terminate()
-        w.engine.overstayed(call)
-        w.engine.overstayed(Call(Tool(tool="nothing", node_id="no"), asked))

@@ -168,7 +168,7 @@ async def test_a_tool_on_the_short_way_does_not_overtake_a_write_that_waits() ->
         await until(lambda: park.inside)
         w.write(pipe, "written")
         look = w.tool("look", pipe=pipe)
-        assert not w.engine.start_short(look.call, may_block=False)
+        assert not look.is_answered
         park.let_go()
         assert (await look.result())[-1] == "written"
 
@@ -626,7 +626,7 @@ class Sink(Node):
 def inline(w: World, pipe: int, data: bytes) -> Any:
     """What the reading thread does: the write, unless it could wait for something."""
     asked = w.asked_for(Write(pipe_id=pipe), data=data)
-    if w.engine.start_short(asked.call, may_block=True):
+    if w.engine.start(asked.call, may_block=True):
         return asked
     assert not asked.answers
     w.asked.remove(asked)
@@ -644,7 +644,7 @@ async def test_a_quick_raw_write_is_done_where_it_was_read() -> None:
         await w.at_rest()
 
 
-@pytest.mark.parametrize("why", ["waits", "failed", "left behind", "no place", "gone"])
+@pytest.mark.parametrize("why", ["waits", "failed", "left behind", "no place"])
 async def test_a_raw_write_that_could_wait_is_left_to_the_loop(why: str) -> None:
     async with world(Sink, threads=1) as w:
         pipe = await quick_pipe(w)
@@ -655,8 +655,6 @@ async def test_a_raw_write_that_could_wait_is_left_to_the_loop(why: str) -> None
             real.fail(ToolError("x"))
         if why == "left behind":
             real.leave_thread_behind()
-        if why == "gone":
-            await w.close(pipe).answer()
         assert inline(w, pipe, b"abc") is None
         if turn:
             turn.release()
@@ -664,9 +662,15 @@ async def test_a_raw_write_that_could_wait_is_left_to_the_loop(why: str) -> None
             place.release()
         if why == "left behind":
             real.thread_returned()
-        if why != "gone":
-            await w.close(pipe).answer()
+        await w.close(pipe).answer()
         await w.at_rest()
+
+
+async def test_a_raw_write_to_a_pipe_that_is_gone_is_refused_where_it_was_read() -> None:
+    async with world(Sink) as w:
+        pipe = await quick_pipe(w)
+        await w.close(pipe).answer()
+        assert (await inline(w, pipe, b"abc").error()).code == "pipe_not_open"
 
 
 async def test_a_pipe_that_fails_while_a_raw_write_enters_its_gate_is_not_written_to() -> None:
@@ -704,7 +708,7 @@ async def test_a_raw_write_that_the_loop_cancels_meanwhile_fails_its_pipe() -> N
     async with world(Stuck) as w:
         pipe = await quick_pipe(w)
         asked = w.asked_for(Write(pipe_id=pipe), data=b"stay")
-        w.engine.host.workers.run(lambda: w.engine.start_short(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
         await until(lambda: park.inside)
         waiting = w.ask(Write(pipe_id=pipe), data=b"behind")
         assert asked.cancel()

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from rrext.engine.calls.places import Loan, Place, Places
+from rrext.engine.calls.places import Held, Loan, Place, Places
 from rrext.engine.flow.gate import Gate, Pass
 
 
@@ -24,25 +24,25 @@ class PlacesMachine(RuleBasedStateMachine):
         super().__init__()
         self.limit = 2
         self.real = Places(self.limit)
-        self.held: list[Place] = []
-        self.line: deque[Place] = deque()
-        self.anonymous = 0
-        self.woken: list[Place] = []
+        self.held: list[Place | Held] = []
+        self.line: deque[Place | Held] = deque()
+        self.woken: list[Place | Held] = []
         self.awaited: set[int] = set()
 
     def pass_on(self) -> None:
-        if self.line and len(self.held) + self.anonymous < self.limit:
+        if self.line and len(self.held) < self.limit:
             self.held.append(self.line.popleft())
 
     @rule(target=places)
-    def take(self) -> Place:
+    def take(self) -> Place | Held:
         place = self.real.take()
+        assert isinstance(place, Held) == (not self.line and len(self.held) < self.limit)
         self.line.append(place)
         self.pass_on()
         return place
 
     @rule(place=places)
-    def wait(self, place: Place) -> None:
+    def wait(self, place: Place | Held) -> None:
         if place in self.held or place in self.line:
             waits = place.when_granted(lambda: self.woken.append(place))
             assert waits == (place in self.line)
@@ -50,7 +50,9 @@ class PlacesMachine(RuleBasedStateMachine):
                 self.awaited.add(id(place))
 
     @rule(place=places)
-    def release(self, place: Place) -> None:
+    def release(self, place: Place | Held) -> None:
+        if isinstance(place, Held) and place not in self.held:
+            return  # whoever holds one releases it once
         place.release()
         if place in self.held:
             self.held.remove(place)
@@ -58,23 +60,9 @@ class PlacesMachine(RuleBasedStateMachine):
             self.line.remove(place)
         self.pass_on()
 
-    @rule(target=places)
-    def take_one(self):
-        got = self.real.take_one()
-        assert got == (not self.line and len(self.held) + self.anonymous < self.limit)
-        self.anonymous += got
-        return multiple()
-
-    @rule()
-    def give_one(self) -> None:
-        if self.anonymous:
-            self.anonymous -= 1
-            self.real.give_back_one()
-            self.pass_on()
-
     @invariant()
     def agrees(self) -> None:
-        assert self.real.used == len(self.held) + self.anonymous <= self.limit
+        assert self.real.used == len(self.held) <= self.limit
         assert self.real.waiting == len(self.line)
         assert all(place.granted for place in self.held)
         assert not any(place.granted for place in self.line)
@@ -184,31 +172,6 @@ def test_threads_that_take_lend_and_give_back_never_are_more_than_the_limit() ->
     assert (places.used, places.waiting) == (0, 0)
 
 
-def test_two_limits_are_taken_together_or_not_at_all() -> None:
-    pipes = Places(2)
-    calls = Places(1, pipes.lock)
-    assert pipes.take_with(calls)
-    assert not pipes.take_with(calls)
-    assert (pipes.used, calls.used) == (1, 1)
-    waiting = calls.take()
-    pipes.give_back_with(calls)
-    assert waiting.granted
-    assert (pipes.used, calls.used) == (0, 1)
-    assert not pipes.take_with(calls)
-
-
-def test_who_waits_in_line_is_not_overtaken_by_who_takes_both_limits() -> None:
-    pipes = Places(1)
-    calls = Places(1, pipes.lock)
-    first, second = pipes.take(), pipes.take()
-    assert not pipes.take_with(calls)
-    first.release()
-    assert second.granted
-    assert not pipes.take_with(calls)
-    second.release()
-    assert pipes.take_with(calls)
-
-
 def test_who_takes_a_place_back_comes_before_everybody_in_line() -> None:
     places, order, began = Places(1), [], threading.Event()
     place = places.take()
@@ -266,7 +229,9 @@ def test_a_place_that_counts_nowhere_is_held_and_may_be_given_back_often() -> No
 
 
 def test_what_was_given_back_cannot_be_waited_for() -> None:
-    place = Places(1).take()
+    places = Places(1)
+    places.take()
+    place = places.take()
     place.release()
     turn = Gate().enter(True)
     turn.release()
@@ -297,13 +262,15 @@ def test_many_leave_the_line_before_a_gate_from_its_end() -> None:
     assert gate.is_idle
 
 
-def test_all_kinds_of_tickets_say_how_they_stand() -> None:
+def test_all_kinds_of_turns_say_how_they_stand() -> None:
     places, gate = Places(1), Gate()
     held, waits = places.take(), places.take()
     inside, outside = gate.enter(True), gate.enter(False)
-    assert [repr(held), repr(waits)] == ["<Place held>", "<Place waiting>"]
+    assert [repr(held), repr(waits)] == ["<Held>", "<Place waiting>"]
     assert [repr(inside), repr(outside)] == ["<Pass exclusive inside>", "<Pass shared waiting>"]
     held.release()
     inside.release()
-    assert [repr(held), repr(waits)] == ["<Place released>", "<Place held>"]
+    assert repr(waits) == "<Place held>"
+    waits.release()
+    assert repr(waits) == "<Place released>"
     assert [repr(inside), repr(outside)] == ["<Pass exclusive gone>", "<Pass shared inside>"]

@@ -104,7 +104,7 @@ async def on_reading_thread(w: World, *asked: Asked) -> list[bool]:
     done = threading.Event()
 
     def read() -> None:
-        taken.extend(w.engine.start_short(one.call, may_block=True) for one in asked)
+        taken.extend(w.engine.start(one.call, may_block=True) for one in asked)
         done.set()
 
     w.engine.host.workers.run(read)
@@ -131,7 +131,7 @@ async def test_a_quick_tool_is_answered_before_the_reading_thread_goes_on() -> N
         await w.at_rest()
 
 
-@pytest.mark.parametrize("tool", ["with_timeout", "with_predicate", "with_shut_switch", "same"])
+@pytest.mark.parametrize("tool", ["with_predicate", "with_shut_switch", "same"])
 async def test_tools_that_others_have_a_say_in_are_never_taken(tool: str) -> None:
     async with world(tools(Park(), AsyncPark(), [])) as w:
         for _ in range(5):
@@ -143,22 +143,18 @@ async def test_tools_that_others_have_a_say_in_are_never_taken(tool: str) -> Non
         assert not w.task.only_route("some_tools", tool).quick
 
 
-@pytest.mark.parametrize(
-    "why", ["pipe", "timeout", "not learnt", "no place", "no sync place", "line", "async", "watched", "gone"]
-)
+@pytest.mark.parametrize("why", ["pipe in use", "short timeout", "not learnt", "no place", "no sync place", "line", "async"])
 async def test_a_call_that_may_have_to_wait_is_not_taken(why: str) -> None:
-    callbacks = ToolCallbacks() if why == "watched" else None
-    async with world(tools(Park(), AsyncPark(), []), threads=1, **({"callbacks": callbacks} if callbacks else {})) as w:
-        route = w.task.only_route("some_tools", "quick")
-        assert route is not None
-        if why not in ("not learnt", "watched"):
+    async with world(tools(Park(), AsyncPark(), []), threads=1) as w:
+        if why != "not learnt":
             await learn(w)
-        if why == "watched":
-            route.quick = True
         held: list[Callable[[], None]] = []
         pipe = None
-        if why == "pipe":
+        if why == "pipe in use":
             pipe = await w.open()
+            found = w.engine._pipes.at(pipe)
+            assert found is not None
+            held.append(found.gate.enter(exclusive=True).release)
         if why == "no place":
             held.append(w.task.places.take().release)
         if why == "no sync place":
@@ -166,9 +162,7 @@ async def test_a_call_that_may_have_to_wait_is_not_taken(why: str) -> None:
         if why == "line":
             first, second = w.task.places.take(), w.task.places.take()
             held += [first.release, second.release]
-        if why == "gone":
-            await w.terminate()
-        asked = call(w, "coro" if why == "async" else "quick", timeout=1 if why == "timeout" else None, pipe=pipe)
+        asked = call(w, "coro" if why == "async" else "quick", timeout=0.01 if why == "short timeout" else None, pipe=pipe)
         assert await on_reading_thread(w, asked) == [False]
         assert asked.answers == []
         for release in held:
@@ -177,16 +171,53 @@ async def test_a_call_that_may_have_to_wait_is_not_taken(why: str) -> None:
         assert w.task.sync_places.used == 0
 
 
+@pytest.mark.parametrize("how", ["plain", "pipe", "timeout", "own timeout", "watched"])
+async def test_what_a_quick_call_asks_for_besides_changes_nothing(how: str) -> None:
+    callbacks = {"callbacks": ToolCallbacks()} if how == "watched" else {}
+    tool = "with_timeout" if how == "own timeout" else "quick"
+    async with world(tools(Park(), AsyncPark(), []), threads=2, **callbacks) as w:
+        await learn(w, tool)
+        pipe = await w.open() if how == "pipe" else None
+        asked = call(w, tool, timeout=5 if how == "timeout" else None, pipe=pipe)
+        assert await on_reading_thread(w, asked) == [True]
+        assert len(asked.answers) == 1
+        assert w.task.places.used == (1 if pipe else 0)
+        assert (w.task.sync_places.used, w.task.active) == (0, set())
+
+
+async def test_a_quick_tool_that_stays_ends_at_its_deadline_too() -> None:
+    park = Park()
+    async with world(tools(park, AsyncPark(), []), threads=2) as w:
+        await learn(w)
+        asked = call(w, "quick", text="stay", timeout=5)
+        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
+        await until(lambda: park.inside)
+        assert asked.call.work is not None
+        asked.call.work.overstay()
+        await asyncio.sleep(0)
+        w.clock.advance(5)
+        assert (await asked.error()).code == "tool_timeout"
+        park.let_go()
+        await w.at_rest()
+
+
+async def test_a_call_of_a_pipeline_that_is_gone_is_answered_where_it_is_read() -> None:
+    async with world(tools(Park(), AsyncPark(), [])) as w:
+        await w.terminate()
+        asked = call(w, "quick")
+        assert await on_reading_thread(w, asked) == [True]
+        assert (await asked.error()).code == "TASK_NOT_REGISTERED"
+
+
 async def test_a_quick_tool_that_stays_can_be_cancelled_and_its_objects_are_not_used_again() -> None:
     park = Park()
     async with world(tools(park, AsyncPark(), []), threads=2) as w:
         await learn(w)
         asked = call(w, "quick", text="stay")
-        w.engine.host.workers.run(lambda: w.engine.start_short(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
         await until(lambda: park.inside)
         spare = list(w.task._spare)
         assert asked.cancel()
-        w.engine.overstayed(asked.call)
         assert not w.task.only_route("some_tools", "quick").quick
         assert (w.task.places.used, w.task.sync_places.used) == (1, 1)
         park.let_go()
@@ -219,7 +250,7 @@ async def test_a_cancel_reaches_the_context_of_a_tool_that_was_taken() -> None:
     async with world(tools(park, AsyncPark(), log), threads=2) as w:
         await learn(w, "with_context")
         asked = call(w, "with_context", text="stay")
-        w.engine.host.workers.run(lambda: w.engine.start_short(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
         await until(lambda: park.inside)
         assert asked.cancel()
         assert log == ["cancelled"]
@@ -235,8 +266,8 @@ async def test_what_takes_a_little_longer_is_taken_alone_only() -> None:
         limit = w.engine.limits.quick
         route.learn(0.5 * limit, limit)
         asked = call(w, "quick", text="a")
-        assert not w.engine.start_short(asked.call, may_block=True)
-        assert w.engine.start_short(asked.call, may_block=True, alone=True)
+        assert not w.engine.start(asked.call, may_block=True)
+        assert w.engine.start(asked.call, may_block=True, alone=True)
         assert await asked.result() == "a"
         route.learn(0.95 * limit, limit)
         assert not route.quick_alone
@@ -247,8 +278,8 @@ async def test_a_slow_run_unlearns_that_a_tool_is_quick() -> None:
     park = Park()
     async with world(tools(park, AsyncPark(), [])) as w:
         route = await learn(w)
-        asked = w.tool("quick", text="stay")
-        assert asked.call.was_quick
+        asked = call(w, "quick", text="stay")
+        assert w.engine.start(asked.call)
         await until(lambda: park.inside)
         await asyncio.to_thread(threading.Event().wait, 0.002)
         park.let_go()
@@ -268,7 +299,7 @@ async def test_async_tools_begin_inside_the_batch_that_asked_for_them() -> None:
         def batch() -> None:
             w.engine.begin_batch()
             for one in asked:
-                assert w.engine.start_short(one.call, may_block=False)
+                w.engine.start(one.call)
             w.engine.end_batch()
             log.append("end")
             done.set_result([one.is_answered for one in asked])
@@ -294,7 +325,6 @@ async def test_a_call_on_the_short_way_does_not_overtake_one_that_waits_for_a_pl
         await until(lambda: park.inside)
         waits = w.tool("coro", text="first in line")
         late = call(w, "coro", text="late")
-        assert not w.engine.start_short(late.call, may_block=False)
         w.engine.start(late.call)
         park.let_go()
         for asked in (first, waits, late):

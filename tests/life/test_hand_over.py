@@ -46,11 +46,11 @@ class ScriptedSession:
     def handle_all(self, events: list[Any]) -> None:
         self.by_loop += [event.id for event in events]
 
-    def handle_inline(self, event: Any, alone: bool = False) -> bool:
-        taken = self.inline(event.id)
-        if taken:
-            self.by_thread.append(event.id)
-        return taken
+    def handle_inline(self, event: Any, alone: bool = False) -> Any:
+        if not self.inline(event.id):
+            return event
+        self.by_thread.append(event.id)
+        return None
 
     def end_inline(self) -> None:
         self.outbox.flush()

@@ -864,10 +864,10 @@ async def test_a_bug_is_answered_masked_and_the_next_request_works(monkeypatch: 
     async with session_world(tools(Gates())) as w:
         start = type(w.engine).start
 
-        def broken(engine: Any, call: Call) -> None:
+        def broken(engine: Any, call: Call, **how: bool) -> bool:
             if isinstance(call.operation, Tool) and call.operation.tool == "wait":
                 raise RuntimeError("a secret of ours")
-            start(engine, call)
+            return start(engine, call, **how)
 
         monkeypatch.setattr(type(w.engine), "start", broken)
         error = (await w.ask("rrext_process", subcommand="tool", tool="wait")).error
@@ -920,7 +920,7 @@ async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:
         before, done = w.sink.writes, threading.Event()
 
         def read() -> None:
-            assert all(w.session.handle_inline(event) for event in events)
+            assert [w.session.handle_inline(event) for event in events] == [None] * 10
             w.session.end_inline()
             done.set()
 
@@ -930,15 +930,14 @@ async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:
         assert [await w.result(number) for number, _ in frames] == list(range(10))
 
 
-@pytest.mark.parametrize("why", ["draining", "closed", "held", "full", "context", "progress", "wrong", "other", "in flight"])
-async def test_a_request_that_is_not_plain_is_left_to_the_loop(why: str) -> None:
+@pytest.mark.parametrize("why", ["draining", "closed", "held", "full", "other"])
+async def test_a_request_that_may_have_to_wait_is_left_to_the_loop(why: str) -> None:
     gates = Gates()
     async with session_world(tools(gates), outbox_bytes=1000) as w:
         route = w.task.only_route("node", "add")
         while not route.quick:
             await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
         given: dict[str, Any] = {"a": 1, "b": 2}
-        more: dict[str, Any] = {}
         if why == "draining":
             w.session.is_draining = True
         elif why == "closed":
@@ -947,23 +946,55 @@ async def test_a_request_that_is_not_plain_is_left_to_the_loop(why: str) -> None
             await fill(w)
             if why == "held":
                 await w.feed(w.tool("add", given))
-        elif why == "context":
-            more = {"context": {"userId": "ann"}}
-        elif why == "progress":
-            more = {"progress": True}
-        elif why == "wrong":
-            more = {"timeout": "x"}
-        number, frame = w.frame("tools") if why == "other" else w.tool("add", given, **more)
-        if why == "in flight":
-            (first,) = await w.feed(w.tool("wait_async"))
-            frame = frame.replace(b'"seq":%d' % number, b'"seq":%d' % first)
+        number, frame = w.frame("tools") if why == "other" else w.tool("add", given)
         (event,) = w.session.connection.framer.receive_data(frame)
-        assert not w.session.handle_inline(event)
+        assert w.session.handle_inline(event) is event
         w.session.end_inline()
         assert number not in w.answers
         gates.open()
         w.session.is_closed = False
         w.sink.drain()
+
+
+@pytest.mark.parametrize("more", [{"context": {"userId": "ann"}}, {"progress": True}, {"timeout": 5}])
+async def test_a_quick_call_is_done_where_it_was_read_whatever_it_asks_for_besides(more: dict[str, Any]) -> None:
+    async with session_world(tools(Gates())) as w:
+        route = w.task.only_route("node", "add")
+        while not route.quick:
+            await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
+        number, frame = w.tool("add", {"a": 1, "b": 2}, **more)
+        (event,) = w.session.connection.framer.receive_data(frame)
+        assert await asyncio.to_thread(w.session.handle_inline, event) is None
+        w.session.end_inline()
+        assert await w.result(number) == 3
+
+
+@pytest.mark.parametrize("why", ["wrong", "in flight"])
+async def test_a_call_that_is_refused_is_refused_where_it_was_read(why: str) -> None:
+    gates = Gates()
+    async with session_world(tools(gates)) as w:
+        number, frame = w.tool("add", {"a": 1, "b": 2}, **({"timeout": "x"} if why == "wrong" else {}))
+        if why == "in flight":
+            (first,) = await w.feed(w.tool("wait_async"))
+            frame = frame.replace(b'"seq":%d' % number, b'"seq":%d' % first)
+        (event,) = w.session.connection.framer.receive_data(frame)
+        assert await asyncio.to_thread(w.session.handle_inline, event) is None
+        w.session.end_inline()
+        await until(lambda: w.answers[number if why == "wrong" else None])
+        gates.open()
+
+
+async def test_a_call_that_the_reading_thread_leaves_is_decoded_once_and_begun_by_the_loop() -> None:
+    gates = Gates()
+    async with session_world(tools(gates)) as w:
+        number, frame = w.tool("wait")
+        (event,) = w.session.connection.framer.receive_data(frame)
+        left = await asyncio.to_thread(w.session.handle_inline, event)
+        w.session.end_inline()
+        assert isinstance(left, Call)
+        w.session.handle_all([left])
+        gates.open()
+        await w.result(number)
 
 
 # -- everything at once
@@ -1063,8 +1094,7 @@ async def play(w: SessionWorld, gates: Gates, numbers: list[Any], what: str, whi
         number, frame = w.tool("add", {"a": 1, "b": 2})
         numbers.append(number)
         (event,) = w.session.connection.framer.receive_data(frame)
-        if await asyncio.to_thread(w.session.handle_inline, event):
-            w.session.end_inline()
-        else:
-            w.session.end_inline()
-            w.session.handle_all([event])
+        left = await asyncio.to_thread(w.session.handle_inline, event)
+        w.session.end_inline()
+        if left is not None:
+            w.session.handle_all([left])

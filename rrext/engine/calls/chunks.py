@@ -40,7 +40,7 @@ class Chunks:
         limits: Limits,
         *,
         feed: Feed | None,
-        watched: ReportedCall,
+        watched: ReportedCall | None,
     ) -> None:
         self._spec = spec
         self._node = node
@@ -114,7 +114,8 @@ class Chunks:
                 feed.chunk(self._count, encoded, None)
             else:
                 self._keep(encoded)
-        self._watched.chunk(chunk)
+        if self._watched is not None:
+            self._watched.chunk(chunk)
         self._count += 1
 
     def _keep(self, encoded: bytes) -> None:

@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelled
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
 from rrext.engine.calls.deadlines import Deadlines
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.places import Place, Places
+from rrext.engine.calls.places import Held, Place, Places
 from rrext.engine.calls.runner import Runner
 from rrext.engine.interface import Call, Tool
 from rrext.engine.pipeline.redaction import Redactor
@@ -21,28 +21,14 @@ from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
 from rrext.workers import Job, OwnThread, Workers
 
-__all__ = ["Host", "Ticket", "claim"]
+__all__ = ["Host"]
+
+if TYPE_CHECKING:
+    from rrext.engine.flow.gate import Pass
 
 T = TypeVar("T")
 
 log: Final = logging.getLogger("rrext.engine")
-
-
-class Ticket(Protocol):
-    """A place or a pass: something that is held or waited for."""
-
-    @property
-    def granted(self) -> bool:
-        """Whether it is held."""
-        ...
-
-    def when_granted(self, wake: Callable[[], None]) -> bool:
-        """False if it is held; else `wake` runs once when it is."""
-        ...
-
-    def release(self) -> None:
-        """Give it back, or leave the line."""
-        ...
 
 
 class Host:
@@ -85,27 +71,30 @@ class Host:
         task.add_done_callback(self._finished)
         return task
 
-    def watch(self, call: Call, own_timeout: float | None = None) -> float | None:
-        """The call's deadline on the clock, from its own and the tool's timeout; the shorter wins. It is watched for."""
+    def limit(self, call: Call, own_timeout: float | None = None) -> float | None:
+        """The call's deadline on the clock, from its own and the tool's timeout; the shorter wins."""
         asked = call.operation.timeout
         if asked is None and own_timeout is None:
             return None
         seconds = min(t for t in (asked, own_timeout) if t is not None)
         call.seconds = seconds
-        when = (call.received if call.received is not None else self.clock.now()) + seconds
-        call.deadline = when
-        self.deadlines.add(when, call)
-        return when
+        call.deadline = (call.received if call.received is not None else self.clock.now()) + seconds
+        return call.deadline
+
+    def watch(self, call: Call) -> None:
+        """Stop the call at its deadline, if it has one."""
+        if call.deadline is not None:
+            self.deadlines.add(call.deadline, call)
 
     def is_late(self, call: Call) -> bool:
         """Whether the caller's deadline passed before the call began."""
         asked = call.operation.timeout
         return asked is not None and call.received is not None and self.clock.now() >= call.received + asked
 
-    async def granted(self, ticket: Ticket) -> None:
-        """Return when the ticket is held. The caller releases it, also when this is cancelled."""
-        if not ticket.granted:
-            await self.woken(ticket.when_granted)
+    async def granted(self, turn: Place | Held | Pass) -> None:
+        """Return when the turn is held. The caller releases it, also when this is cancelled."""
+        if not turn.granted:
+            await self.woken(turn.when_granted)
 
     async def woken(self, ask: Callable[[Callable[[], None]], bool]) -> None:
         """Return when the function that `ask` is given was called, in any thread; at once if `ask` says that it will not."""
@@ -120,7 +109,7 @@ class Host:
         places: Places,
         lease: Lease | None,
         run: Callable[[Job], None] | None = None,
-        turn: Place | None = None,
+        turn: Place | Held | None = None,
     ) -> T:
         """Run `work` on a thread within the limit `places`, and return or raise what it did.
 
@@ -130,7 +119,7 @@ class Host:
         """
         place = await self._place(places, turn)
         outcome: asyncio.Future[T] = self.loop.create_future()
-        unclaimed = [True]
+        unclaimed = [True]  # popped by who runs the job or withdraws it: never both, never neither
         if lease is not None:
             lease.keep()
 
@@ -142,7 +131,7 @@ class Host:
                 lease.drop()
 
         def job() -> None:
-            if not claim(unclaimed):
+            if not _claim(unclaimed):
                 return
             value: Any = None
             error: BaseException | None = None
@@ -162,13 +151,13 @@ class Host:
         try:
             return await outcome
         except asyncio.CancelledError:
-            if claim(unclaimed):
+            if _claim(unclaimed):
                 let_go()
             elif lease is not None and outcome.cancelled():  # else the thread has returned already
                 lease.spoil()
             raise
 
-    async def _place(self, places: Places, turn: Place | None) -> Place:
+    async def _place(self, places: Places, turn: Place | Held | None) -> Place | Held:
         """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
         place = places.take()
         try:
@@ -233,10 +222,9 @@ class Host:
         return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"
 
 
-def claim(unclaimed: list[bool]) -> bool:
-    """True for exactly one caller, in whatever threads: a job is run or withdrawn, never both, never neither."""
+def _claim(unclaimed: list[bool]) -> bool:
     try:
-        unclaimed.pop()
+        unclaimed.pop()  # atomic, in every thread
     except IndexError:
         return False
     return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from rrext.engine.calls.places import Place
+from rrext.engine.calls.places import Held, Place
 from rrext.engine.flow.gate import Pass
 from rrext.engine.flow.pipes import Pipe
 
@@ -17,48 +17,17 @@ if TYPE_CHECKING:
     from rrext.engine.flow.objects import NodeObjects
     from rrext.engine.task import Task
 
-__all__ = ["Borrowed", "Lease"]
-
-
-class Borrowed:
-    """A borrowed place with pooled objects in one coroutine's hands: nothing waited for it, no thread can share it."""
-
-    __slots__ = ("_is_tainted", "_objects", "task")
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self._objects: NodeObjects | None = None
-        self._is_tainted = False
-
-    @property
-    def objects(self) -> NodeObjects:
-        """The node objects, taken when the call runs: calls of a batch that run one after the other share them."""
-        if self._objects is None:
-            self._objects = self.task.take_spare()
-        return self._objects
-
-    def taint(self) -> None:
-        """The call was stopped half-way: nobody gets these objects after it."""
-        self._is_tainted = True
-
-    def drop(self) -> None:
-        """Give everything back."""
-        if self._objects is not None and not self._is_tainted:
-            self.task.give_spare(self._objects)
-        self.task.places.give_back_one()
-
-    def __repr__(self) -> str:
-        return f"<Borrowed of {self.task!r}>"
+__all__ = ["Lease"]
 
 
 class Lease:
     """Either a borrowed place with pooled objects, or a turn on an open pipe with that pipe's objects."""
 
-    __slots__ = ("_is_tainted", "_lock", "_objects", "_users", "pipe", "spoiled", "task", "ticket")
+    __slots__ = ("_is_tainted", "_lock", "_objects", "_users", "pipe", "spoiled", "task", "turn")
 
-    def __init__(self, task: Task, ticket: Place | Pass, pipe: Pipe | None = None) -> None:
+    def __init__(self, task: Task, turn: Place | Held | Pass, pipe: Pipe | None = None) -> None:
         self.task = task
-        self.ticket = ticket
+        self.turn = turn
         self.pipe = pipe
         self.spoiled = False
         self._is_tainted = False
@@ -98,7 +67,7 @@ class Lease:
             self.spoiled = True
         if self.pipe is not None:
             self.pipe.leave_thread_behind()
-            self.ticket.release()
+            self.turn.release()
 
     def _give_back(self) -> None:
         if self.pipe is not None:
@@ -106,11 +75,11 @@ class Lease:
                 self.pipe.thread_returned()
             else:
                 self.pipe.last_used = self.task.now()
-                self.ticket.release()
+                self.turn.release()
             return
         if self._objects is not None and not (self.spoiled or self._is_tainted):
             self.task.give_spare(self._objects)
-        self.ticket.release()
+        self.turn.release()
 
     def __repr__(self) -> str:
-        return f"<Lease {'spoiled ' if self.spoiled else ''}users={self._users} {self.ticket!r}>"
+        return f"<Lease {'spoiled ' if self.spoiled else ''}users={self._users} {self.turn!r}>"

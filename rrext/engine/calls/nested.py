@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from rrext.engine.calls.run import Run
-    from rrext.engine.calls.tool_run import Encoded, ToolRun
+    from rrext.engine.calls.tool_run import ToolRun
+    from rrext.engine.calls.work import Encoded
     from rrext.engine.task import Route
 
 __all__ = ["Nesting"]
@@ -43,7 +44,8 @@ class Nesting:
             await route.component.ensure(run.host, trusted=run.call.caller.trusted)
             callee = run.callee(route)
             if len(routes) == 1 or run.lease.task.usable_by(route, run.lease.objects, callee):
-                return _plain(await _encoded(callee, self._prepare(callee, input)))
+                self._prepare(callee, input)
+                return _plain(await _encoded(callee))
         raise self._nobody(tool)
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
@@ -63,10 +65,11 @@ class Nesting:
             callee = run.callee(route)
             if len(routes) > 1 and not run.lease.task.usable_by(route, run.lease.objects, callee):
                 continue
-            kwargs = self._prepare(callee, input)
+            self._prepare(callee, input)
             if here:
-                return _plain(callee.encoded_blocking(kwargs, run.loan))
-            return _plain(self._wait_for(_encoded(callee, kwargs)))
+                callee.loan = run.loan
+                return _plain(callee.blocking())
+            return _plain(self._wait_for(_encoded(callee)))
         raise self._nobody(tool)
 
     def _runs_here(self, route: Route, on_loop: bool) -> bool:
@@ -104,9 +107,9 @@ class Nesting:
     def _nobody(self, tool: str) -> ToolError:
         return ToolError(f'"{self._run.trail[-1]}" called "{tool}", which is not available on any node in this context')
 
-    def _prepare(self, callee: ToolRun, value: Any) -> dict[str, Any]:
+    def _prepare(self, callee: ToolRun, value: Any) -> None:
         try:
-            return callee.prepare({} if value is None else value)
+            callee.prepare(value)
         except InvalidArguments as error:
             raise ToolError(
                 f'"{self._run.trail[-1]}" called "{callee.trail[-1]}" with input that does not fit: {error.message}',
@@ -116,13 +119,13 @@ class Nesting:
             raise ToolError(error.message, hint=error.hint, data=error.data) from error
 
 
-async def _encoded(callee: ToolRun, kwargs: dict[str, Any]) -> Encoded:
+async def _encoded(callee: ToolRun) -> Encoded:
     """The callee's result, within its own timeout."""
     seconds = callee.spec.timeout
     try:
         if seconds is None:
-            return await callee.encoded(kwargs)
-        return await _in_time(callee, kwargs, seconds)
+            return await callee.on_loop()
+        return await _in_time(callee, seconds)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if callee.token.cancelled or task is None or task.cancelling():
@@ -130,13 +133,13 @@ async def _encoded(callee: ToolRun, kwargs: dict[str, Any]) -> Encoded:
         raise cancelled_from_inside(callee.spec.name, callee.route.component.id) from None
 
 
-async def _in_time(callee: ToolRun, kwargs: dict[str, Any], seconds: float) -> Encoded:
+async def _in_time(callee: ToolRun, seconds: float) -> Encoded:
     host = callee.host
     limit = asyncio.timeout(None)
     timer = host.clock.call_later(seconds, lambda: limit.reschedule(host.loop.time()))
     try:
         async with limit:
-            return await callee.encoded(kwargs)
+            return await callee.on_loop()
     except TimeoutError:
         if not limit.expired():
             raise  # the callee's own

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from rrext.workers import OwnThread
 
-__all__ = ["Loan", "Place", "Places"]
+__all__ = ["Held", "Loan", "Place", "Places"]
 
 
 class Place:
@@ -21,17 +21,15 @@ class Place:
 
     __slots__ = ("_granted", "_places", "_wake")
 
-    def __init__(self, places: Places, granted: bool) -> None:
-        self._places: Places | None = places
+    def __init__(self, places: Places | None, granted: bool) -> None:
+        self._places = places
         self._granted = granted
         self._wake: Callable[[], None] | None = None
 
     @classmethod
     def free(cls) -> Place:
         """A place that counts nowhere, for looking without running."""
-        place = cls(Places(0), True)
-        place._places = None
-        return place
+        return cls(None, True)
 
     @property
     def granted(self) -> bool:
@@ -60,62 +58,57 @@ class Place:
         return f"<Place {state}>"
 
 
+class Held:
+    """A place that was free when it was asked for. Each holder releases it once; all of them share this object."""
+
+    __slots__ = ("_places",)
+
+    granted = True
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    def when_granted(self, wake: Callable[[], None]) -> bool:
+        """False: it is held."""
+        return False
+
+    def release(self) -> None:
+        """Give the place back."""
+        places = self._places
+        with places.lock:
+            wake = places._pass_on()
+        if wake is not None:
+            wake()
+
+    def __repr__(self) -> str:
+        return "<Held>"
+
+
 class Places:
     """`limit` places; who asks when none is free waits in line, first come, first served.
 
     The line is a dict, so that thousands may leave it from its middle without looking for each.
     """
 
-    __slots__ = ("_line", "_used", "_when_free", "limit", "lock")
+    __slots__ = ("_held", "_line", "_used", "_when_free", "limit", "lock")
 
-    def __init__(self, limit: int, lock: threading.Lock | None = None) -> None:
+    def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.lock = lock or threading.Lock()
+        self.lock = threading.Lock()
+        self._held = Held(self)
         self._used = 0
         self._line: OrderedDict[Place, None] = OrderedDict()
         self._when_free: Callable[[], None] | None = None
 
-    def take(self) -> Place:
+    def take(self) -> Place | Held:
         """A place: held at once if one is free and nobody waits, else in line."""
         with self.lock:
             if self._used < self.limit and not self._line:
                 self._used += 1
-                return Place(self, True)
+                return self._held
             place = Place(self, False)
             self._line[place] = None
             return place
-
-    def take_one(self) -> bool:
-        """A place without an object for it, if one is free and nobody waits; `give_back_one` gives it back."""
-        with self.lock:
-            if self._used < self.limit and not self._line:
-                self._used += 1
-                return True
-            return False
-
-    def give_back_one(self) -> None:
-        """What `take_one` took."""
-        with self.lock:
-            wake = self._pass_on()
-        if wake is not None:
-            wake()
-
-    def take_with(self, other: Places) -> bool:
-        """A place here and one of `other`, which shares the lock, if both are free and nobody waits for either."""
-        with self.lock:
-            if self._used < self.limit and other._used < other.limit and not self._line and not other._line:
-                self._used += 1
-                other._used += 1
-                return True
-            return False
-
-    def give_back_with(self, other: Places) -> None:
-        """What `take_with` took."""
-        with self.lock:
-            wake, wake_other = self._pass_on(), other._pass_on()
-        for action in (wake, wake_other):
-            if action is not None:
-                action()
 
     def give_back(self, place: Place) -> None:
         """What `Place.release` calls."""
@@ -132,7 +125,7 @@ class Places:
 
     def lend(self) -> None:
         """A holder waits and needs no place meanwhile: the next in line may run."""
-        self.give_back_one()
+        self._held.release()
 
     def _pass_on(self) -> Callable[[], None] | None:
         """Under the lock: a held place goes to the next in line, or is free."""

@@ -8,7 +8,7 @@ from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.places import Loan
 from rrext.engine.interface import Call
-from rrext.tools.context import CancelToken
+from rrext.tools.context import CancelReason, CancelToken
 
 if TYPE_CHECKING:
     from rrext.engine.calls.tool_run import ToolRun
@@ -18,16 +18,17 @@ __all__ = ["Run"]
 
 
 class Run:
-    """The call, the lease whose node objects are used, the deadline, and who called whom to come here.
+    """The call, the lease whose node objects are used, the deadline, and the chain of callers.
 
-    `trail` names what runs, from the outermost on. `loan` is the place among the running sync calls, while a thread runs
-    it.
+    `trail` names the callers, from the outermost on. `loan` is the place among the running sync calls, while a thread
+    runs it.
     """
-
-    __slots__ = ("call", "deadline", "host", "lease", "loan", "token", "trail")
 
     may_hold_the_loop = False
     """Whether it is meant to run on the loop's thread without awaiting."""
+    loan: Loan | None = None
+    _token: CancelToken | None = None
+    _reason: CancelReason | None = None
 
     def __init__(
         self,
@@ -36,17 +37,32 @@ class Run:
         lease: Lease,
         *,
         deadline: float | None,
-        token: CancelToken,
         trail: tuple[str, ...],
-        loan: Loan | None = None,
+        token: CancelToken | None = None,
     ) -> None:
         self.host = host
         self.call = call
         self.lease = lease
         self.deadline = deadline
-        self.token = token
         self.trail = trail
-        self.loan = loan
+        if token is not None:
+            self._token = token
+
+    @property
+    def token(self) -> CancelToken:
+        """Tells the code that nobody waits for it any more. Made when it is asked for: most calls never ask."""
+        token = self._token
+        if token is None:
+            token = self._token = CancelToken()
+            if self._reason is not None:  # `cancel_token` sets the reason before it looks for a token
+                token.cancel(self._reason)
+        return token
+
+    def cancel_token(self, reason: CancelReason) -> None:
+        """Nobody waits any more."""
+        self._reason = reason
+        if self._token is not None:
+            self._token.cancel(reason)
 
     def callee(self, route: Route) -> ToolRun:
         """The run of a tool that this one calls: for the same call, on the same lease, until the earlier deadline."""

@@ -1,53 +1,44 @@
-"""One run of one tool: on the loop, on a thread of the pool, on its node's own thread; for a caller or for a tool."""
+"""One run of one tool: on the loop, on a thread of the pool, on its node's own thread; for a client or for a tool."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.calls.chunks import Chunks
-from rrext.engine.calls.failures import cancelled_from_inside
+from rrext.engine.calls.failures import cancelled_from_inside, failure_of
 from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested import Nesting
 from rrext.engine.calls.places import Loan
-from rrext.engine.calls.run import Run
-from rrext.engine.calls.watch import WatchedCall
+from rrext.engine.calls.watch import WatchedCall, is_watched
+from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.interface import Call, Feed, Tool
 from rrext.engine.node import Node
 from rrext.engine.task import Route
-from rrext.errors import ResultTooLarge, Unavailable
-from rrext.limits import Limits
+from rrext.errors import ResultTooLarge, RrextError, Unavailable
 from rrext.tools.callbacks import CallInfo
-from rrext.tools.context import CancelToken, ToolContext
+from rrext.tools.context import CancelReason, CancelToken, ToolContext
 
 if TYPE_CHECKING:
     from rrext.tools.spec import ToolSpec
 
-__all__ = ["Encoded", "ToolRun", "encode_result"]
-
-Encoded = tuple[bytes, bytes | None]
-"""A result as JSON, and the raw bytes instead if the result is itself bytes."""
+__all__ = ["ToolRun"]
 
 
-def encode_result(spec: ToolSpec, node: Node | None, value: Any, limits: Limits) -> Encoded:
-    """A result, checked: as JSON, or as it is when it is bytes. Raises `ToolError` and `ResultTooLarge`."""
-    if type(value) is bytes and spec.options.output_schema is None:
-        if len(value) > limits.max_result:
-            raise ResultTooLarge.of(len(value), limits.max_result)
-        return b"", value
-    return spec.encode(node, value, limits), None
+class ToolRun(Work):
+    """One run of a tool, from before it begins: the outermost one answers the call, a nested one returns its result.
 
-
-class ToolRun(Run):
-    """One run of a tool, from before it begins.
-
-    `prepare` looks at input and availability and raises; `encoded` and `encoded_blocking` run the tool. A run does not
+    `prepare` looks at availability and input, and raises. Without `prepare` the input is looked at when the tool runs,
+    which is enough where nothing but the input decides. `ready` waits for what the run needs, if anything. A run does not
     keep the contexts that it gives, because they lead back to it.
     """
 
-    __slots__ = ("node", "route")
+    node: Node | None = None
+    kwargs: dict[str, Any] | None = None
+    ready: Callable[[ToolRun], Awaitable[None]] | None = None
 
     def __init__(
         self,
@@ -60,10 +51,9 @@ class ToolRun(Run):
         token: CancelToken | None = None,
         trail: tuple[str, ...] = (),
     ) -> None:
-        token = token if token is not None else CancelToken()
-        super().__init__(host, call, lease, deadline=deadline, token=token, trail=(*trail, route.label))
+        trail = (*trail, route.label) if trail else route.trail
+        super().__init__(host, call, lease, deadline=deadline, trail=trail, token=token)
         self.route = route
-        self.node: Node | None = None
 
     @property
     def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -80,10 +70,10 @@ class ToolRun(Run):
         """Whether the client asked for it, and no tool."""
         return len(self.trail) == 1
 
-    def prepare(self, value: Any) -> dict[str, Any]:
-        """The tool's keyword arguments for this input.
+    def prepare(self, value: Any) -> None:
+        """Look whether the tool is available and takes this input. Raises `Unavailable` and `InvalidArguments`.
 
-        Raises `Unavailable` and `InvalidArguments`. The component must be ready.
+        The component must be ready.
         """
         component, spec = self.route.component, self.spec
         self.node = self.lease.objects.object(component.id)
@@ -95,33 +85,80 @@ class ToolRun(Run):
                 hint=getattr(predicate, "missing", None),
                 data={"nodeId": component.id, "tool": spec.name},
             )
-        return spec.structure(self.node, value, self.host.limits)
+        self.kwargs = spec.structure(self.node, value, self.host.limits)
 
-    async def encoded(self, kwargs: dict[str, Any]) -> Encoded:
-        """Run the tool from the loop, whatever kind it is."""
-        spec, node = self.spec, self.node
+    # where it runs
+
+    def blocking(self) -> Encoded:
+        """Run a sync tool to its end on this thread, which has a place of its own or its caller's."""
+        if self.kwargs is None:
+            operation = self.call.operation
+            assert isinstance(operation, Tool)
+            self.kwargs = self.route.spec.structure(None, operation.input, self.host.limits)
+        if not is_watched(self.host.callbacks):
+            return self._run_blocking(None)
         with self._watched() as watched:
-            if spec.kind == "async":
-                watched.result = value = await spec.call(node, kwargs, self._given())
-                return self.encode(value)
-            if spec.kind == "async_generator":
-                return await self._chunks(watched).drain_async(spec.call(node, kwargs, self._given())), None
-            if spec.thread == "main":
-                return await self._on_loop(kwargs, watched)
-            return await self._in_thread(kwargs, watched)
+            return self._run_blocking(watched)
 
-    async def _on_loop(self, kwargs: dict[str, Any], watched: WatchedCall) -> Encoded:
-        if self.spec.kind == "generator":
-            chunks = self.spec.call(self.node, kwargs, self._given())
-            return await self._chunks(watched).drain_on_loop(chunks), None
-        return self._blocking(kwargs, watched)
+    def _run_blocking(self, watched: WatchedCall | None) -> Encoded:
+        route = self.route
+        spec, node, ctx = route.spec, self.node, None
+        if node is None:
+            node = self.node = self.lease.objects.object(route.component.id)
+        if spec.wants_context:
+            if self.place is not None:
+                self.loan = Loan(self.lease.task.sync_places)
+            ctx = self.context()
+        kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them
+        assert kwargs is not None
+        began = perf_counter()
+        try:
+            value = spec.call(node, kwargs, ctx)
+            if spec.kind == "generator":
+                return self._chunks(watched).drain(value, self.token), None
+        except asyncio.CancelledError:
+            raise cancelled_from_inside(spec.name, route.component.id) from None
+        if watched is not None:
+            watched.result = value
+        encoded = self.encode(value)
+        route.learn(perf_counter() - began, self.host.limits.quick)
+        return encoded
 
-    async def _in_thread(self, kwargs: dict[str, Any], watched: WatchedCall) -> Encoded:
+    async def on_loop(self) -> Encoded:
+        """Run the tool from the loop, whatever kind it is, when all that it needs is there."""
+        if self.ready is not None:
+            await self.ready(self)
+        if self.node is None:
+            self.node = self.lease.objects.object(self.route.component.id)
+        if not is_watched(self.host.callbacks):
+            return await self._run_on_loop(None)
+        with self._watched() as watched:
+            return await self._run_on_loop(watched)
+
+    async def _run_on_loop(self, watched: WatchedCall | None) -> Encoded:
+        spec, node = self.route.spec, self.node
+        if spec.kind in ("sync", "generator") and spec.thread != "main":
+            return await self._in_thread(watched)
+        if spec.kind == "sync":
+            return self._run_blocking(watched)
+        kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them
+        assert kwargs is not None
+        outcome = spec.call(node, kwargs, self.context() if spec.wants_context else None)
+        if spec.kind == "async":
+            value = await outcome
+            if watched is not None:
+                watched.result = value
+            return self.encode(value)
+        if spec.kind == "async_generator":
+            return await self._chunks(watched).drain_async(outcome), None
+        return await self._chunks(watched).drain_on_loop(outcome), None
+
+    async def _in_thread(self, watched: WatchedCall | None) -> Encoded:
         places = self.lease.task.sync_places
 
         def work() -> Encoded:
             self.loan = Loan(places)
-            return self._blocking(kwargs, watched)
+            return self._run_blocking(watched)
 
         if self.spec.thread != "same":
             return await self.host.in_thread(work, places=places, lease=self.lease)
@@ -136,30 +173,46 @@ class ToolRun(Run):
             raise
         return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run, turn=turn)
 
-    def encoded_blocking(self, kwargs: dict[str, Any], loan: Loan | None) -> Encoded:
-        """Run a sync tool to its end on this thread, which has its caller's place."""
-        self.loan = loan
-        with self._watched() as watched:
-            return self._blocking(kwargs, watched)
-
-    def _blocking(self, kwargs: dict[str, Any], watched: WatchedCall) -> Encoded:
-        try:
-            value = self.spec.call(self.node, kwargs, self._given())
-            if self.spec.kind == "generator":
-                return self._chunks(watched).drain(value, self.token), None
-        except asyncio.CancelledError:
-            raise cancelled_from_inside(self.spec.name, self.route.component.id) from None
-        watched.result = value
-        return self.encode(value)
+    # its end
 
     def encode(self, value: Any) -> Encoded:
-        """A result on its way out."""
-        return encode_result(self.spec, self.node, value, self.host.limits)
+        """A result, checked: as JSON, or as it is when it is bytes. Raises `ToolError` and `ResultTooLarge`."""
+        spec, limits = self.route.spec, self.host.limits
+        if type(value) is bytes and spec.options.output_schema is None:
+            if len(value) > limits.max_result:
+                raise ResultTooLarge.of(len(value), limits.max_result)
+            return b"", value
+        return spec.encode(self.node, value, limits), None
 
-    def _given(self) -> ToolContext | None:
-        return self.context() if self.spec.wants_context else None
+    def body(self, encoded: Encoded) -> Encoded:
+        result, raw = encoded
+        return (b'{"result":' + result + b"}", None) if raw is None else (b"{}", raw)
 
-    def _chunks(self, watched: WatchedCall) -> Chunks:
+    def failure(self, error: BaseException) -> RrextError:
+        tool, node_id = self.spec.name, self.route.component.id
+        if isinstance(error, asyncio.CancelledError):
+            return cancelled_from_inside(tool, node_id)
+        return failure_of(
+            error,
+            what=f'Tool "{tool}" on node "{node_id}" failed',
+            node_id=node_id,
+            tool=tool,
+            request_id=self.call.request_id,
+            trusted=self.call.caller.trusted,
+            limits=self.host.limits,
+        )
+
+    def left_behind(self, reason: CancelReason) -> None:
+        super().left_behind(reason)
+        self.route.forget()
+
+    def overstay(self) -> None:
+        super().overstay()
+        self.route.forget()
+
+    # what the tool sees of it
+
+    def _chunks(self, watched: WatchedCall | None) -> Chunks:
         feed = Chunks.wanted_by(self.call) if self.is_outermost else None
         return Chunks(self.spec, self.node, self.host.limits, feed=feed, watched=watched)
 

@@ -58,8 +58,9 @@ class PipeBridge:
             deadline=self._call.deadline,
             token=self._token,
             trail=(node_id,),
-            loan=None if on_loop else Loan(places),
         )
+        if not on_loop:
+            run.loan = Loan(places)
         return ToolContext(
             node_id=node_id,
             token=self._token,

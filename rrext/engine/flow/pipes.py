@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from rrext.engine.calls.places import Place
+from rrext.engine.calls.places import Held, Place
 from rrext.engine.flow.gate import Gate, Pass
 from rrext.engine.interface import Caller
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
@@ -58,7 +58,7 @@ class Pipe:
         objects: NodeObjects,
         entry: Entry,
         intake: Intake,
-        place: Place,
+        place: Place | Held,
         now: float,
     ) -> None:
         self.id = pipe_id

@@ -1,0 +1,153 @@
+"""A client's call in flight: it runs once, gives back what it holds, and is answered once."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from typing import TypeAlias
+
+from rrext.engine.calls.places import Held, Place
+from rrext.engine.calls.run import Run
+from rrext.errors import RrextError
+from rrext.tools.context import CancelReason
+
+__all__ = ["Encoded", "Work"]
+
+Encoded: TypeAlias = tuple[bytes, bytes | None]
+"""A result as JSON, and the raw bytes instead if the result is itself bytes."""
+
+
+class Work(Run):
+    """The run of a call that is answered when it ends.
+
+    It runs on a thread that may block (`run`), or on the loop (`main`, in a task of its own or in the batch's). Where it
+    runs is chosen when it starts, and changes nothing else. `stop` withdraws it before it begins, and stops it after that.
+    `place` is one among the running sync calls.
+    """
+
+    place: Place | Held | None = None
+    _task: asyncio.Task[None] | None = None
+    _unclaimed: list[bool] = []  # of a run that began when it was made: nobody can withdraw it
+
+    # what a kind of call has to say
+
+    @abstractmethod
+    def blocking(self) -> Encoded:
+        """Do it on this thread."""
+
+    @abstractmethod
+    async def on_loop(self) -> Encoded:
+        """Do it from the loop, after waiting for what it needs."""
+
+    @abstractmethod
+    def failure(self, error: BaseException) -> RrextError:
+        """What the caller is told of an error."""
+
+    def body(self, encoded: Encoded) -> Encoded:
+        """The body of the answer."""
+        return encoded
+
+    def give_back(self) -> None:
+        """Give back what it holds."""
+        if self.place is not None:
+            self.place.release()
+        self.lease.task.active.discard(self.call)
+        self.lease.drop()
+
+    def stopped(self, reason: CancelReason) -> None:
+        """It is answered before its end."""
+
+    def left_behind(self, reason: CancelReason) -> None:
+        """It is answered, and a thread goes on with it."""
+        self.lease.spoil()
+
+    # where it runs
+
+    def run(self) -> None:
+        """On a worker: to its end, unless it was withdrawn."""
+        if self._claim():
+            self.finish()
+
+    def finish(self) -> None:
+        """On a thread that may block: to its end, and answer."""
+        try:
+            encoded = self.blocking()
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._succeed(encoded)
+
+    def to_worker(self) -> None:
+        """Run on a thread of the pool, as soon as one more sync call may run."""
+        self._unclaimed = [True]
+        place = self.place = self.lease.task.sync_places.take()
+        if not place.when_granted(self._to_worker):
+            self._to_worker()
+
+    def _to_worker(self) -> None:
+        self.host.workers.run(self.run)
+
+    def in_batch(self) -> None:
+        """Run on the loop, with the batch that is read."""
+        self._unclaimed = [True]
+        self.host.runner.add(self)
+
+    def start(self) -> None:
+        """Run on the loop, in a task of its own. The call holds this, and `Task.active` the call: the loop holds no task."""
+        if not self._unclaimed:
+            self._unclaimed = [True]
+        self._task = asyncio.Task(self.main(), loop=self.host.loop)
+
+    async def run_in(self, task: asyncio.Task[None]) -> None:
+        """Run on the loop, in this task. Raises nothing but `CancelledError`."""
+        self._task = task
+        await self.main()
+
+    async def main(self) -> None:
+        """On the loop: to its end, and answer."""
+        if not self._claim():
+            return
+        try:
+            encoded = await self.on_loop()
+        except asyncio.CancelledError as error:
+            self.lease.taint()
+            if not self._fail(error):
+                raise
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._succeed(encoded)
+
+    # its end
+
+    def stop(self, reason: CancelReason) -> None:
+        """The call is answered: withdraw, or stop what runs and leave behind the thread that does not."""
+        self.cancel_token(reason)
+        self.stopped(reason)
+        if self._claim():  # a task that is cancelled before its first step never runs its `finally`
+            self.give_back()
+        elif self._task is None:
+            self.left_behind(reason)
+        if self._task is not None:
+            self._task.cancel()
+
+    def overstay(self) -> None:
+        """The thread that read the request is still inside: from now on the deadline is watched for."""
+        self.host.watch(self.call)
+
+    def _claim(self) -> bool:
+        """True for exactly one: who runs it, or who withdraws it."""
+        try:
+            self._unclaimed.pop()  # atomic, in every thread
+        except IndexError:
+            return False
+        return True
+
+    def _succeed(self, encoded: Encoded) -> None:
+        self.give_back()
+        self.call.succeed(*self.body(encoded))
+
+    def _fail(self, error: BaseException) -> bool:
+        """Whether the failure was the answer; if not, somebody had answered before."""
+        self.give_back()
+        return self.call.fail(self.failure(error))
