@@ -180,9 +180,9 @@ def _serve_claimed(
         listener = None
         if args.listen is not None:
             from rrext.server.unix import UnixClients
-            from rrext.transports.unix import UnixListener, socket_path
+            from rrext.transports.unix import socket_path
 
-            listener = UnixClients(UnixListener(socket_path(args.listen), limits.backlog))
+            listener = UnixClients(socket_path(args.listen), lambda: _tell_listening(args.listen))
         server = ServingProcess(
             _logged(engine),
             engine.host,
@@ -194,11 +194,14 @@ def _serve_claimed(
             watchdog=watchdog,
             last_words=lambda: write_last_words(writers, watchdog),
         )
-        if listener is not None:
-            print(f"rrext: listening at {args.listen}", file=sys.stderr, flush=True)
         return await server.run()
 
     return loop.run_until_complete(serve())
+
+
+def _tell_listening(address: str) -> None:
+    """Whoever started the server may begin to connect, and to send it signals."""
+    print(f"rrext: listening at {address}", file=sys.stderr, flush=True)
 
 
 def _trace_crashes(fd: int) -> None:

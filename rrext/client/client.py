@@ -37,7 +37,7 @@ QUESTION_TYPE = "application/rocketride-question"
 class Client:
     """A connection to a server: `async with Client.spawn("weather.pipe") as client: await client.tool(tool="forecast")`.
 
-    `spawn` starts a server as a child process, `connect` joins one at a socket, `over` speaks over a given stream. In every method `token` may be left out
+    `spawn` starts a server as a child process, `connect` joins one, `over` speaks over a stream. `token` may be left out
     while one pipeline is loaded. Failures raise the class of their code (`rrext.ToolError`, `rrext.PipeNotOpen` …);
     `ServerExited` has the exit code and the end of stderr. A call that is cancelled, or not answered in time, is cancelled
     in the server too. Times are in seconds.

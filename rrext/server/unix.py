@@ -7,6 +7,7 @@ import logging
 import os
 import select
 import socket
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
@@ -34,12 +35,20 @@ class UnixClients:
     mode of the socket's file alone keeps others out.
     """
 
-    def __init__(self, listener: UnixListener) -> None:
-        self._listener = listener
+    def __init__(self, path: str, on_listening: Callable[[], object]) -> None:
+        """Listen at `path` from `start` on; then `on_listening` is called."""
+        self._path = path
+        self._on_listening = on_listening
+        self._listener: UnixListener | None = None
         self._process: ServingProcess | None = None
         self._numbers = count(1)
         self._clients: dict[Peer, tuple[Reader, socket.socket]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def _listening(self) -> UnixListener:
+        assert self._listener is not None
+        return self._listener
 
     @property
     def _serving(self) -> ServingProcess:
@@ -47,37 +56,40 @@ class UnixClients:
         return self._process
 
     def start(self, process: ServingProcess) -> None:
-        """Begin to take clients."""
+        """Begin to take clients. Raises `UsageError` when it is impossible to listen there."""
         self._process = process
-        process.host.loop.add_reader(self._listener.fileno(), self._accept)
+        self._listener = UnixListener(self._path, process.limits.backlog)
+        process.host.loop.add_reader(self._listening.fileno(), self._accept)
         process.host.loop.call_later(process.limits.parent_poll, self._look)
         os.register_at_fork(after_in_child=self._let_go)
+        self._on_listening()
 
     def _let_go(self) -> None:
         """In a forked child, which must neither seem to be the server nor keep clients waiting for its end."""
-        self._listener.let_go()
+        self._listening.let_go()
         for _, end in self._clients.values():
             end.close()
 
     def close(self) -> None:
         """Take no more clients. On the loop's thread."""
-        if self._listener.fileno() >= 0:
+        if self._listener is not None and self._listener.fileno() >= 0:
             self._serving.host.loop.remove_reader(self._listener.fileno())
             self._listener.close()
 
     def remove(self) -> None:
         """Leave no socket behind. From any thread."""
-        self._listener.remove()
+        if self._listener is not None:
+            self._listener.remove()
 
     def _accept(self) -> None:
         try:
-            end = self._listener.accept()
+            end = self._listening.accept()
         except BlockingIOError:
             return
         except OSError as error:
             log.warning("a client cannot be taken now: %s", error.strerror)
             loop = self._serving.host.loop
-            loop.remove_reader(self._listener.fileno())
+            loop.remove_reader(self._listening.fileno())
             loop.call_later(RETRY, self._accept_again)
             return
         user = peer_user(end)
@@ -91,8 +103,8 @@ class UnixClients:
             self._serve(end)
 
     def _accept_again(self) -> None:
-        if self._listener.fileno() >= 0:
-            self._serving.host.loop.add_reader(self._listener.fileno(), self._accept)
+        if self._listening.fileno() >= 0:
+            self._serving.host.loop.add_reader(self._listening.fileno(), self._accept)
 
     def _serve(self, end: socket.socket) -> None:
         process = self._serving
@@ -139,11 +151,11 @@ class UnixClients:
         for peer, (reader, end) in list(self._clients.items()):
             if reader.paused and _hung_up(end):
                 peer.lost("the client hung up")
-        if self._listener.fileno() >= 0 or self._clients:
+        if self._listening.fileno() >= 0 or self._clients:
             self._serving.host.loop.call_later(self._serving.limits.parent_poll, self._look)
 
     def __repr__(self) -> str:
-        return f"<UnixClients of {self._listener!r}: {len(self._clients)}>"
+        return f"<UnixClients of {self._path}: {len(self._clients)}>"
 
 
 def _hung_up(end: socket.socket) -> bool:
