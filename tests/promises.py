@@ -82,6 +82,7 @@ PROMISES: dict[str, str] = {
     "variables:values:never-leave": (
         "No value of a variable is in a failure, a log, a name, a child's environment or a command line"
     ),
+    "python:memory:total": "Programs that run together use no more than a total of memory; the largest is killed for it",
     # the editor face
     "editor:view:clients-text": "After any edits, in every unit, the server's text is the client's",
     "editor:answer:exactly-one": "Every request of an editor has one answer, whatever was sent before, between and after",

@@ -51,6 +51,9 @@ class PythonNode(Node):
     class Config:
         timeout: Annotated[float, "Seconds until a program is killed; taken as 1 to 1200."] = DEFAULTS.timeout
         memory: Annotated[int, "MiB of address space of a program; taken as 64 to 65536."] = DEFAULTS.memory // MIB
+        totalMemory: Annotated[
+            int, "MiB that all programs of this node use at a time, at least `memory`; beyond it the largest is killed."
+        ] = DEFAULTS.total_memory // MIB
         allowedModules: Annotated[
             list[Any], "Accepted from RocketRide's files. The standard library is there, and nothing is ever installed."
         ] = []
@@ -108,4 +111,6 @@ class PythonNode(Node):
 def limits_of(config: Any) -> SandboxLimits:
     """The bounds that a component's settings ask for, within what is sensible."""
     memory = min(max(config.memory, LEAST_MEMORY), MOST_MEMORY)
-    return SandboxLimits(timeout=min(max(config.timeout, SHORTEST), LONGEST), memory=memory * MIB)
+    total = min(max(config.totalMemory, memory), MOST_MEMORY)
+    timeout = min(max(config.timeout, SHORTEST), LONGEST)
+    return SandboxLimits(timeout=timeout, memory=memory * MIB, total_memory=total * MIB)

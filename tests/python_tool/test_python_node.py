@@ -37,7 +37,7 @@ class FakeSandbox:
 
 
 def settings(**given: Any) -> Any:
-    return SimpleNamespace(**{"timeout": 20.0, "memory": 512, "allowedModules": [], **given})
+    return SimpleNamespace(**{"timeout": 20.0, "memory": 512, "totalMemory": 2048, "allowedModules": [], **given})
 
 
 def node(run: PythonRun | None = None, **given: Any) -> tuple[PythonNode, FakeSandbox]:
@@ -104,6 +104,13 @@ def test_settings_become_bounds_within_reason(given: dict[str, Any], timeout: fl
     made.execute("1", ctx=ToolContext())
     assert sandbox.asked == [("1", limits_of(settings(timeout=timeout, memory=memory)))]
     assert (sandbox.asked[0][1].timeout, sandbox.asked[0][1].memory) == (timeout, memory * MIB)
+
+
+@pytest.mark.parametrize(
+    ("given", "total"), [({}, 2048), ({"totalMemory": 700}, 700), ({"totalMemory": 1}, 512), ({"totalMemory": 10**9}, 65536)]
+)
+def test_the_total_of_memory_has_room_for_one_program(given: dict[str, Any], total: int) -> None:
+    assert limits_of(settings(**given)).total_memory == total * MIB
 
 
 def test_a_cancelled_call_says_why() -> None:

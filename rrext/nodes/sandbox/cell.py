@@ -96,6 +96,14 @@ class Cell:
         except OSError:
             return 0
 
+    def memory(self) -> int:
+        """Bytes of memory that the guest uses, swapped out or not; 0 once it is gone."""
+        try:
+            with open(f"/proc/{self.pid}/status") as lines:
+                return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("VmRSS:", "VmSwap:")))
+        except OSError:
+            return 0
+
     def kill(self) -> None:
         """Kill the guest; it has no children. Nothing it does can prevent this."""
         try:

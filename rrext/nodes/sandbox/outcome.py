@@ -10,7 +10,7 @@ import msgspec
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
-from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
+from rrext.nodes.sandbox.protocol import MIB, PythonRun, SandboxLimits
 
 __all__ = ["Answer", "outcome"]
 
@@ -48,6 +48,9 @@ def outcome(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
         return _run(answer, limits, -1, note, timed_out=True)
     if answer.why == "threads":
         return _run(answer, limits, _KILLED + signal.SIGKILL, f"Killed: it had more than {limits.threads} threads")
+    if answer.why == "memory":
+        note = f"Killed: programs that ran together had more than {limits.total_memory // MIB} MiB, this one the most of it"
+        return _run(answer, limits, _KILLED + signal.SIGKILL, note)
     if answer.signal:
         return _run(answer, limits, _KILLED + answer.signal, _signal_note(answer.signal))
     return _ended(answer, report, limits)

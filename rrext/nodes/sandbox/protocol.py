@@ -20,6 +20,9 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     memory: int = 512 * MIB
     """Bytes of address space, the interpreter's own 30 MiB included: room for a few million objects, while the 64
     calls of a full server stay below what a large machine has."""
+    total_memory: int = 2048 * MIB
+    """Bytes of memory that all programs of one sandbox use at a time, which is four programs at their limit, or the server's
+    64 places full of ordinary ones; beyond it the program that uses most is killed."""
     threads: int = 64
     """Threads at a time. Ordinary pools use under 40; a thread costs the machine memory that `memory` does not count."""
     open_files: int = 64

@@ -1,7 +1,7 @@
 """One program from start to end, in a process of its own: it starts the guest, checks its walls, watches, reports.
 
 The warden forks a supervisor for each call. Over `host`, a socket to the server, it gets one block of JSON, `{code,
-timeout, memory, threads, open_files, output, result}`, and answers with one, `{why, exit_code, signal, stdout,
+timeout, memory, total_memory, threads, open_files, output, result}`, and answers with one, `{why, exit_code, signal, stdout,
 stderr}`, followed by the guest's own report, which nobody has looked into. If the server closes its end, or dies, the
 guest is killed.
 """
@@ -21,20 +21,24 @@ from rrext.nodes.sandbox.capture import Capture
 from rrext.nodes.sandbox.cell import Cell, WallMissing
 from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.interpreter import Files
+from rrext.nodes.sandbox.usage import Share
 
 __all__ = ["supervise"]
 
 _START = 30.0
 """Seconds for the interpreter to start; a loaded machine needs a few."""
 _GLANCE = 0.05
-"""Seconds between two looks at the number of threads."""
+"""Seconds between two looks at the number of threads, and at the memory of all guests."""
 _PIECE = 65_536
 _ENVELOPE = 64
 """Bytes of a report beside the result itself."""
 
 
-def supervise(host: socket.socket, files: Files, guest_code: bytes) -> None:
-    """Serve the one request of `host`. Raises `EOFError` if it is given up before it is made."""
+def supervise(host: socket.socket, files: Files, guest_code: bytes, share: Share) -> None:
+    """Serve the one request of `host`; its guest's memory is noted in `share`.
+
+    Raises `EOFError` if it is given up before it is made.
+    """
     request: dict[str, Any] = json.loads(receive(host))
     try:
         cell = Cell(files, guest_code)
@@ -42,7 +46,7 @@ def supervise(host: socket.socket, files: Files, guest_code: bytes) -> None:
         _answer(host, {"why": f"walls: {error or type(error).__name__}"})
         return
     try:
-        _Watch(host, request, cell).serve()
+        _Watch(host, request, cell, share).serve()
     except Exception as error:
         cell.kill()
         _answer(host, {"why": f"broken: {type(error).__name__}: {error}"})
@@ -58,9 +62,10 @@ def _answer(host: socket.socket, answer: dict[str, Any], report: bytes = b"") ->
 class _Watch:
     """A guest while it runs. Everything it says is bounded, and passed on without being understood."""
 
-    __slots__ = ("_cell", "_deadline", "_host", "_locked", "_report", "_request", "_streams", "_why")
+    __slots__ = ("_cell", "_deadline", "_host", "_locked", "_report", "_request", "_share", "_streams", "_why")
 
-    def __init__(self, host: socket.socket, request: dict[str, Any], cell: Cell) -> None:
+    def __init__(self, host: socket.socket, request: dict[str, Any], cell: Cell, share: Share) -> None:
+        self._share = share
         self._host = host
         self._request = request
         self._cell = cell
@@ -73,6 +78,7 @@ class _Watch:
     def serve(self) -> None:
         """Run the program to its end and answer the server."""
         self._watch()
+        self._share.note(0)
         exit_code, signal_number = self._cell.wait()
         answer = {
             "why": self._why or ("ended" if self._locked else "walls"),
@@ -108,12 +114,19 @@ class _Watch:
                 self._stop("timeout" if self._locked else "walls")
             if now >= glance:
                 glance = now + _GLANCE
-                if cell.thread_count() > self._request["threads"]:
-                    self._stop("threads")
+                self._look()
         for fd, take in sources.items():
             os.set_blocking(fd, False)
             while _move(fd, take):
                 pass
+
+    def _look(self) -> None:
+        """Keep the limits that the kernel does not keep."""
+        if self._cell.thread_count() > self._request["threads"]:
+            self._stop("threads")
+        self._share.note(self._cell.memory())
+        if self._share.is_one_too_many(self._request["total_memory"]):
+            self._stop("memory")
 
     def _stop(self, why: str) -> None:
         self._why = self._why or why

@@ -17,7 +17,10 @@ import select
 import signal
 import socket
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from rrext.nodes.sandbox.usage import Share
 
 __all__ = ["main"]
 
@@ -39,7 +42,7 @@ def main() -> None:
 
 
 class _Warden:
-    __slots__ = ("alone", "files", "guest_code", "supervise")
+    __slots__ = ("alone", "files", "guest_code", "running", "supervise", "usage")
 
     def __init__(self) -> None:
         from rrext.nodes.sandbox import guest, values
@@ -48,8 +51,11 @@ class _Warden:
         from rrext.nodes.sandbox.namespaces import move_out
         from rrext.nodes.sandbox.privileges import drop_capabilities
         from rrext.nodes.sandbox.supervisor import supervise
+        from rrext.nodes.sandbox.usage import Usage
 
         self.supervise = supervise
+        self.usage = Usage()
+        self.running: dict[int, Share] = {}
         self.files = Files()
         self.guest_code = marshal.dumps([_compiled(values.__file__), _compiled(guest.__file__)])
         files = self.files
@@ -63,22 +69,32 @@ class _Warden:
         poll = select.poll()
         poll.register(control, select.POLLIN)
         while os.getppid() == server:
-            if not poll.poll(_LOOK):
+            ready = [fd for fd, _ in poll.poll(_LOOK)]
+            for ended in self.running.keys() & ready:
+                poll.unregister(ended)
+                os.close(ended)
+                self.usage.give_back(self.running.pop(ended))
+            if control.fileno() not in ready:
                 continue
             word, descriptors, _, _ = socket.recv_fds(control, 1, 1)
             if not word:
                 break
-            self._start(control, descriptors[0])
+            self._start(control, descriptors[0], poll)
         os._exit(0)
 
-    def _start(self, control: socket.socket, descriptor: int) -> None:
+    def _start(self, control: socket.socket, descriptor: int, poll: select.poll) -> None:
         warden = os.getpid()
+        share = self.usage.take()
+        if share is None:  # the server reads the end of the call's socket here, too
+            os.close(descriptor)
+            return
         try:
             child = os.fork()
         except OSError:  # the machine is full; the server reads the end of the call's socket
             child = -1
         if child:
             os.close(descriptor)
+            self._watch(child, share, poll)
             return
         try:
             control.close()
@@ -86,9 +102,19 @@ class _Warden:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, *map(ctypes.c_ulong, (signal.SIGKILL, 0, 0, 0)))
             if os.getppid() == warden:  # else it died before the line above
                 with socket.socket(fileno=descriptor) as host:
-                    self.supervise(host, self.files, self.guest_code)
+                    self.supervise(host, self.files, self.guest_code, share)
         finally:
             os._exit(0)
+
+    def _watch(self, supervisor: int, share: Share, poll: select.poll) -> None:
+        """Have the share back when the supervisor has ended, however it does; −1: there is none."""
+        try:
+            handle = os.pidfd_open(supervisor)
+        except OSError:  # it has ended already, or was never there
+            self.usage.give_back(share)
+            return
+        self.running[handle] = share
+        poll.register(handle, select.POLLIN)
 
 
 def _compiled(path: str) -> object:

@@ -1,0 +1,63 @@
+"""What the guests of one warden use of the machine's memory together, in a table that all supervisors share.
+
+Each guest has a limit of its own, which the kernel keeps to the byte; a full server has 64 guests. Control groups would
+bound them together, but most servers may not make any. So each supervisor notes what its guest uses and adds up what all
+use. The total is therefore exact but for what guests touch between two looks. Pages of the interpreter that guests share
+are counted once for each, what the kernel keeps for pipes and sockets is not.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+__all__ = ["Share", "Usage"]
+
+SHARES = 1024
+"""Guests at a time."""
+
+
+class Usage:
+    """Made by the warden before it forks. A share is taken for each guest, and given back when its supervisor has ended."""
+
+    __slots__ = ("_free", "_table")
+
+    def __init__(self) -> None:
+        self._table = memoryview(mmap.mmap(-1, 8 * SHARES)).cast("Q")
+        self._free = list(range(SHARES))
+
+    def take(self) -> Share | None:
+        """A share; None if all are taken."""
+        return Share(self._table, self._free.pop()) if self._free else None
+
+    def give_back(self, share: Share) -> None:
+        """Its guest is gone."""
+        share.note(0)
+        self._free.append(share.number)
+
+    def __repr__(self) -> str:
+        return f"<Usage {sum(self._table)} bytes, {SHARES - len(self._free)} guests>"
+
+
+class Share:
+    """One guest's line of the table."""
+
+    __slots__ = ("_table", "number")
+
+    def __init__(self, table: memoryview, number: int) -> None:
+        self._table = table
+        self.number = number
+
+    def note(self, nbytes: int) -> None:
+        """The guest uses so many bytes now."""
+        self._table[self.number] = nbytes
+
+    def is_one_too_many(self, total: int) -> bool:
+        """Whether all guests together use more than `total` bytes, and none uses more than this one."""
+        table = self._table.tolist()
+        if sum(table) <= total:
+            return False
+        most = max(table)
+        return table[self.number] == most and most not in table[self.number + 1 :]  # of equals one is enough
+
+    def __repr__(self) -> str:
+        return f"<Share {self.number}: {self._table[self.number]} bytes>"
