@@ -95,13 +95,13 @@ def refuse_long_names(request: Request, limits: Limits) -> None:
     """Raise `UnknownCommand` or `InvalidArguments` for a name that is too long to be searched for or repeated."""
     most = limits.max_name
     if len(request.command) > most:
-        raise UnknownCommand(f"Invalid command: {cut_short(request.command)}: it is over max_name, {most} characters")
+        raise UnknownCommand(f"Invalid command: {cut_short(request.command, most)}: it is over max_name, {most} characters")
     context = request.arguments.get("context")
     for path, given in ("", request.arguments), ("/context", context if isinstance(context, dict) else {}):
         for name in given:
             if len(name) > most:
                 raise InvalidArguments.at(
-                    f"{path}/{_escaped(cut_short(name))}", f"its name is over max_name, {most} characters"
+                    f"{path}/{_escaped(cut_short(name, most))}", f"its name is over max_name, {most} characters"
                 )
         for name in _NAMES:
             value = given.get(name)
@@ -109,9 +109,9 @@ def refuse_long_names(request: Request, limits: Limits) -> None:
                 raise InvalidArguments.at(f"{path}/{name}", f"expected at most {most} characters (max_name)")
 
 
-def cut_short(name: str) -> str:
-    """The beginning of a name that is too long to be repeated."""
-    return name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+def cut_short(name: str, most: int) -> str:
+    """A name that may be repeated: of one with more than `most` characters the beginning."""
+    return name if len(name) <= most else f"{name[:_SHOWN]}…"
 
 
 _SHOWN: Final = 100

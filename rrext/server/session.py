@@ -113,11 +113,8 @@ class Session:
                 self._on_shutdown("fatal")
             elif kind is Ignored:
                 log.debug("ignored: %s", event.reason)
-        except RrextError as error:
+        except Exception as error:
             self._refuse(event, error)
-        except Exception:
-            log.exception("request=%s a bug of rrext", getattr(event, "id", None))
-            self._refuse(event, internal_error())
         if not quick:
             self.last_was_quick = False
 
@@ -204,7 +201,7 @@ class Session:
         call = Call(operation, self, caller, request.id, request.command, request.tail)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if request.id is not None and _wants_feed(operation):
+        if request.id is not None and Feed.is_wanted_by(operation):
             call.feed = Feed(self, request.id)
         inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
         return call
@@ -218,15 +215,16 @@ class Session:
             call.fail(internal_error())
             return True
 
-    def _refuse(self, event: Any, error: RrextError) -> None:
+    def _refuse(self, event: Any, error: Exception) -> None:
         """Answer an event that started no call, without touching a call that may have the same id."""
         request_id = getattr(event, "id", None)
+        if not isinstance(error, RrextError):
+            log.error("request=%s a bug of rrext", request_id, exc_info=error)
+            error = internal_error()
         if isinstance(error, DuplicateId):
             self._answer_at_once(self.connection.error(None, "", error))
         elif type(event) is not Request or request_id is not None:
-            command = getattr(event, "command", "")
-            if len(command) > self.limits.max_name:
-                command = cut_short(command)
+            command = cut_short(getattr(event, "command", ""), self.limits.max_name)
             self._answer_at_once(self.connection.error(request_id, command, error))
 
     def answer_own(self, request: Request, body: dict[str, Any]) -> None:
@@ -346,11 +344,8 @@ class Session:
         request = held.request
         try:
             self._start(request, held.shape, held.received)
-        except RrextError as error:
+        except Exception as error:
             self._refuse(request, error)
-        except Exception:
-            log.exception("request=%s a bug of rrext", request.id)
-            self._refuse(request, internal_error())
 
     # -- life
 
@@ -390,10 +385,3 @@ class Session:
 
     def __repr__(self) -> str:
         return f"<Session {self.caller.connection_id} {self._inflight!r} {self.outbox!r}>"
-
-
-def _wants_feed(operation: Operation) -> bool:
-    """Whether a call tells something before its answer, or waits for room before it makes one."""
-    if isinstance(operation, Tool):
-        return bool(operation.progress or operation.stream)
-    return not isinstance(operation, Write | Open | Close)
