@@ -99,18 +99,6 @@ class Call:
             assert self.deadline is not None
             raise self.deadline.error()
 
-    async def finish(self) -> Response:
-        """The answer, once callbacks have had all updates. Raises `ToolTimeout`."""
-        updates = self.updates
-        assert self.waiter is not None
-        while self.answer is None or (updates is not None and updates.pending):
-            if updates is not None and updates.pending:
-                await updates.deliver()
-                continue
-            await self.waiter
-            self.check()
-        return self.answer
-
     def begin(self, deadline: Deadline, now: float) -> None:
         """Its time runs from now on."""
         self.deadline = deadline

@@ -81,16 +81,18 @@ class _TaskWaiter:
         if get_ident() != self._loop.thread:
             self._loop.run(self.wake)
             return
-        self._is_woken = True
         future = self._future
-        if future is not None and not future.done():
+        if future is None or future.done():
+            self._is_woken = True
+        else:
             future.set_result(None)
 
     def __await__(self) -> Generator[Any, Any, None]:
-        if not self._is_woken:
-            future = self._future = self._make()
-            yield from future
-        self._is_woken = False
+        future = self._future = self._make()
+        if self._is_woken:
+            self._is_woken = False
+            future.set_result(None)
+        return future.__await__()
 
 
 class _EventWaiter:

@@ -99,7 +99,13 @@ class Link:
                     await slots.take(waiter, call.check)
                 call.slots = slots
             self._send(call, arguments, tail)
-            answer = await call.finish()
+            while call.answer is None or (updates is not None and updates.pending):
+                if updates is not None and updates.pending:
+                    await updates.deliver()
+                else:
+                    await waiter
+                    call.check()
+            answer = call.answer
         except BaseException:
             self._abandon(call)
             raise

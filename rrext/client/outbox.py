@@ -55,31 +55,33 @@ class Outbox:
         with self._lock:
             if self._shut:
                 return None
-            if self._begun or self._queue:
-                frame = Frame(pieces)
-            elif (frame := self._write(pieces)) is None and not self._begun:
-                return None
-            if frame is not None:
-                if urgent:
-                    self._queue.appendleft(frame)
-                else:
-                    self._queue.append(frame)
+            rest: Sequence[Buffer] = pieces
+            if not (self._begun or self._queue or self._is_for_loop(pieces)):
+                try:
+                    rest = self._channel.write_now(pieces)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+                    self._break()
+                    return None
+                if not rest:
+                    return None
+            frame = self._keep(pieces, rest, urgent)
         self._loop.run(self._look)
         return frame
 
-    def _write(self, pieces: Sequence[Buffer]) -> Frame | None:
-        """Write what fits now; the frame in return if that was nothing."""
-        if (len(pieces) > 1 or len(pieces[0]) > ATOMIC) and not self._loop.is_here:
-            return Frame(pieces)
-        try:
-            rest = self._channel.write_now(pieces)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            self._break()
+    def _is_for_loop(self, pieces: Sequence[Buffer]) -> bool:
+        return (len(pieces) > 1 or len(pieces[0]) > ATOMIC) and not self._loop.is_here
+
+    def _keep(self, pieces: Sequence[Buffer], rest: Sequence[Buffer], urgent: bool) -> Frame | None:
+        """Leave to `run` what is not written; the frame in return if that is all of it."""
+        if len(rest) < len(pieces) or rest[0] is not pieces[0]:
+            self._begun = list(rest)
             return None
-        if rest and len(rest) == len(pieces) and rest[0] is pieces[0]:
-            return Frame(pieces)
-        self._begun = rest
-        return None
+        frame = Frame(pieces)
+        if urgent:
+            self._queue.appendleft(frame)
+        else:
+            self._queue.append(frame)
+        return frame
 
     def withdraw(self, frame: Frame) -> bool:
         """Take a frame back; False if some of it is written."""

@@ -89,7 +89,7 @@ def throughput(server: Server, tool: str, size: Size) -> float:
 def one_call(subject: Subject, size: Size) -> Figures:
     """The plain call of a server that has one kind of tool."""
     with on_one_core(), subject.start(cpus=same_core()) as server:
-        made = server.frames(size.calls // 4, "add", ADD)
+        made = server.frames(2 * size.calls, "add", ADD)
         check(server.call("add", ADD), SUM)
         with no_collector():
             server.latencies(made)
