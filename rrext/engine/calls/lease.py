@@ -23,17 +23,16 @@ __all__ = ["Lease"]
 class Lease:
     """Either a borrowed place with pooled objects, or a turn on an open pipe with that pipe's objects."""
 
-    __slots__ = ("_is_tainted", "_lock", "_objects", "_users", "pipe", "spoiled", "task", "turn")
+    spoiled = False
+    _is_tainted = False
+    _users = 1
+    _lock = threading.Lock()  # of all leases: it is held for a few instructions, and making one costs as much
 
     def __init__(self, task: Task, turn: Place | Held | Pass, pipe: Pipe | None = None) -> None:
         self.task = task
         self.turn = turn
         self.pipe = pipe
-        self.spoiled = False
-        self._is_tainted = False
         self._objects: NodeObjects | None = None if pipe is None else pipe.objects
-        self._users = 1
-        self._lock = threading.Lock()
 
     @property
     def objects(self) -> NodeObjects:
@@ -51,9 +50,14 @@ class Lease:
         """One user less; the last one gives everything back."""
         with self._lock:
             self._users -= 1
-            last = self._users == 0
-        if last:
-            self._give_back()
+            if self._users:
+                return
+        if self.pipe is not None:
+            self._leave(self.pipe)
+            return
+        if self._objects is not None and not (self.spoiled or self._is_tainted):
+            self.task.give_spare(self._objects)
+        self.turn.release()
 
     def taint(self) -> None:
         """The call was stopped half-way: nobody gets borrowed objects after it."""
@@ -69,17 +73,12 @@ class Lease:
             self.pipe.leave_thread_behind()
             self.turn.release()
 
-    def _give_back(self) -> None:
-        if self.pipe is not None:
-            if self.spoiled:
-                self.pipe.thread_returned()
-            else:
-                self.pipe.last_used = self.task.now()
-                self.turn.release()
-            return
-        if self._objects is not None and not (self.spoiled or self._is_tainted):
-            self.task.give_spare(self._objects)
-        self.turn.release()
+    def _leave(self, pipe: Pipe) -> None:
+        if self.spoiled:
+            pipe.thread_returned()
+        else:
+            pipe.last_used = self.task.now()
+            self.turn.release()
 
     def __repr__(self) -> str:
         return f"<Lease {'spoiled ' if self.spoiled else ''}users={self._users} {self.turn!r}>"

@@ -35,7 +35,6 @@ class Run:
         host: Host,
         call: Call,
         lease: Lease,
-        *,
         deadline: float | None,
         trail: tuple[str, ...],
         token: CancelToken | None = None,

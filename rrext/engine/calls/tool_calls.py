@@ -70,10 +70,7 @@ class ToolCalls:
         """Run a quick tool on this thread, unless something about it has to be waited for, or to be refused."""
         if not route.component.ready or (operation.timeout is not None and operation.timeout < QUICK_TIMEOUT):
             return False
-        try:
-            lease = self._lease(call, task, operation)
-        except RrextError:
-            return False
+        lease = self._lease(call, task, operation)
         place = task.sync_places.take()
         if not (place.granted and lease.turn.granted):
             place.release()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.failures import cancelled_from_inside, failure_of
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["ToolRun"]
+
+
+UNWATCHED: Final[AbstractContextManager[None]] = nullcontext()
 
 
 class ToolRun(Work):
@@ -51,8 +55,7 @@ class ToolRun(Work):
         token: CancelToken | None = None,
         trail: tuple[str, ...] = (),
     ) -> None:
-        trail = (*trail, route.label) if trail else route.trail
-        super().__init__(host, call, lease, deadline=deadline, trail=trail, token=token)
+        super().__init__(host, call, lease, deadline, (*trail, route.label) if trail else route.trail, token)
         self.route = route
 
     @property
@@ -91,26 +94,28 @@ class ToolRun(Work):
 
     def blocking(self) -> Encoded:
         """Run a sync tool to its end on this thread, which has a place of its own or its caller's."""
-        if self.kwargs is None:
+        route = self.route
+        spec, kwargs, ctx = route.spec, self.kwargs, None
+        self.kwargs = None  # the context becomes one of them, and leads back to here
+        if kwargs is None:
             operation = self.call.operation
             assert isinstance(operation, Tool)
-            self.kwargs = self.route.spec.structure(None, operation.input, self.host.limits)
-        if not is_watched(self.host.callbacks):
-            return self._run_blocking(None)
-        with self._watched() as watched:
-            return self._run_blocking(watched)
-
-    def _run_blocking(self, watched: WatchedCall | None) -> Encoded:
-        route = self.route
-        spec, node, ctx = route.spec, self.node, None
+            kwargs = spec.structure(None, operation.input, self.host.limits)
+        node = self.node
         if node is None:
             node = self.node = self.lease.objects.object(route.component.id)
         if spec.wants_context:
             if self.place is not None:
                 self.loan = Loan(self.lease.task.sync_places)
             ctx = self.context()
-        kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them
-        assert kwargs is not None
+        if not is_watched(self.host.callbacks):
+            return self._called(node, kwargs, ctx, None)
+        with self._watched() as watched:
+            return self._called(node, kwargs, ctx, watched)
+
+    def _called(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None, watched: WatchedCall | None) -> Encoded:
+        route = self.route
+        spec = route.spec
         began = perf_counter()
         try:
             value = spec.call(node, kwargs, ctx)
@@ -128,37 +133,33 @@ class ToolRun(Work):
         """Run the tool from the loop, whatever kind it is, when all that it needs is there."""
         if self.ready is not None:
             await self.ready(self)
+        spec = self.route.spec
         if self.node is None:
             self.node = self.lease.objects.object(self.route.component.id)
-        if not is_watched(self.host.callbacks):
-            return await self._run_on_loop(None)
-        with self._watched() as watched:
-            return await self._run_on_loop(watched)
-
-    async def _run_on_loop(self, watched: WatchedCall | None) -> Encoded:
-        spec, node = self.route.spec, self.node
         if spec.kind in ("sync", "generator") and spec.thread != "main":
-            return await self._in_thread(watched)
+            return await self._in_thread()
         if spec.kind == "sync":
-            return self._run_blocking(watched)
-        kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them
+            return self.blocking()
+        kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them, and leads back to here
         assert kwargs is not None
-        outcome = spec.call(node, kwargs, self.context() if spec.wants_context else None)
-        if spec.kind == "async":
-            value = await outcome
-            if watched is not None:
-                watched.result = value
-            return self.encode(value)
-        if spec.kind == "async_generator":
-            return await self._chunks(watched).drain_async(outcome), None
-        return await self._chunks(watched).drain_on_loop(outcome), None
+        with self._watched() as watched:
+            outcome = spec.call(self.node, kwargs, self.context() if spec.wants_context else None)
+            if spec.kind == "async":
+                value = await outcome
+                if watched is not None:
+                    watched.result = value
+                return self.encode(value)
+            chunks = self._chunks(watched)
+            if spec.kind == "async_generator":
+                return await chunks.drain_async(outcome), None
+            return await chunks.drain_on_loop(outcome), None
 
-    async def _in_thread(self, watched: WatchedCall | None) -> Encoded:
+    async def _in_thread(self) -> Encoded:
         places = self.lease.task.sync_places
 
         def work() -> Encoded:
             self.loan = Loan(places)
-            return self._run_blocking(watched)
+            return self.blocking()
 
         if self.spec.thread != "same":
             return await self.host.in_thread(work, places=places, lease=self.lease)
@@ -186,7 +187,7 @@ class ToolRun(Work):
 
     def body(self, encoded: Encoded) -> Encoded:
         result, raw = encoded
-        return (b'{"result":' + result + b"}", None) if raw is None else (b"{}", raw)
+        return (b'{"result":%b}' % result, None) if raw is None else (b"{}", raw)
 
     def failure(self, error: BaseException) -> RrextError:
         tool, node_id = self.spec.name, self.route.component.id
@@ -216,7 +217,9 @@ class ToolRun(Work):
         feed = Chunks.wanted_by(self.call) if self.is_outermost else None
         return Chunks(self.spec, self.node, self.host.limits, feed=feed, watched=watched)
 
-    def _watched(self) -> WatchedCall:
+    def _watched(self) -> AbstractContextManager[WatchedCall | None]:
+        if not is_watched(self.host.callbacks):
+            return UNWATCHED
         caller, pipe = self.call.caller, self.lease.pipe
         owner = caller if pipe is None else pipe.caller
         return WatchedCall(

@@ -49,10 +49,11 @@ class Work(Run):
 
     def give_back(self) -> None:
         """Give back what it holds."""
+        lease = self.lease
         if self.place is not None:
             self.place.release()
-        self.lease.task.active.discard(self.call)
-        self.lease.drop()
+        lease.task.active.discard(self.call)
+        lease.drop()
 
     def stopped(self, reason: CancelReason) -> None:
         """It is answered before its end."""
@@ -145,7 +146,8 @@ class Work(Run):
 
     def _succeed(self, encoded: Encoded) -> None:
         self.give_back()
-        self.call.succeed(*self.body(encoded))
+        body, tail = self.body(encoded)
+        self.call.succeed(body, tail)
 
     def _fail(self, error: BaseException) -> bool:
         """Whether the failure was the answer; if not, somebody had answered before."""
