@@ -10,6 +10,7 @@ Each job runs in an empty context of its own: what one call puts into a `Context
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -39,12 +40,14 @@ class Workers:
     are. A job must not raise; one that does is logged as a bug.
     """
 
-    __slots__ = ("_started", "backlog", "is_stopped", "parked")
+    __slots__ = ("_started", "backlog", "is_fork", "is_stopped", "parked")
 
     def __init__(self) -> None:
         self.parked: list[_Worker] = []
         self.backlog: deque[Job] = deque()
         self.is_stopped = False
+        self.is_fork = False
+        """Whether this is a forked child, in which a job that returns has nothing to return to."""
         self._started = 0
 
     def run(self, job: Job) -> None:
@@ -109,6 +112,8 @@ class _Worker:
                 return
             while job is not None:
                 Context().run(_guarded, job)
+                if self._all.is_fork:
+                    os._exit(0)
                 job = self._waiting_job() if self._all.backlog else None
             if self._all.is_stopped:
                 return

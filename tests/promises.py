@@ -30,6 +30,10 @@ PROMISES: dict[str, str] = {
         "A tool that keeps the interpreter's lock outlives neither its client, nor the end of stdin, nor SIGTERM; "
         "while its client lives it may take its time"
     ),
+    "life:tools:cannot-end-it": (
+        "A tool that cancels all tasks, stops the loop, takes the standard streams away or returns from a fork "
+        "ends nothing, and leaves no process behind"
+    ),
     "life:crash:traced": "A crash of the interpreter leaves on stderr, or in the log, where its threads were",
     "start:cold:light": "No pygls, lsprotocol, websockets, node modules or entry-point scan before the first answer",
     "spawn:env-allow-list": (

@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 import threading
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,6 +35,7 @@ from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
     from rrext.engine.interface import Engine
+    from rrext.server.process import ServingProcess
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
 
@@ -136,7 +138,9 @@ def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = Non
 
         for child in active_children():  # they do not notice by themselves, since they hold each other's pipes
             child.terminate()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):  # which may be anything by now
+        with suppress(Exception):
+            stream.flush()
     until = monotonic() + FLUSH
     for writer in writers:
         writer.flush(max(0.0, until - monotonic()))
@@ -164,7 +168,7 @@ def _serve_claimed(
     loop = asyncio.new_event_loop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
     asyncio.set_event_loop(loop)
 
-    async def serve() -> int:
+    async def load() -> ServingProcess | None:
         from rrext.engine.runtime import LocalEngine
         from rrext.server.process import ServingProcess
 
@@ -174,7 +178,7 @@ def _serve_claimed(
         engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=args.wait)
         loaded = [_load(engine, path, limits) for path in args.files]  # all of them, so that the problems of each are told
         if not all(loaded):
-            return EXIT_INVALID
+            return None
         gc.freeze()  # what is loaded stays: collections need not look at it again
         gc.enable()
         listener = None
@@ -183,7 +187,7 @@ def _serve_claimed(
             from rrext.transports.unix import socket_path
 
             listener = UnixClients(socket_path(args.listen), lambda: _tell_listening(args.listen))
-        server = ServingProcess(
+        return ServingProcess(
             _logged(engine),
             engine.host,
             stdio,
@@ -194,9 +198,9 @@ def _serve_claimed(
             watchdog=watchdog,
             last_words=lambda: write_last_words(writers, watchdog),
         )
-        return await server.run()
 
-    return loop.run_until_complete(serve())
+    process = loop.run_until_complete(load())
+    return EXIT_INVALID if process is None else process.run()
 
 
 def _tell_listening(address: str) -> None:

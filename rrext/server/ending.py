@@ -22,9 +22,7 @@ from rrext.server.session import Session
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 
-__all__ = ["CLOSED", "DRAINED", "FLUSH", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "Reading"]
-
-FLUSH: Final = 0.1  # seconds beyond the grace in which a peer may read the last answers
+__all__ = ["CLOSED", "DRAINED", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "Reading", "Steadfast"]
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -35,13 +33,15 @@ class Cause(msgspec.Struct, frozen=True):
     reason: CancelReason
     error: Callable[[], RrextError]
     code: int = 0
-    slack: float = 0.6
+    flush: float = 0.4
+    """Seconds beyond the grace in which threads may finish answers, and the peer may read the last ones."""
+    slack: float = 0.3
     """Seconds that a process which ends with it has beyond its time, before it is killed."""
 
 
 DRAINED: Final = Cause("shutting_down", lambda: ShuttingDown("the server ended before this call did"))
 CLOSED: Final = Cause("shutting_down", lambda: ShuttingDown("the connection ended before this call did"))
-GONE: Final = Cause("disconnected", lambda: Cancelled("cancelled: the connection is gone"), slack=0.1)
+GONE: Final = Cause("disconnected", lambda: Cancelled("cancelled: the connection is gone"), flush=0.1, slack=0.1)
 UNREADABLE: Final = Cause("disconnected", lambda: Cancelled("cancelled: the connection cannot be read any more"), 1)
 
 
@@ -92,6 +92,27 @@ class Grace:
         return "<Grace>" if self._until is None else f"<Grace {self.left():.2f} s>"
 
 
+class Steadfast:
+    """A task that begins again when somebody cancels it: a tool may cancel all tasks of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        self._loop = loop
+        self._work = work
+        self._name = name
+        self._begin()
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._work(), name=self._name)
+        self._task.add_done_callback(self._look)
+
+    def _look(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            self._begin()
+
+    def __repr__(self) -> str:
+        return f"<Steadfast {self._name}>"
+
+
 class Reading(Protocol):
     """Whatever reads a peer's bytes into its session."""
 
@@ -131,12 +152,12 @@ class Peer:
         self._on_shutdown = on_shutdown
         self._on_ending = on_ending
         self._closed = closed
-        self._end_task: asyncio.Task[None] | None = None
+        self._end_task: Steadfast | None = None
         self._over: asyncio.Future[None] = self._loop.create_future()
         self.grace = Grace(self._loop)
         self.cause: Cause = closed
         self.is_delivered = False
-        """Whether the peer has all of its answers, or is gone; once it has ended."""
+        """Whether the peer got all of its answers, or was gone; once it has ended."""
         self.session = Session(
             engine,
             connection,
@@ -178,7 +199,7 @@ class Peer:
             log.info("%s ends: %s", self.session.caller.connection_id, why)
             self.cause = cause
             self.session.is_draining = True
-            self._end_task = self._loop.create_task(self._end(), name=f"end: {why}")
+            self._end_task = Steadfast(self._loop, self._end, f"end: {why}")
         self._on_ending(seconds)
 
     # -- the end
@@ -195,7 +216,8 @@ class Peer:
         try:
             self.session.close()
         finally:
-            self._over.set_result(None)
+            if not self._over.done():
+                self._over.set_result(None)
 
     async def _answer_all(self) -> None:
         session, cause, grace = self.session, self.cause, self.grace
@@ -204,13 +226,20 @@ class Peer:
         if session.is_busy:
             log.warning("calls that did not finish in time are given up: %s", cause.reason)
             session.fail_all(cause.reason, cause.error)
-            await grace.until(self._is_quiet, FLUSH)  # those that a thread is answering right now
+            await grace.until(self._is_quiet, cause.flush)  # those that a thread is answering right now
         self.reading.stop()  # before the client is told that this is the end
         session.end_with()
-        await grace.within(FLUSH, session.outbox.drained())
-        self.is_delivered = not session.outbox.size
-        if not self.is_delivered:
+        await grace.within(cause.flush, session.outbox.drained())
+        self.is_delivered = self.has_all
+        if session.outbox.size:
             log.warning("the peer did not read the last %d bytes", session.outbox.size)
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the peer has all of its answers, or is gone."""
+        outbox = self.session.outbox
+        is_lost = outbox.error is not None and not isinstance(outbox.error, ConnectionError)
+        return not (self.session.is_busy or outbox.size or is_lost)
 
     def _is_quiet(self) -> bool:
         return not self.session.is_busy

@@ -50,6 +50,7 @@ class Outbox:
         "_waiters",
         "_wanted",
         "_watchers",
+        "error",
         "is_broken",
         "size",
     )
@@ -70,6 +71,7 @@ class Outbox:
         self._wanted = False
         self.size = 0
         self.is_broken = False
+        self.error: OSError | None = None
 
     @property
     def is_full(self) -> bool:
@@ -166,7 +168,8 @@ class Outbox:
                     self._blocked = True
                     self._sink.when_writable(self._resume)
                     return
-        except OSError:
+        except OSError as error:
+            self.error = error
             self.is_broken = True
             self._forget()
 

@@ -12,14 +12,13 @@ import logging
 import os
 import select
 from collections.abc import Callable
-from time import monotonic
-from typing import Final, Protocol
+from time import monotonic, sleep
+from typing import Final, NoReturn, Protocol
 
 from rrext.engine.calls.host import Host
 from rrext.engine.interface import Caller, Engine
 from rrext.limits import Limits
-from rrext.server.ending import DRAINED, FLUSH, GONE, Grace, Peer
-from rrext.server.outbox import Outbox
+from rrext.server.ending import DRAINED, GONE, Grace, Peer, Steadfast
 from rrext.server.reader import Reader
 from rrext.server.watchdog import Watchdog
 from rrext.server.watchman import Watchman
@@ -31,8 +30,10 @@ from rrext.wire.messages import ServerEvent
 
 __all__ = ["ServingProcess"]
 
-LEAVE: Final = 0.2  # seconds beyond the grace until what nodes share is not waited for any longer
-OVERDUE: Final = 0.25  # seconds beyond the grace until the watchman takes over
+LEAVE: Final = 0.1  # seconds beyond the last answers until what nodes share is not waited for any longer
+OVERDUE: Final = 0.15  # seconds beyond the last answers until the watchman takes over
+FLUSH: Final = 0.1  # seconds that threads and peers get then
+PAUSE: Final = 0.005  # seconds between two looks at them
 EXIT_LOST: Final = 1  # answers were not read in time
 
 log: Final = logging.getLogger("rrext.server")
@@ -89,8 +90,9 @@ class ServingProcess:
         self._listener = listener
         self._last_words = last_words
         self._grace = Grace(host.loop)
-        self._end_task: asyncio.Task[None] | None = None
+        self._end_task: Steadfast | None = None
         self._code: asyncio.Future[int] = host.loop.create_future()
+        self._is_fork = False
         self._peers: dict[Peer, int] = {}
         self._stdio = self._stdio_peer(claimed) if serves_stdio else None
         self._watchman = Watchman(
@@ -98,11 +100,13 @@ class ServingProcess:
             claimed.read_fd if serves_stdio else None,
             parent=(parent or ParentWatch()) if serves_stdio else None,
             poll=limits.parent_poll,
-            drain=limits.drain + OVERDUE,
+            drain=limits.drain + DRAINED.flush + OVERDUE,
             patience=limits.eof_grace,
             on_signal=self.shut_down,
             on_orphaned=self._on_orphaned,
+            unread=claimed.write_fd if serves_stdio else None,
             on_hung_up=self._on_hung_up,
+            on_unread=self._on_unread,
             on_unheard=claimed.silence,
             on_overdue=self._end_without_loop,
             watchdog=watchdog,
@@ -127,15 +131,35 @@ class ServingProcess:
         self._peers[peer] = claimed.write_fd
         return peer
 
-    async def run(self) -> int:
+    def run(self) -> int:
         """Serve until the end; returns 0, or 1 after bytes on stdin that were no frames and if answers to the client on
-        stdio could not be delivered."""
+        stdio could not be delivered. What tools do to the loop and its tasks does not end it."""
+        loop, code = self.host.loop, self._code
+        loop.run_until_complete(self._start())
+        code.add_done_callback(lambda _: loop.stop())
+        while not code.done():
+            try:
+                loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                log.exception("a task that a tool began wanted to end the process")
+            if self._is_fork:
+                os._exit(0)
+        return code.result()
+
+    async def _start(self) -> None:
+        os.register_at_fork(after_in_child=self._in_fork)
         self._watchman.start()
         if self._listener is not None:
             self._listener.start(self)
         if self._stdio is not None:
             self._reader.start()
-        return await self._code
+
+    def _in_fork(self) -> None:
+        """In a forked child, which may return from a tool into code of ours: that must answer nobody, and end."""
+        self._is_fork = self.host.workers.is_fork = True
+        for peer in self._peers:
+            peer.session.connection = _Nobody()  # pyright: ignore[reportAttributeAccessIssue]
+        self.host.loop.stop()
 
     # -- peers
 
@@ -163,20 +187,25 @@ class ServingProcess:
         if self._stdio is not None and self._reader.paused:
             self._stdio.input_ended("end of stdin")
 
+    def _on_unread(self) -> None:
+        """Nobody can read stdout, though nothing was written yet that would fail."""
+        if self._stdio is not None:
+            self._stdio.lost("nobody reads stdout")
+
     def _end_within(self, seconds: float, why: str) -> None:
         """Begin to end, and every peer with it; if that has begun, be ready no later than this."""
         begins = not self._grace.has_begun
         if not self._grace.shorten(seconds):
             return
         cause = DRAINED if self._stdio is None else self._stdio.cause
-        self._watchman.expect_end(seconds + OVERDUE, cause.slack)
+        self._watchman.expect_end(seconds + cause.flush + OVERDUE, cause.slack)
         if self._listener is not None:
             self._listener.close()
         for peer in list(self._peers):
             peer.end_within(seconds, why, DRAINED)
         if begins:
             log.info("ending: %s", why)
-            self._end_task = self.host.loop.create_task(self._end(), name=f"end: {why}")
+            self._end_task = Steadfast(self.host.loop, self._end, f"end: {why}")
 
     # -- the end
 
@@ -184,10 +213,11 @@ class ServingProcess:
         try:
             for peer in list(self._peers):
                 await peer.ended()
-            await self._grace.within(LEAVE, self.engine.aclose())
+            cause = DRAINED if self._stdio is None else self._stdio.cause
+            await self._grace.within(cause.flush + LEAVE, self.engine.aclose())
         except Exception:
             log.exception("a bug of rrext, while it ended")
-        finally:
+        if not self._code.done():
             self._code.set_result(self._exit_code(self._stdio is None or self._stdio.is_delivered))
 
     def _exit_code(self, is_delivered: bool) -> int:
@@ -204,8 +234,8 @@ class ServingProcess:
                 self._listener.remove()
             for peer in list(self._peers):
                 peer.answer_without_loop()
-            _write_last({fd: peer.session.outbox for peer, fd in list(self._peers.items())})
-            is_delivered = self._stdio is None or not self._stdio.session.outbox.size
+            _write_last(dict(self._peers))
+            is_delivered = self._stdio is None or self._stdio.has_all
             self._last_words()
         finally:
             os._exit(self._exit_code(is_delivered))
@@ -214,13 +244,22 @@ class ServingProcess:
         return f"<ServingProcess {list(self._peers)!r}>"
 
 
-def _write_last(outboxes: dict[int, Outbox]) -> None:
-    """Give the readers of what is left a moment to make room."""
+class _Nobody:
+    """In place of a connection, in a process that must not answer: whoever wants to, ends it."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        os._exit(0)
+
+
+def _write_last(peers: dict[Peer, int]) -> None:
+    """Give threads a moment to finish the answers that they are at, and the peers to make room for what is left."""
+    until = monotonic() + FLUSH
+    while monotonic() < until and any(peer.session.is_busy for peer in peers):
+        sleep(PAUSE)
     poll = select.poll()
-    waiting = {fd: outbox for fd, outbox in outboxes.items() if outbox.size}
+    waiting = {fd: peer.session.outbox for peer, fd in peers.items() if peer.session.outbox.size}
     for fd in waiting:
         poll.register(fd, select.POLLOUT)
-    until = monotonic() + FLUSH
     while waiting and (ready := poll.poll(max(0.0, until - monotonic()) * 1000)):
         for fd, _ in ready:
             waiting[fd].retry()

@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import struct
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -58,7 +59,10 @@ class Watchdog:
             server = os.pidfd_open(os.getpid())
         except OSError:  # an old kernel, or a sandbox: without a watchdog, then
             return
-        stdin = None if stdin is None else os.dup(stdin)  # the one that was claimed is closed in every fork
+        stdin_end = select.epoll()  # which keeps no descriptor open: who writes to a dead server is told so at once
+        if stdin is not None:
+            with suppress(PermissionError):  # a regular file
+                stdin_end.register(stdin, 0)  # a hang-up is always told
         orders, self._orders = os.pipe()
         try:
             self._pid = os.fork()
@@ -66,12 +70,12 @@ class Watchdog:
             self._pid = -1
         if self._pid == 0:
             try:
-                _Watch(self, server, stdin, orders, parent, grace=grace, drain=drain).run()
+                _Watch(self, server, stdin_end.fileno(), orders, parent, grace=grace, drain=drain).run()
             finally:
                 os._exit(0)
-        for fd in (server, stdin, orders):
-            if fd is not None:
-                os.close(fd)
+        stdin_end.close()
+        for fd in (server, orders):
+            os.close(fd)
 
     def arm(self) -> None:
         """Begin to watch: somebody reads the bell from now on."""
@@ -103,11 +107,11 @@ class _Watch:
     """What runs in the process."""
 
     def __init__(
-        self, dog: Watchdog, server: int, stdin: int | None, orders: int, parent: int | None, *, grace: float, drain: float
+        self, dog: Watchdog, server: int, stdin_end: int, orders: int, parent: int | None, *, grace: float, drain: float
     ) -> None:
         self._bell, self._ring = dog.bell, dog.ring
         self._server = server
-        self._stdin = stdin
+        self._stdin_end = stdin_end
         self._orders = orders
         self._parent = parent
         self._grace = grace
@@ -140,7 +144,7 @@ class _Watch:
         """Hear no signals, which a terminal sends to the whole group, and hold nothing that others wait for."""
         for number in (*SIGNALS, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
-        keep = {self._bell.fileno(), self._ring.fileno(), self._server, self._stdin, self._orders, STDERR}
+        keep = {self._bell.fileno(), self._ring.fileno(), self._server, self._stdin_end, self._orders, STDERR}
         for fd in map(int, os.listdir("/proc/self/fd")):
             if fd not in keep:
                 try:
@@ -161,14 +165,10 @@ class _Watch:
             return
         self._is_armed = True
         self._poll.register(self._bell, select.POLLIN)
-        if self._stdin is not None:
-            self._poll.register(self._stdin, 0)  # a hang-up is always told
-        if self._parent is None:
-            return
-        try:
-            self._poll.register(os.pidfd_open(self._parent), select.POLLIN)
-        except OSError:  # of another namespace; or gone, which the server notices too
-            pass
+        self._poll.register(self._stdin_end, select.POLLIN)
+        if self._parent is not None:
+            with suppress(OSError):  # of another namespace; or gone, which the server notices too
+                self._poll.register(os.pidfd_open(self._parent), select.POLLIN)
 
     def _is_overdue(self) -> bool:
         """Whether the server should have ended; looks whether it moves."""

@@ -18,7 +18,7 @@ from rrext.transports.parent import ParentWatch
 __all__ = ["Watchman"]
 
 STDERR: Final = 2
-SLACK: Final = 0.6  # seconds beyond its time that a process which moves has to end by itself
+SLACK: Final = 0.3  # seconds beyond its time that a process which moves has to end by itself
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -45,11 +45,13 @@ class Watchman:
         "_on_overdue",
         "_on_signal",
         "_on_unheard",
+        "_on_unread",
         "_orphaned",
         "_parent",
         "_patience",
         "_poll",
         "_ring",
+        "_unread",
         "_until",
         "_watchdog",
     )
@@ -68,6 +70,8 @@ class Watchman:
         on_hung_up: Callable[[], None],
         on_unheard: Callable[[], None],
         on_overdue: Callable[[], None],
+        unread: int | None = None,
+        on_unread: Callable[[], None] = lambda: None,
         watchdog: Watchdog | None = None,
     ) -> None:
         self._loop = loop
@@ -81,6 +85,8 @@ class Watchman:
         self._on_hung_up = on_hung_up
         self._on_unheard = on_unheard
         self._on_overdue = on_overdue
+        self._unread = unread
+        self._on_unread = on_unread
         self._watchdog = watchdog = watchdog or Watchdog()
         self._bell, self._ring = watchdog.bell.fileno(), watchdog.ring.fileno()
         self._until = float("inf")
@@ -120,6 +126,8 @@ class Watchman:
         poll.register(self._bell, select.POLLIN)
         if self._fd is not None:
             poll.register(self._fd, 0)  # a hang-up is always told
+        if self._unread is not None:
+            poll.register(self._unread, 0)
         poll.register(STDERR, 0)
         while True:
             for fd, _ in poll.poll(self._milliseconds()):
@@ -137,6 +145,9 @@ class Watchman:
     def _lost(self, fd: int) -> None:
         if fd == STDERR:
             self._on_unheard()
+        elif fd == self._unread:
+            if not self._hung_up:  # else it may be one socket that ended, whose last requests are worth their grace
+                self._tell(self._on_unread)
         else:
             self._hung_up = True
             self._is_alone()

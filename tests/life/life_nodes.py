@@ -194,6 +194,53 @@ class Worker(Node):
         """What a broken library does."""
         ctypes.string_at(0)
 
+    @tool_function
+    async def cancels_all_tasks(self) -> None:
+        """What some libraries do when they clean up."""
+        for task in asyncio.all_tasks():
+            task.cancel()
+
+    @tool_function
+    async def stops_loop(self) -> None:
+        """The same."""
+        asyncio.get_running_loop().stop()
+
+    @tool_function
+    async def when_released(self, gate: str, tool: str) -> None:
+        """Call another one on the loop when a gate opens, however often this is cancelled before."""
+        gates.arrive(gate)
+        while not gates.is_open(gate):
+            await asyncio.sleep(0.01)
+        await getattr(self, tool)()
+
+    @tool_function
+    async def exits_in_a_task(self) -> None:
+        """A task of its own that wants to end the program."""
+
+        async def leave() -> None:
+            sys.exit(3)
+
+        kept.append(asyncio.create_task(leave()))
+        await asyncio.sleep(0.01)
+
+    @tool_function
+    def loses_streams(self) -> None:
+        """What a daemon library does."""
+        sys.stdout = sys.stderr = None
+
+    @tool_function
+    def returns_from_fork(self) -> int:
+        """The child returns as well."""
+        return os.fork()
+
+    @tool_function
+    async def returns_from_fork_on_loop(self, suspends: bool) -> int:
+        """The same, on the loop's thread."""
+        pid = os.fork()
+        if suspends:
+            await asyncio.sleep(0.001)
+        return pid
+
     @tool_function(thread="main")
     def park_main(self, gate: str) -> None:
         """Block the main thread, as its author wanted."""

@@ -194,7 +194,7 @@ def test_a_full_disk_under_stdout_ends_the_server() -> None:
     with open("/dev/full", "wb", buffering=0) as full, open("/dev/null", "rb"):
         read_fd, write_fd = os.pipe()
         os.write(write_fd, b"".join(MIXED))
-        assert run(read_fd, full) == 0
+        assert run(read_fd, full) == 1
         os.close(read_fd)
         os.close(write_fd)
 
