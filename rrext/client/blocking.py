@@ -107,7 +107,8 @@ class Client:
     """`rrext.Client` with the same names, blocking: `with Client.spawn("weather.pipe") as client: client.tool(tool=…)`.
 
     Its event loop has a thread of its own. Ctrl-C in a call cancels the tool itself. Callbacks run in the thread of the
-    call that they belong to, and may use the client. `over` takes a `rrext.transports.fds.FdChannel`.
+    call that they belong to, and may use the client; `async` ones are awaited on the loop. `over` takes a
+    `rrext.transports.fds.FdChannel`.
     """
 
     def __init__(self, wrapped: AsyncClient, *, backend: str = "asyncio") -> None:
