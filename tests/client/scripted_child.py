@@ -104,6 +104,11 @@ def call_tool(wire: ServerConnection, request: Request, name: str) -> None:
         case "report":
             send(wire.event("rrext_progress", encode({"request": request.id, "progress": 1})))
             body = {"result": "reported"}
+        case "chunks":
+            chunk = "x" * request.arguments["input"]["size"]
+            for index in range(request.arguments["input"]["count"]):
+                send(wire.event("rrext_chunk", encode({"request": request.id, "index": index, "chunk": chunk})))
+            body = {"result": "all"}
         case "tell":
             send(wire.event("told", b"{}"))
             body = {"result": None}

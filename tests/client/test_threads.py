@@ -14,6 +14,7 @@ import pytest
 
 from rrext.client import blocking
 from rrext.errors import RrextError, ServerExited, ToolTimeout, UsageError
+from rrext.limits import CLIENT_DEFAULTS
 
 HERE = Path(__file__).resolve().parent
 SERVER = [sys.executable, str(HERE / "scripted_child.py")]
@@ -99,6 +100,26 @@ def test_threads_write_to_one_pipe_one_after_the_other(client: blocking.Client) 
     with client.pipe() as pipe:
         assert together(lambda number: pipe.write(b"x" * 10_000)) == [None] * THREADS
     assert pipe.result == {"written": THREADS * 10_000}
+
+
+def test_callbacks_that_are_behind_may_use_the_client_and_see_every_chunk() -> None:
+    """More waits for each of them than is read while nobody else calls: a call of theirs has reading go on."""
+    size, count = CLIENT_DEFAULTS.chunk_backlog // 4, 12
+
+    def work(number: int) -> list[int]:
+        seen: list[int] = []
+
+        def take(chunk: str) -> None:
+            assert len(chunk) == size
+            seen.append(client.tool(tool="echo", input={"n": len(seen)})["n"])
+
+        assert client.tool(tool="chunks", input={"size": size, "count": count}, on_chunk=take) == "all"
+        return seen
+
+    with blocking.Client.spawn(command=SERVER, env=ENV) as client:
+        assert work(0) == list(range(count))
+        assert together(work) == [list(range(count))] * THREADS
+        assert "<Link 0 calls" in state(client)
 
 
 def test_an_async_callback_runs_on_the_loop_and_is_waited_for(client: blocking.Client) -> None:
