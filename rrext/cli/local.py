@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.redacted import RedactedStream
-from rrext.cli.report import NodeLog, print_error
+from rrext.cli.report import NodeLog, print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.columns import printable
 from rrext.engine.calls.places import Places
@@ -27,11 +28,9 @@ if TYPE_CHECKING:
     from rrext.engine.runtime import LocalEngine
     from rrext.engine.task import Task
 
-__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "LocalPipeline", "Work", "run_locally"]
+__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "LocalPipeline", "run_locally"]
 
 T = TypeVar("T")
-
-EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
 class LocalPipeline:
@@ -73,6 +72,10 @@ class LocalPipeline:
     def drop(self, caller: Caller) -> None:
         """Free the caller's pipes without a result."""
         self._engine.disconnect(caller.connection_id)
+
+    def listens(self, lane: str) -> bool:
+        """Whether a node takes the objects of a lane."""
+        return self.task.plan.listens(lane)
 
     def setup_failures(self) -> list[RrextError]:
         """Why components with tools cannot be used, of those that were asked to set themselves up."""
@@ -129,16 +132,13 @@ class _Answer:
             self.future.set_exception(error)
 
 
-Work: TypeAlias = Callable[[LocalPipeline, Results], Awaitable[int]]
-"""What a command does with its pipeline: its exit code. Raises `OSError` when stdout cannot be written to.
-
-When it is cancelled, because of Ctrl-C, it says what was done, and raises.
-"""
+LocalWork: TypeAlias = Callable[[LocalPipeline, Results], Awaitable[int]]
+"""A `Work` that needs the pipeline in its own process."""
 
 
 def run_locally(
     args: argparse.Namespace,
-    work: Work,
+    work: LocalWork,
     *,
     limits: Limits = DEFAULTS,
     keeps_stdin: bool = False,
@@ -176,7 +176,7 @@ async def _run(
     catalog: Catalog,
     environment: Environment,
     limits: Limits,
-    work: Work,
+    work: LocalWork,
     results: Results,
     absorbs: Absorbs | None,
 ) -> int:
@@ -195,7 +195,7 @@ async def _run(
             try:
                 code = await work(pipeline, results)
             except OSError as error:
-                _tell_unwritten(error)
+                print_unwritten(error)
             except asyncio.CancelledError:
                 if interrupts.number is None:
                     raise
@@ -208,12 +208,6 @@ async def _run(
     if not is_clean:
         end_process(code)
     return code
-
-
-def _tell_unwritten(error: OSError) -> None:
-    """Say that results could not be written, unless it is only that their reader has enough."""
-    if not isinstance(error, BrokenPipeError):
-        print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
 
 
 def _load(engine: LocalEngine, path: str, text: bytes) -> Task | None:

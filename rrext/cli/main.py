@@ -28,6 +28,9 @@ COMMANDS = {
     "lsp": "serve an editor: problems, completion, fixes and runs of .pipe files",
 }
 
+AT_SERVERS = frozenset(("tools", "tool", "send"))
+"""Commands that can ask a server in place of a file; they are parsed without that if `--at` is there."""
+
 EXAMPLES = """examples:
   rrext tools pipeline.pipe
   rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
@@ -58,8 +61,13 @@ def _run(words: list[str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"rrext {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    at = any(word == "--at" or word.startswith("--at=") for word in words)
     for name in [words[0]] if words and words[0] in COMMANDS else COMMANDS:
-        import_module(f"rrext.cli.{name}").add_parser(commands)
+        add_parser = import_module(f"rrext.cli.{name}").add_parser
+        if name in AT_SERVERS:
+            add_parser(commands, at=at)
+        else:
+            add_parser(commands)
     try:
         args = parser.parse_args(words)
     except SystemExit as end:  # argparse has printed what there is to say

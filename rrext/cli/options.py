@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "add_nodes_option",
     "add_pipeline_options",
+    "add_source",
     "add_wait_option",
     "catalog_from",
     "environment_from",
@@ -29,6 +30,19 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
         "--env", action="append", default=[], metavar="NAME", help="let ${NAME} be read, beside ROCKETRIDE_* (repeatable)"
     )
     parser.add_argument("--root", metavar="DIR", help="the folder that no node's paths may leave")
+
+
+def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
+    """Add what names the pipeline: FILE.pipe and the options of its nodes, or a server's address and a token."""
+    if not at:
+        parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+        parser.set_defaults(token=None)
+    parser.add_argument(
+        "--at", metavar="unix:PATH", help="instead of FILE.pipe and what is said of its nodes: the server that listens there"
+    )
+    if at:
+        parser.add_argument("--token", metavar="NAME", help="the pipeline, if several are served: the stem of its file")
+        parser.set_defaults(file=None, nodes=[], env=[], root=None, wait=None)
 
 
 def add_nodes_option(parser: argparse.ArgumentParser) -> None:

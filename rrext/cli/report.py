@@ -11,7 +11,7 @@ from typing import Any, Final
 from rrext.columns import printable
 from rrext.errors import NUMBERS, RrextError
 
-__all__ = ["NodeLog", "error_lines", "print_error"]
+__all__ = ["NodeLog", "error_lines", "print_error", "print_unwritten"]
 
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
@@ -24,6 +24,12 @@ KNOWN_DATA: Final = frozenset({"errors", "exception", "nodeId", "path", "tool"})
 def print_error(error: RrextError, about: str = "") -> None:
     """Write an error: its message and code, every place that is wrong, and what to do next. `about` says what failed."""
     sys.stderr.write("".join(f"{line}\n" for line in error_lines(error, about)))  # at once: tools print meanwhile
+
+
+def print_unwritten(error: OSError) -> None:
+    """Say that results could not be written, unless it is only that their reader has enough."""
+    if not isinstance(error, BrokenPipeError):
+        print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
 
 
 def error_lines(error: RrextError, about: str = "") -> list[str]:

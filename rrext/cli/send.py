@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, add_wait_option, root_from, whole_number
+from rrext.cli.local import LocalPipeline
+from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, root_from, whole_number
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sending import Sending
@@ -30,6 +31,7 @@ EXAMPLE = """examples:
   rrext send pipeline.pipe documents/ --jobs 4 > results.jsonl
   rrext send pipeline.pipe notes --mime text/plain | jq -r 'select(.error) | .path'
   rrext send --sync pipeline.pipe documents/
+  rrext send --at unix:/tmp/rrext.sock report.txt
 
 A folder means every file below it, hidden ones too. A link is followed if it is given itself; in a folder none is, and
 one that leads out of the folder is named as skipped. A file is the same object to a store however it is sent, so that
@@ -49,16 +51,16 @@ or the pipeline is wrong, or another --sync of it is running. 130: ended by Ctrl
 STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
+def add_parser(commands: Any, *, at: bool) -> None:
+    """Add the command to the parser of `rrext`; `at` says that a server is asked."""
     parser = commands.add_parser(
         "send",
         help="send files and folders through a pipeline",
-        description="Send files and whole folders through a pipeline, in this process.",
+        description="Send files and whole folders through a pipeline, in this process or of a server that runs.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    add_source(parser, at=at)
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a file or a folder")
     parser.add_argument("--mime", metavar="TYPE", help="the MIME type of all files, or lane/NAME; else extensions say it")
     parser.add_argument(
@@ -70,8 +72,9 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--max-delete", type=_count, metavar="N", help="with --sync: delete nothing if more than N files of a folder are gone"
     )
-    add_pipeline_options(parser)
-    add_wait_option(parser)
+    if not at:
+        add_pipeline_options(parser)
+        add_wait_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -80,27 +83,31 @@ def run(args: argparse.Namespace) -> int:
     if args.max_delete is not None and not args.sync:
         print("rrext: --max-delete goes with --sync", file=sys.stderr)
         return EXIT_USAGE
+    if args.sync and args.at is not None:
+        print("rrext: --sync keeps its state beside FILE.pipe, so it takes that and no --at", file=sys.stderr)
+        return EXIT_USAGE
     limits = msgspec.structs.replace(
         DEFAULTS,
         threads=max(args.jobs, DEFAULTS.threads),
         pipe_idle=float("inf"),  # a pipe whose file comes slowly is not forgotten
     )
 
-    async def work(pipeline: LocalPipeline, results: Results) -> int:
+    async def work(pipeline: Pipeline, results: Results) -> int:
         return await _send(args, pipeline, results)
 
-    return run_locally(args, work, limits=limits, keeps_stdin=any(path in STDIN for path in args.paths))
+    return run_work(args, work, limits=limits, keeps_stdin=any(path in STDIN for path in args.paths))
 
 
-async def _send(args: argparse.Namespace, pipeline: LocalPipeline, results: Results) -> int:
+async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) -> int:
     try:
-        _check(args, pipeline)
+        if isinstance(pipeline, LocalPipeline):
+            _check(args, pipeline)
     except InvalidArguments as error:
         print_error(error)
         return EXIT_USAGE
     sync = None
     try:
-        if args.sync:
+        if isinstance(pipeline, LocalPipeline) and args.sync:
             from rrext.cli.syncing import open_sync
 
             sync = open_sync(pipeline, args.file, mime_type=args.mime, root=root_from(args))
@@ -119,7 +126,7 @@ async def _send(args: argparse.Namespace, pipeline: LocalPipeline, results: Resu
             sync.close()
 
 
-async def _send_all(args: argparse.Namespace, pipeline: LocalPipeline, results: Results, sync: Sync | None) -> int:
+async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Results, sync: Sync | None) -> int:
     find = find_files if sync is None else sync.find
     sources = await pipeline.in_thread(lambda: find(args.paths))
     sending = Sending(pipeline, results, sources, mime_type=args.mime, sync=sync)

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.cli.local import LocalPipeline
+from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, size
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
@@ -51,7 +51,7 @@ class Sending:
 
     def __init__(
         self,
-        pipeline: LocalPipeline,
+        pipeline: Pipeline,
         results: Results,
         sources: list[Source],
         *,
@@ -184,7 +184,7 @@ class Sending:
         Raises the object's failure, with what there is of a result, and `OSError`.
         """
         pipeline, mime_type = self._pipeline, self._mime_type or mime_type_of(source.path)
-        lane = choose_lane(mime_type, pipeline.task.plan.listens)
+        lane = choose_lane(mime_type, pipeline.listens)
         self._warn_of_unheard(source, mime_type, lane)
         file, piece = await pipeline.in_thread(lambda: _begin(source, in_pieces=lane in LANES_IN_PIECES))
         with file:
@@ -217,7 +217,7 @@ class Sending:
 
     def _warn_of_unheard(self, source: Source, mime_type: str, lane: str) -> None:
         """Say once of a lane that its objects reach no node: their empty results would say it to nobody."""
-        if lane not in self._unheard and not self._pipeline.task.plan.listens(lane):
+        if lane not in self._unheard and not self._pipeline.listens(lane):
             self._unheard.add(lane)
             self._say(f"rrext: {shown(source.path)}: no node takes {mime_type} here ({lane} lane), nothing is done with it")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options, add_wait_option, seconds
+from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, seconds
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.toolfeed import ToolFeed, write_value
@@ -23,6 +23,7 @@ __all__ = ["CALL_IS_WRONG", "add_parser", "call_timeout", "run"]
 EXAMPLE = """examples:
   rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
   rrext tool pipeline.pipe read_file --input @request.json | jq .content
+  rrext tool --at unix:/tmp/rrext.sock read_file --input '{"path": "notes.txt"}'
   echo '{"path": "."}' | rrext tool pipeline.pipe list_directory --node files_1 --input -
 
 The result is one JSON value on stdout; a generator's is the list of its chunks. Bytes are a base64 string. Progress,
@@ -31,7 +32,7 @@ errors and whatever the tool prints are on stderr. Ctrl-C cancels the tool.
 Exit code 0: done. 1: the tool failed, or came too late. 2: nothing was called, because the command, the pipeline, the
 tool's name or its input is wrong. 130: cancelled by Ctrl-C.
 """
-CALL_IS_WRONG = ("invalid_arguments", "node_not_found", "tool_not_found")
+CALL_IS_WRONG = ("invalid_arguments", "node_not_found", "tool_not_found", "TASK_AMBIGUOUS", "TASK_NOT_REGISTERED")
 
 
 class _Body(msgspec.Struct):
@@ -40,16 +41,16 @@ class _Body(msgspec.Struct):
     result: msgspec.Raw
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
+def add_parser(commands: Any, *, at: bool) -> None:
+    """Add the command to the parser of `rrext`; `at` says that a server is asked."""
     parser = commands.add_parser(
         "tool",
         help="call one tool of a pipeline",
-        description="Call one tool of a pipeline, in this process.",
+        description="Call one tool of a pipeline, in this process or of a server that runs.",
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    add_source(parser, at=at)
     parser.add_argument("tool", metavar="TOOL", help="the tool's name; `rrext tools FILE.pipe` lists them")
     parser.add_argument("--node", default="", metavar="ID", help="the node that is asked; else the first one that has the tool")
     parser.add_argument(
@@ -60,8 +61,9 @@ def add_parser(commands: Any) -> None:
         "--stream", action="store_true", help='each chunk at once, as a line {"chunk": …}; then a line {"result": …}'
     )
     parser.add_argument("--raw", action="store_true", help="write text and bytes as they are instead of as JSON")
-    add_pipeline_options(parser)
-    add_wait_option(parser)
+    if not at:
+        add_pipeline_options(parser)
+        add_wait_option(parser)
     parser.set_defaults(run=run)
 
 
@@ -76,19 +78,19 @@ def run(args: argparse.Namespace) -> int:
         print(f"rrext: --input: {error.message.replace('the body', 'it')}", file=sys.stderr)
         return EXIT_USAGE
 
-    async def work(pipeline: LocalPipeline, results: Results) -> int:
+    async def work(pipeline: Pipeline, results: Results) -> int:
         return await _call(args, given, pipeline, results)
 
-    return run_locally(args, work)
+    return run_work(args, work)
 
 
-async def _call(args: argparse.Namespace, given: Any, pipeline: LocalPipeline, results: Results) -> int:
+async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, results: Results) -> int:
     operation = Tool(tool=args.tool, node_id=args.node, input=given, timeout=args.timeout, progress=True, stream=args.stream)
     feed = ToolFeed(results, lambda chunk, data: write_value(results, "chunk", chunk, data, raw=args.raw))
     try:
         body, data = await feed.run(pipeline, operation)
     except RrextError as error:
-        _put_hint(error, args.file)
+        _put_hint(error, named(args))
         print_error(error)
         return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
     except asyncio.CancelledError:
@@ -100,10 +102,10 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: LocalPipeline, r
     return EXIT_DONE
 
 
-def _put_hint(error: RrextError, file: str) -> None:
+def _put_hint(error: RrextError, pipeline: str) -> None:
     """Say what to do next in the words of the command line."""
     if error.code == "tool_not_found" and not error.hint:
-        error.hint = f"`rrext tools {file}` lists the tools"
+        error.hint = f"`rrext tools {pipeline}` lists the tools"
     elif error.code == "result_too_large" and error.hint:
         error.hint = error.hint.replace("`stream: true`", "`--stream`")
 

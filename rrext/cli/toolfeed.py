@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from rrext.cli.local import LocalPipeline
+from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, amount
 from rrext.cli.results import Results
 from rrext.engine.interface import Tool
@@ -38,7 +38,7 @@ class ToolFeed:
         self._failure: Exception | None = None
         self._lock = Lock()
 
-    async def run(self, pipeline: LocalPipeline, operation: Tool) -> tuple[bytes, bytes | None]:
+    async def run(self, pipeline: Pipeline, operation: Tool) -> tuple[bytes, bytes | None]:
         """The body and the raw bytes of the answer. Raises the call's failure, and that of `take`."""
         self._task = asyncio.ensure_future(pipeline.ask(operation, feed=self))
         try:

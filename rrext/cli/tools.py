@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from rrext.cli.local import EXIT_DONE, EXIT_USAGE, LocalPipeline, run_locally
-from rrext.cli.options import add_pipeline_options
+from rrext.cli.options import add_pipeline_options, add_source
+from rrext.cli.pipeline import EXIT_DONE, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.table import table
@@ -23,9 +23,11 @@ __all__ = ["add_parser", "run", "signature"]
 
 EXAMPLE = """examples:
   rrext tools pipeline.pipe
+  rrext tools --at unix:/tmp/rrext.sock
   rrext tools pipeline.pipe --node files_1 --json | jq -r '.tools[].name'
 
-Nodes are set up, because only then it is known which of their tools can be called; why one cannot is said on stderr.
+Nodes are set up, because only then it is known which of their tools can be called; why one cannot is said on stderr,
+or in the log of the server.
 
 Exit code 0: done. 2: the pipeline is invalid, or has no such node.
 """
@@ -34,8 +36,8 @@ MOST_VALUES = 5
 """Values of an enumeration that are shown; `--json` has them all."""
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the parser of `rrext`."""
+def add_parser(commands: Any, *, at: bool) -> None:
+    """Add the command to the parser of `rrext`; `at` says that a server is asked."""
     parser = commands.add_parser(
         "tools",
         help="list the tools of a pipeline",
@@ -43,23 +45,24 @@ def add_parser(commands: Any) -> None:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
+    add_source(parser, at=at)
     parser.add_argument("--node", metavar="ID", help="the tools of this node alone")
     parser.add_argument("--json", action="store_true", help="{tools: […]} with whole descriptions and schemas")
-    add_pipeline_options(parser)
+    if not at:
+        add_pipeline_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """List the tools; the exit code."""
 
-    async def work(pipeline: LocalPipeline, results: Results) -> int:
+    async def work(pipeline: Pipeline, results: Results) -> int:
         return await _list(args, pipeline, results)
 
-    return run_locally(args, work)
+    return run_work(args, work)
 
 
-async def _list(args: argparse.Namespace, pipeline: LocalPipeline, results: Results) -> int:
+async def _list(args: argparse.Namespace, pipeline: Pipeline, results: Results) -> int:
     try:
         body, _ = await pipeline.ask(ListTools(node_id=args.node))
     except RrextError as error:
@@ -72,7 +75,7 @@ async def _list(args: argparse.Namespace, pipeline: LocalPipeline, results: Resu
         return EXIT_DONE
     tools = msgspec.json.decode(body)["tools"]
     if not tools:
-        where = f'node "{args.node}"' if args.node else args.file
+        where = f'node "{args.node}"' if args.node else named(args)
         print(f"rrext: {where} has no tool that can be called", file=sys.stderr)
         return EXIT_DONE
     rows = [(tool["name"], tool["nodeId"], signature(tool["inputSchema"]), _first_line(tool)) for tool in tools]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -54,6 +55,14 @@ def test_a_shell_line_gives_a_result(line: str, here: Path) -> None:
     done = run(line, shell=True, cwd=here)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+def test_a_server_that_stays_answers_each_command_and_ends(here: Path) -> None:
+    (script,) = (block for _, block in blocks("sh") if "--listen" in block)
+    done = run(script, cwd=here, shell=True)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["path"] for line in done.stdout.splitlines()] == ["welcome.txt", "notes"]
+    assert not (here / "library.sock").exists()
 
 
 def test_the_first_command_calls_a_tool_and_the_second_runs_the_tests(here: Path) -> None:

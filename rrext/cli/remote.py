@@ -1,0 +1,119 @@
+"""A pipeline of a server that runs already, `rrext serve --listen unix:PATH`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from rrext.cli.interrupts import Interrupts, end_process
+from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work
+from rrext.cli.report import print_error, print_unwritten
+from rrext.cli.results import Results
+from rrext.client.client import Client
+from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
+from rrext.errors import RrextError
+from rrext.server.commands import SUBCOMMANDS
+from rrext.wire.codec import encode
+
+__all__ = ["RemotePipeline", "run_remotely"]
+
+T = TypeVar("T")
+
+NAMES = {shape: name for name, shape in SUBCOMMANDS.items()}
+
+
+class RemotePipeline:
+    """One pipeline of a server, and what a command asks of it."""
+
+    __slots__ = ("_client", "_token")
+
+    def __init__(self, client: Client, token: str | None) -> None:
+        self._client = client
+        self._token = token
+
+    async def ask(
+        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
+    ) -> tuple[bytes, bytes | None]:
+        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure."""
+        arguments = {"subcommand": NAMES[type(operation)], "token": self._token, **_given(operation)}
+        on_event = None if feed is None else _Events(feed).take
+        try:
+            body = await self._client.request("rrext_process", arguments, data, on_event=on_event)
+        except RrextError as error:
+            if error.hint is not None:
+                error.hint = error.hint.replace("`token`", "`--token`")
+            raise
+        tail = body.pop("data", None)
+        return encode(body), tail
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """What `work`, which may block, returns or raises."""
+        return await asyncio.to_thread(work)
+
+    def drop(self, caller: Caller) -> None:
+        """The caller's pipes end without a result when this connection does, at the end of the command."""
+
+    def listens(self, lane: str) -> bool:
+        """Only the server knows which nodes listen."""
+        return True
+
+    def setup_failures(self) -> list[RrextError]:
+        """Only the server's log has them."""
+        return []
+
+    def __repr__(self) -> str:
+        return f"<RemotePipeline {self._token or 'the only one'} of {self._client!r}>"
+
+
+class _Events:
+    """Hands on the progress and the chunks of one call."""
+
+    __slots__ = ("_feed",)
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    def take(self, name: str, body: dict[str, Any]) -> None:
+        if name == "rrext_progress":
+            self._feed.progress(body["progress"], body.get("total"), body.get("message"))
+        elif "data" in body:
+            self._feed.chunk(body["index"], b"", body["data"])
+        else:
+            self._feed.chunk(body["index"], encode(body["chunk"]), None)
+
+
+def _given(operation: Operation) -> dict[str, Any]:
+    """The arguments that differ from none at all, by their names on the wire."""
+    return {key: value for key, value in msgspec.to_builtins(operation).items() if value is not None}
+
+
+def run_remotely(args: argparse.Namespace, work: Work, *, keeps_stdin: bool = False) -> int:
+    """Do the work with the pipeline `args.token` of the server at `args.at`; the exit code."""
+    with Results(keeps_stdin=keeps_stdin) as results, asyncio.Runner() as runner:
+        return runner.get_loop().run_until_complete(_run(args, work, results))
+
+
+async def _run(args: argparse.Namespace, work: Work, results: Results) -> int:
+    me, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert me is not None  # this coroutine runs in it
+    code = EXIT_FAILED
+    with Interrupts(lambda: loop.call_soon_threadsafe(me.cancel)) as interrupts:
+        try:
+            async with Client.connect(args.at) as client:
+                try:
+                    code = await work(RemotePipeline(client, args.token), results)
+                except OSError as error:
+                    print_unwritten(error)
+        except RrextError as error:
+            print_error(error)
+            return EXIT_USAGE
+        except asyncio.CancelledError:
+            if interrupts.number is None:
+                raise
+    if interrupts.number is not None:
+        end_process(interrupts.exit_code)
+    return code

@@ -1,0 +1,176 @@
+"""`--at unix:PATH` in place of a file: what a command prints of a server's pipeline is what it prints of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from commands import EXAMPLES, NODES, Done, call, component, here, pipeline, spawned, until
+
+SOURCE = component("webhook_1", "webhook")
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A short path: a socket's has at most 107 bytes."""
+    with TemporaryDirectory(prefix="rrext-") as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="module")
+def kinds(folder: Path) -> str:
+    """A pipeline whose node has a tool of each kind."""
+    return pipeline(folder, SOURCE, component("kinds_1", "kinds", control="webhook_1"), name="kinds.pipe")
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path, kinds: str) -> Iterator[str]:
+    """A server of two pipelines."""
+    address = f"unix:{folder}/s"
+    with spawned("serve", "--listen", address, "--nodes", NODES, kinds, str(EXAMPLES / "echo.pipe")) as process:
+        assert process.stderr is not None
+        until(process.stderr, "listening at")
+        yield address
+
+
+CALLS: list[list[str]] = [
+    ["greet", "--input", '{"name": "Ann", "times": 2}'],
+    ["greet", "--input", '{"name": 7, "time": 2}'],
+    ["gret"],
+    ["greet", "--node", "kind_1"],
+    ["content"],
+    ["content", "--raw"],
+    ["poem", "--raw"],
+    ["count", "--input", '{"to": 4}'],
+    ["count", "--stream"],
+    ["words", "--stream", "--raw"],
+    ["refuse"],
+    ["nan"],
+]
+
+
+@pytest.mark.parametrize("words", CALLS, ids=" ".join)
+def test_a_call_prints_the_same_of_a_server_and_of_a_file(words: list[str], address: str, kinds: str) -> None:
+    of_file = call("tool", "--nodes", NODES, kinds, *words)
+    of_server = call("tool", "--at", address, "--token", "kinds", *words)
+
+    def told(done: Done, name: str) -> tuple[int, bytes, str]:
+        return done.code, done.out, done.err.replace(name, "PIPELINE")
+
+    assert told(of_server, f"--at {address} --token kinds") == told(of_file, kinds)
+
+
+def test_progress_is_shown_and_a_late_tool_fails(address: str) -> None:
+    done = call("tool", "--at", address, "--token", "kinds", "steps")
+    assert done.value == "done"
+    assert "3/4 (75%) third" in done.err
+    late = call("tool", "--at", address, "--token", "kinds", "endless_async", "--timeout", "0.2")
+    assert late.code == 1
+    assert "tool_timeout" in late.err
+
+
+def test_tools_are_listed_the_same(address: str, kinds: str) -> None:
+    of_file = call("tools", "--nodes", NODES, kinds)
+    of_server = call("tools", "--at", address, "--token", "kinds")
+    assert (of_server.code, of_server.out) == (of_file.code, of_file.out) != (0, b"")
+    assert call("tools", "--at", address, "--token", "kinds", "--json").value["tools"]
+
+
+def test_files_are_sent_the_same(address: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    (tmp_path / "b.md").write_text("# hi")
+    (tmp_path / "empty.txt").write_text("")
+    of_file = call("send", str(EXAMPLES / "echo.pipe"), str(tmp_path), "--jobs", "1")
+    of_server = call("send", "--at", address, "--token", "echo", str(tmp_path), "--jobs", "1")
+    assert of_server.code == of_file.code == 0
+    assert of_server.lines == of_file.lines
+    assert of_server.err == of_file.err
+
+
+def test_many_files_and_a_large_one_are_sent_at_once(address: str, tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"{number}.txt").write_text(f"text {number}")
+    (tmp_path / "large.txt").write_text("x" * 3_000_000)
+    done = call("send", "--at", address, "--token", "echo", str(tmp_path))
+    assert done.code == 0
+    assert len(done.lines) == 101
+    assert all("result" in line for line in done.lines)
+
+
+def test_a_sync_needs_the_pipelines_file(address: str, tmp_path: Path, capfd: Any) -> None:
+    done = here(capfd, "send", "--sync", "--at", address, "--token", "echo", str(tmp_path))
+    assert done.code == 2
+    assert "FILE.pipe" in done.err
+
+
+def test_a_server_of_several_pipelines_asks_for_a_token(address: str) -> None:
+    done = call("tool", "--at", address, "greet")
+    assert done.code == 2
+    assert "--token" in done.err
+    assert "echo, kinds" in done.err
+    assert call("tools", f"--at={address}", "--token", "kind").code == 2
+
+
+def test_without_a_server_the_error_says_how_to_start_one(folder: Path, tmp_path: Path) -> None:
+    for words in (["tool", "greet"], ["tools"], ["send", str(tmp_path)]):
+        done = call(words[0], "--at", f"unix:{folder}/nobody", *words[1:])
+        assert done.code == 2
+        assert f"rrext serve --listen unix:{folder}/nobody" in done.err
+        assert done.out == b""
+    assert "unix:" in call("tools", "--at", "nobody").err
+
+
+def test_options_of_a_files_nodes_are_refused(address: str, capfd: Any) -> None:
+    for words in (["tool", "greet", "--nodes", "x.py"], ["tools", "--root", "."], ["send", "x", "--wait", "1"]):
+        done = here(capfd, words[0], "--at", address, *words[1:])
+        assert done.code == 2
+        assert "unrecognized arguments" in done.err
+
+
+def test_options_may_stand_between_a_file_and_its_tool(kinds: str) -> None:
+    assert call("tool", kinds, "--nodes", NODES, "poem").code == 0
+
+
+def test_ctrl_c_cancels_the_tool_in_the_server(folder: Path) -> None:
+    waiting = pipeline(folder, SOURCE, component("w_1", "waiting", control="webhook_1"), name="waiting.pipe")
+    address = f"unix:{folder}/w"
+    with spawned("serve", "--listen", address, "--nodes", NODES, waiting) as server:
+        assert server.stderr is not None
+        until(server.stderr, "listening at")
+        with spawned("tool", "--at", address, "park") as client:
+            until(server.stderr, "begun")
+            os.kill(client.pid, signal.SIGINT)
+            assert client.wait(20) == 130
+            assert client.stderr is not None
+            assert client.stderr.read().endswith(b"rrext: cancelled\n")
+        until(server.stderr, "unwound")
+
+
+def test_a_server_that_dies_in_a_call_is_a_failure_of_the_call(folder: Path) -> None:
+    waiting = pipeline(folder, SOURCE, component("w_1", "waiting", control="webhook_1"), name="dying.pipe")
+    address = f"unix:{folder}/d"
+    with spawned("serve", "--listen", address, "--nodes", NODES, waiting) as server:
+        assert server.stderr is not None
+        until(server.stderr, "listening at")
+        with spawned("tool", "--at", address, "park") as client:
+            until(server.stderr, "begun")
+            os.kill(server.pid, signal.SIGKILL)
+            assert client.wait(20) == 1
+            assert client.stderr is not None
+            assert b"server_exited" in client.stderr.read()
+
+
+def test_a_loop_of_calls_starts_no_server(address: str) -> None:
+    """Each is answered by the one process that runs already."""
+    script = f'for i in 1 2 3 4 5; do "$0" -m rrext tool --at {address} --token kinds poem || exit 1; done'
+    import sys
+
+    done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, check=True)
+    assert len([json.loads(line) for line in done.stdout.splitlines()]) == 5
