@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import select
@@ -12,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from rrext.engine.interface import Caller
-from rrext.server.ending import Peer
+from rrext.server.ending import Peer, Steadfast
 from rrext.server.process import ServingProcess
 from rrext.server.reader import Reader
 from rrext.transports.descriptors import SocketSink
@@ -43,7 +42,7 @@ class UnixClients:
         self._process: ServingProcess | None = None
         self._numbers = count(1)
         self._clients: dict[Peer, tuple[Reader, socket.socket]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._farewells: dict[Peer, Steadfast] = {}
 
     @property
     def _listening(self) -> UnixListener:
@@ -129,16 +128,16 @@ class UnixClients:
         peer.reading = reader
         self._clients[peer] = reader, end
         process.add(peer, end.fileno())
-        task = loop.create_task(self._see_off(peer, reader, sink, end), name=f"client {peer.session.caller.connection_id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._farewells[peer] = Steadfast(
+            loop, lambda: self._see_off(peer, reader, sink, end), f"client {peer.session.caller.connection_id}"
+        )
         reader.start()
 
     async def _see_off(self, peer: Peer, reader: Reader, sink: SocketSink, end: socket.socket) -> None:
         """Wait for a client's end, and close what it had. Its number is used again once no thread reads from it."""
         await peer.ended()
         self._serving.remove(peer)
-        del self._clients[peer]
+        del self._clients[peer], self._farewells[peer]
         sink.close()
         try:
             end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
