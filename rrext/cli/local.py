@@ -18,8 +18,8 @@ from rrext.cli.report import NodeLog, print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.columns import printable
 from rrext.engine.calls.places import Places
-from rrext.engine.interface import ANONYMOUS, Call, Caller, Feed, Operation
-from rrext.errors import Cancelled, RrextError, ToolTimeout
+from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
+from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
 
 if TYPE_CHECKING:
@@ -36,11 +36,10 @@ T = TypeVar("T")
 class LocalPipeline:
     """A loaded pipeline, and what its caller may ask of it."""
 
-    __slots__ = ("_engine", "_is_late", "_loop", "_readers", "limits", "task")
+    __slots__ = ("_engine", "_is_late", "_readers", "limits", "task")
 
     def __init__(self, engine: LocalEngine, task: Task) -> None:
         self._engine = engine
-        self._loop = asyncio.get_running_loop()
         self._is_late = False
         self._readers = Places(engine.limits.threads)
         self.task = task
@@ -53,14 +52,8 @@ class LocalPipeline:
 
         Cancelling the caller's task cancels the operation.
         """
-        answer = _Answer(self._loop)
-        call = Call(operation, answer, caller, data=data, feed=feed)
-        self._engine.start(call)
         try:
-            return await answer.future
-        except asyncio.CancelledError:
-            call.cancel("cancelled", Cancelled())
-            raise
+            return await self._engine.ask(operation, caller, data=data, feed=feed)
         except ToolTimeout:
             self._is_late = True
             raise
@@ -106,30 +99,6 @@ async def _done_within(seconds: float, work: Coroutine[Any, Any, None]) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-class _Answer:
-    """Takes the one answer of a call, in whatever thread it comes."""
-
-    __slots__ = ("_loop", "future")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self.future: asyncio.Future[tuple[bytes, bytes | None]] = loop.create_future()
-
-    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
-        self._loop.call_soon_threadsafe(self._settle, (body, tail), None)
-
-    def fail(self, call: Call, error: RrextError) -> None:
-        self._loop.call_soon_threadsafe(self._settle, None, error)
-
-    def _settle(self, value: tuple[bytes, bytes | None] | None, error: RrextError | None) -> None:
-        if self.future.done():
-            return
-        if value is not None:
-            self.future.set_result(value)
-        elif error is not None:
-            self.future.set_exception(error)
 
 
 LocalWork: TypeAlias = Callable[[LocalPipeline, Results], Awaitable[int]]

@@ -7,12 +7,13 @@ operation's fields are the arguments of the command of the same name (protocol.m
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from rrext.errors import RrextError
+from rrext.errors import Cancelled, RrextError
 
 if TYPE_CHECKING:
     from rrext.tools.context import CancelReason
@@ -266,6 +267,24 @@ class Engine:
         that no other call waits for this thread meanwhile.
         """
         raise NotImplementedError
+
+    async def ask(
+        self, operation: Operation, caller: Caller = ANONYMOUS, *, data: bytes | None = None, feed: Feed | None = None
+    ) -> tuple[bytes, bytes | None]:
+        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure.
+
+        For callers in this process, on the engine's loop. Cancelling the caller's task cancels the operation.
+        """
+        from rrext.engine.awaited import AwaitedAnswer
+
+        answer = AwaitedAnswer(asyncio.get_running_loop())
+        call = Call(operation, answer, caller, data=data, feed=feed)
+        self.start(call)
+        try:
+            return await answer.future
+        except asyncio.CancelledError:
+            call.cancel("cancelled", Cancelled())
+            raise
 
     def begin_batch(self) -> None:
         """Several calls may be started before the loop's next turn; `end_batch` says that they were."""

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from rrext.engine.interface import Call, Close, ListTools, Open, Operation, Tool, Write
+from rrext.engine.interface import Close, ListTools, Open, Operation, Tool, Write
 from rrext.engine.node import Node
 from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
-from rrext.errors import RrextError
 
 __all__ = ["Running", "component", "pipeline", "running"]
-
-
-class Pending:
-    """Takes the one answer of a call, in whatever thread it comes."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.body: asyncio.Future[Any] = self._loop.create_future()
-
-    def succeed(self, call: Call, body: bytes, tail: bytes | None = None) -> None:
-        self._loop.call_soon_threadsafe(self.body.set_result, msgspec.json.decode(body))
-
-    def fail(self, call: Call, error: RrextError) -> None:
-        self._loop.call_soon_threadsafe(self.body.set_exception, error)
 
 
 class Running:
@@ -40,9 +24,8 @@ class Running:
 
     async def ask(self, operation: Operation, data: bytes | None = None) -> Any:
         """The body of the answer; raises the failure."""
-        pending = Pending()
-        self._engine.start(Call(operation, pending, request_id=1, data=data))
-        return await pending.body
+        body, _ = await self._engine.ask(operation, data=data)
+        return msgspec.json.decode(body)
 
     async def tool(self, tool: str, input: Mapping[str, Any] | None = None, *, node: str = "", pipe: int | None = None) -> Any:
         """A tool's result."""
