@@ -31,6 +31,7 @@ __all__ = [
     "ListTools",
     "Open",
     "Operation",
+    "Outlet",
     "Services",
     "TaskStatus",
     "Terminate",
@@ -152,6 +153,19 @@ class Answer(Protocol):
         ...
 
 
+class Outlet(Protocol):
+    """Where answers wait for a caller who reads slowly. What waits to begin does not begin while it is full."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more waits there than should."""
+        ...
+
+    async def room(self) -> None:
+        """Wait on the loop until it is not full, or nobody reads it any more."""
+        ...
+
+
 class Feed(Protocol):
     """Where a call's progress and chunks go while it runs. Methods may be called from any thread but the loop's."""
 
@@ -192,7 +206,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     """One operation in flight. It is answered exactly once: who settles it first, answers.
 
     `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock,
-    `redact` takes out of a failure what nobody may read.
+    `redact` takes out of a failure what nobody may read, `outlet` says whether there is room for the answer.
     The engine sets `work` while there is something to stop, `seconds` and `deadline` when it has to end.
     """
 
@@ -208,6 +222,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     seconds: float = 0.0
     deadline: float | None = None
     redact: Callable[[RrextError], None] | None = None
+    outlet: Outlet | None = None
     _unsettled: list[bool] = msgspec.field(default_factory=lambda: [True])
 
     @property

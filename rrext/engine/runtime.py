@@ -188,8 +188,8 @@ class LocalEngine(Engine):
         self._host.limit(call)
         self._host.watch(call)
         try:
-            if call.feed is not None:
-                await call.feed.room()  # many may be asked for at once, and none needs to be made before it can leave
+            if call.outlet is not None:
+                await call.outlet.room()  # many may be asked for at once, and none needs to be made before it can leave
             body = await self._body(call, operation)
             encoded = msgspec.json.encode(body)
         except asyncio.CancelledError:

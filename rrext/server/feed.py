@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rrext.engine.interface import Close, Open, Operation, Tool, Write
-
 if TYPE_CHECKING:
     from rrext.server.session import Session
 
@@ -28,13 +26,6 @@ class Feed:
         self._latest: list[bytes] | None = None
         self._ended = False
         self._lock = threading.Lock()  # what was begun before the end is in the outbox before the answer
-
-    @staticmethod
-    def is_wanted_by(operation: Operation) -> bool:
-        """Whether a call tells something before its answer, or waits for room before it makes one."""
-        if isinstance(operation, Tool):
-            return bool(operation.progress or operation.stream)
-        return not isinstance(operation, Write | Open | Close)
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """Send it, or keep it as the latest while the outbox is full."""

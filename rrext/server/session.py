@@ -134,7 +134,8 @@ class Session:
             inflight.check_id(event.id)
             if event.nbytes > self.limits.max_name:
                 refuse_long_names(event, self.limits)
-            inflight.check_room(self.limits.max_inflight)
+            if subcommand == "tool":
+                inflight.check_room(self.limits.max_inflight)
             call = self._admit(event, Tool if subcommand == "tool" else Write)
         except RrextError as error:
             self._refuse(event, error)
@@ -198,10 +199,10 @@ class Session:
         context = arguments.get("context")
         if context is not None and shape in (Tool, Open, ListTools):
             caller = caller_of(caller, context, self.limits)
-        call = Call(operation, self, caller, request.id, request.command, request.tail)
+        call = Call(operation, self, caller, request.id, request.command, request.tail, outlet=self.outbox)
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
-        if request.id is not None and Feed.is_wanted_by(operation):
+        if request.id is not None and isinstance(operation, Tool) and (operation.progress or operation.stream):
             call.feed = Feed(self, request.id)
         inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
         return call

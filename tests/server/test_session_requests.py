@@ -71,6 +71,11 @@ def tools(gates: Gates) -> type[Node]:
             return "x" * size
 
         @tool_function
+        async def text_later(self, size: int) -> str:
+            await gates.coro.wait()
+            return "x" * size
+
+        @tool_function
         def raw(self, size: int) -> bytes:
             return b"\x00" * size
 
@@ -492,6 +497,63 @@ async def test_answers_are_not_made_before_there_is_room_though_all_were_asked_f
         for number in numbers:
             assert (await w.answer(number)).error is None
         w.check_answers(numbers)
+
+
+@pytest.mark.promise("call:unread:bounded")
+@pytest.mark.parametrize("tool", ["text_later", "text", "text_async"])
+async def test_calls_that_wait_for_a_place_do_not_begin_while_nobody_reads(tool: str) -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=5000, room=0, threads=4) as w:
+        numbers = await w.feed(*(w.tool(tool, {"size": 2000}) for _ in range(200)))
+        gates.open()
+        await until(lambda: w.session.outbox.is_full and w.task.places.used == 0)
+        assert w.session.outbox.size < 5000 + 8 * 2200  # what ran by then: four calls, and those of the turn in which it filled
+        (given_up,) = numbers[-1:]
+        await w.feed(w.frame("cancel", requestId=given_up))
+        w.sink.drain(3000)
+        await until(lambda: w.session.outbox.is_full and w.task.places.used == 0)
+        assert w.session.outbox.size < 5000 + 8 * 2200
+        w.sink.drain()
+        for number in numbers[:-1]:
+            assert await w.result(number) == "x" * 2000
+        assert isinstance(await w.error(given_up), Cancelled)
+        w.check_answers(numbers)
+        assert w.task.places.used == 0
+
+
+@pytest.mark.promise("call:unread:bounded")
+async def test_a_call_of_a_pipe_keeps_its_turn_while_nobody_reads() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), outbox_bytes=1000) as w:
+        pipe = (await w.ask("rrext_process", subcommand="open", mimeType="text/plain")).body["pipe_id"]
+        numbers = await w.feed(
+            w.frame("rrext_process", subcommand="write", pipe_id=pipe, data="one"),
+            w.tool("add", {"a": 1, "b": 1}, pipe_id=pipe),
+            w.frame("rrext_process", subcommand="write", pipe_id=pipe, data="two"),
+            w.frame("rrext_process", subcommand="close", pipe_id=pipe),
+        )
+        await fill(w)
+        w.sink.drain()
+        for number in numbers:
+            assert (await w.answer(number)).error is None
+        assert gates.log == [("write", "one"), ("add", 1), ("write", "two")]
+
+
+async def test_a_write_is_never_one_too_many() -> None:
+    gates = Gates()
+    async with session_world(tools(gates), max_inflight=2) as w:
+        pipe = (await w.ask("rrext_process", subcommand="open", mimeType="text/plain")).body["pipe_id"]
+        waiting = await w.feed(w.tool("wait_async"), w.tool("wait_async"))
+        number, frame = w.frame("rrext_process", b"x", subcommand="write", pipe_id=pipe)
+        (event,) = w.session.connection.framer.receive_data(frame)
+        left = await asyncio.to_thread(w.session.handle_inline, event)
+        w.session.end_inline()
+        if left is not None:
+            w.session.handle_all([left])
+        assert (await w.answer(number)).error is None
+        gates.open()
+        for other in waiting:
+            assert await w.result(other) == "waited"
 
 
 async def test_writes_and_closes_do_not_overtake_a_held_call_on_their_pipe() -> None:

@@ -115,7 +115,7 @@ class ToolCalls:
         call, lease, host = run.call, run.lease, self._host
         operation = call.operation
         assert isinstance(operation, Tool)
-        await host.granted(lease.turn)
+        await self._turn(call, lease)
         if lease.pipe is not None:  # what came before may have closed or failed it
             self._pipes.find(lease.pipe.id, lease.pipe.caller.connection_id).check_usable()
         for route in routes:
@@ -134,6 +134,18 @@ class ToolCalls:
             run.prepare(operation.input)
             return
         raise Unavailable(f'Tool "{operation.tool}" is not available in this context on any node')
+
+    async def _turn(self, call: Call, lease: Lease) -> None:
+        """Wait for the turn, and for room for the answer. Meanwhile a borrowed place is somebody else's."""
+        await self._host.granted(lease.turn)
+        while call.outlet is not None and call.outlet.is_full:
+            if lease.pipe is None:
+                lease.turn.release()
+                lease.turn = Place.free()
+            await call.outlet.room()
+            if lease.pipe is None:
+                lease.turn = lease.task.places.take()
+                await self._host.granted(lease.turn)
 
     def visible(self, call: Call, task: Task) -> list[tuple[str, str]]:
         """The (node, tool) pairs that this caller may call now, in chain order, as far as that is known at once.
