@@ -60,21 +60,36 @@ class Workers:
                 return
         worker.give(job)
 
-    def _start(self, job: Job) -> _Worker | None:
-        """A new thread; None if there is none to be had and the job waits for the others."""
+    def run_now(self, job: Job) -> bool:
+        """Run `job` on a thread that has nothing else to do; False if there is none to be had."""
+        try:
+            worker = self.parked.pop()
+        except IndexError:
+            worker = self._new()
+        if worker is not None:
+            worker.give(job)
+        return worker is not None
+
+    def _new(self) -> _Worker | None:
         try:
             worker = _Worker(self, f"rrext-worker-{self._started + 1}")
-        except RuntimeError:
+        except (RuntimeError, MemoryError):  # `ulimit -u`, `ulimit -v`
+            return None
+        self._started += 1
+        return worker
+
+    def _start(self, job: Job) -> _Worker | None:
+        """A new thread; None if there is none to be had and the job waits for the others."""
+        worker = self._new()
+        if worker is None:
             if not self._started:
-                raise
+                raise RuntimeError("the system gives no thread")
             log.warning("the system gives no more threads: a call waits for one of %d", self._started)
             self.backlog.append(job)
             try:
                 self.parked.pop().give(_nothing)  # it may have parked before it could see the job
             except IndexError:
                 pass
-            return None
-        self._started += 1
         return worker
 
     def stop(self) -> None:

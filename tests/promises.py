@@ -73,6 +73,7 @@ PROMISES: dict[str, str] = {
     "result:endless:bounded": "A generator without end costs no more memory than a result may have, and is stopped there",
     # tools
     "tool:sync:loop-free": "A parked sync tool delays no other request",
+    "call:no-thread:error": "Where the system gives no more threads, calls wait or fail, and the server reads on",
     "tool:sync:others-answered": "Pings and cancels are answered within 100 ms while 32 `def` tools compute",
     "tool:schema:agrees": (
         "The published schema accepts exactly what the structurer accepts; no `$ref` unless recursive; context hidden"

@@ -125,8 +125,9 @@ def run(args: argparse.Namespace) -> int:
 def leave(code: int, writers: list[LossyWriter], watchdog: Watchdog | None = None) -> NoReturn:
     """End the process, whatever still runs in it; handlers of `atexit` get a moment."""
     exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
-    exit_handlers.start()
-    exit_handlers.join(EXIT_HANDLERS)
+    with suppress(RuntimeError):  # no more threads
+        exit_handlers.start()
+        exit_handlers.join(EXIT_HANDLERS)
     write_last_words(writers, watchdog)
     os._exit(code)
 

@@ -190,8 +190,10 @@ class Reader:
 
     def _hand_over(self) -> None:
         turn = self._turn = self._last_turn = _Turn()
-        self._watch(turn)
-        self._workers.run(lambda: self._lead(turn))
+        if self._workers.run_now(lambda: self._lead(turn)):
+            self._watch(turn)
+        else:  # no thread is free to read, and none can be had
+            self._take_back(turn)
 
     def _lead(self, turn: _Turn) -> None:
         session = self._session

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from rrext.errors import Unavailable
 from rrext.server.watchdog import SIGNALS, Watchdog
 from rrext.transports.parent import ParentWatch
 
@@ -102,7 +103,10 @@ class Watchman:
             signal.signal(number, self._hear)
             signal.siginterrupt(number, False)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forget_signals)
-        threading.Thread(target=self._watch, name="rrext-watchman", daemon=True).start()
+        try:
+            threading.Thread(target=self._watch, name="rrext-watchman", daemon=True).start()
+        except RuntimeError:
+            raise Unavailable("the system gives no thread, and a server needs one (ulimit -v, ulimit -u)") from None
         self._watchdog.arm()
 
     def expect_end(self, seconds: float, slack: float = SLACK) -> None:

@@ -7,7 +7,11 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 
 import pytest
+from engine_world import world
 
+from rrext.engine.node import Node
+from rrext.errors import Unavailable
+from rrext.tools.decorator import tool_function
 from rrext.workers import OwnThread, Workers, apart
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
@@ -225,3 +229,24 @@ def test_stopped_workers_leave_no_thread_behind_and_still_run_what_comes() -> No
     for thread in mine | (set(threading.enumerate()) - before):
         thread.join(10)
         assert not thread.is_alive()
+
+
+@pytest.mark.promise("call:no-thread:error")
+async def test_a_call_for_which_there_is_no_thread_fails_and_gives_back_what_it_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tools(Node):
+        provider = "some_tools"
+        lanes = {"text": ()}
+
+        @tool_function
+        def quick(self) -> int:
+            return 1
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async with world(Tools) as w:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            assert isinstance(await w.tool("quick").error(), Unavailable)
+        assert w.is_at_rest
+        assert await w.tool("quick").result() == 1

@@ -125,9 +125,11 @@ class Server:
         stderr: Any = None,
         stdin: Any = subprocess.PIPE,
         stdout: Any = subprocess.PIPE,
+        before: Callable[[], None] | None = None,
     ) -> None:
         self.process = subprocess.Popen(
             command_line(*options, files=files, nodes=nodes),
+            preexec_fn=before,
             stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE if stderr is None else stderr,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from raw_client import Server
@@ -35,3 +37,26 @@ def test_pings_and_cancels_are_answered_while_32_tools_compute(spawn: Callable[.
         server.ask("rrext_ping")
     rounds = [cancel_and_ping(server) for _ in range(ROUNDS)]
     assert sorted(rounds)[ROUNDS // 2 - 1] < 2 * TURNS * PROMISE
+
+
+@pytest.mark.promise("call:no-thread:error")
+def test_a_server_that_gets_no_more_threads_answers_and_reads_on(spawn: Callable[..., Server]) -> None:
+    one_arena = {"MALLOC_ARENA_MAX": "1"}
+    idle = spawn(env=one_arena)
+    idle.call("add", {"a": 1})
+    size = next(line for line in Path(f"/proc/{idle.pid}/status").read_text().splitlines() if line.startswith("VmPeak"))
+    limit = int(size.split()[1]) * 1024 + 40 * 1024 * 1024
+    server = spawn(env=one_arena, before=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    parked = [server.send_tool("park", {"gate": "g"}) for _ in range(30)]
+    server.heard("no more threads")
+    waiting = [server.send_tool("add", {"a": 1}) for _ in range(10)]
+    for _ in range(5):
+        assert server.ask("rrext_ping") == {"pong": True}
+        assert server.call("add_on_loop", {"a": 1}) == 2
+    opener = server.send_tool("wait_and_release", {"gate": "go", "then": "g"})
+    server.heard("arrived at go")
+    server.send("cancel", {"requestId": opener})
+    assert {server.body(seq)["result"] for seq in parked} == {"g"}
+    assert {server.body(seq)["result"] for seq in waiting} == {2}
+    server.close_stdin()
+    assert server.wait() == 0

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from rrext.engine.calls.places import Held, Place
 from rrext.engine.calls.run import Run
-from rrext.errors import RrextError
+from rrext.errors import RrextError, Unavailable
 from rrext.tools.context import CancelReason
 
 __all__ = ["Encoded", "Work"]
@@ -86,7 +86,11 @@ class Work(Run):
             self._to_worker()
 
     def _to_worker(self) -> None:
-        self.host.workers.run(self.run)
+        try:
+            self.host.workers.run(self.run)
+        except RuntimeError as error:
+            if self._claim():
+                self._fail(Unavailable(f"{error}, and this call needs one", hint="raise the limits of the process"))
 
     def in_batch(self) -> None:
         """Run on the loop, with the batch that is read."""
