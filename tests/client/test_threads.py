@@ -13,7 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from rrext.client import blocking
-from rrext.errors import RrextError, ServerExited, ToolTimeout, UsageError
+from rrext.errors import NotConnected, RrextError, ServerExited, ToolTimeout, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
 HERE = Path(__file__).resolve().parent
@@ -92,8 +92,9 @@ def test_a_client_that_is_closed_fails_the_calls_of_other_threads(client: blocki
             return client.close()
         return client.request("rrext_process", {"subcommand": "tool", "tool": "never answered"})
 
-    assert together(work)[0] is None
-    assert "lost" in state(client)
+    closed, *others = together(work)
+    assert closed is None
+    assert [type(other) for other in others] == [NotConnected] * (THREADS - 1)
 
 
 def test_threads_write_to_one_pipe_one_after_the_other(client: blocking.Client) -> None:
