@@ -20,12 +20,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["OwnThread", "Workers", "apart"]
+__all__ = ["NoThread", "OwnThread", "Workers", "apart"]
 
 T = TypeVar("T")
 Job = Callable[[], object]
 
 log: Final = logging.getLogger("rrext.workers")
+
+
+class NoThread(RuntimeError):
+    """The system does not give a single thread."""
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
@@ -51,7 +55,7 @@ class Workers:
         self._started = 0
 
     def run(self, job: Job) -> None:
-        """Run `job` on a thread, now. Raises `RuntimeError` only if the system does not give a single thread."""
+        """Run `job` on a thread, now. Raises `NoThread` only if the system does not give a single one."""
         try:
             worker = self.parked.pop()  # atomic: two callers never get the same thread
         except IndexError:
@@ -83,7 +87,7 @@ class Workers:
         worker = self._new()
         if worker is None:
             if not self._started:
-                raise RuntimeError("the system gives no thread")
+                raise NoThread("the system gives no thread")
             log.warning("the system gives no more threads: a call waits for one of %d", self._started)
             self.backlog.append(job)
             try:

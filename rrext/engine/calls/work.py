@@ -10,6 +10,7 @@ from rrext.engine.calls.places import Held, Place
 from rrext.engine.calls.run import Run
 from rrext.errors import RrextError, Unavailable
 from rrext.tools.context import CancelReason
+from rrext.workers import NoThread
 
 __all__ = ["Encoded", "Work"]
 
@@ -88,7 +89,7 @@ class Work(Run):
     def _to_worker(self) -> None:
         try:
             self.host.workers.run(self.run)
-        except RuntimeError as error:
+        except NoThread as error:
             if self._claim():
                 self._fail(Unavailable(f"{error}, and this call needs one", hint="raise the limits of the process"))
 
