@@ -30,6 +30,8 @@ __all__ = ["Reader"]
 
 CALM_TICKS = 50  # ticks without a call before the watch sleeps
 
+ALL: Final = 1 << 30
+
 log: Final = logging.getLogger("rrext.reader")
 
 
@@ -66,6 +68,7 @@ class Reader:
         "_on_end",
         "_on_left",
         "_session",
+        "_share",
         "_tick",
         "_turn",
         "_workers",
@@ -81,13 +84,17 @@ class Reader:
         loop: asyncio.AbstractEventLoop,
         workers: Workers,
         on_end: Callable[[], None],
+        *,
+        share: int = ALL,
     ) -> None:
+        """`share` is how many events are handled in one turn of the loop, so that others have theirs."""
         self._session = session
         self._framer = framer
         self._fd = fd
         self._loop = loop
         self._workers = workers
         self._on_end = on_end
+        self._share = share
         self._tick = session.limits.quick
         self._most = session.limits.max_inflight_bytes
         self._lock = threading.Lock()
@@ -164,6 +171,11 @@ class Reader:
 
     def _handle(self, events: list[Any]) -> None:
         session = self._session
+        if len(events) > self._share:
+            self._loop.remove_reader(self._fd)
+            session.handle_all(events[: self._share])
+            self._loop.call_soon(self._go_on, events[self._share :])
+            return
         session.handle_all(events)
         if self.ended:
             return
@@ -173,6 +185,12 @@ class Reader:
         elif session.last_was_quick:
             self._loop.remove_reader(self._fd)
             self._hand_over()
+
+    def _go_on(self, events: list[Any]) -> None:
+        """Handle what was read before others had their turn."""
+        if not self.ended:
+            self._loop.add_reader(self._fd, self._readable)
+            self._handle(events)
 
     def _end(self) -> None:
         self._loop.remove_reader(self._fd)

@@ -22,6 +22,9 @@ from rrext.wire.messages import ServerEvent
 
 __all__ = ["UnixClients"]
 
+SHARE: Final = (
+    16  # requests of one client that begin in a turn of the loop: a flood delays others by a fraction of a millisecond
+)
 RETRY: Final = 1.0  # seconds until the next attempt when the system gives no more descriptors
 
 log: Final = logging.getLogger("rrext.server")
@@ -124,7 +127,7 @@ class UnixClients:
         def at_end() -> None:
             peer.lost("the client is gone") if _hung_up(end) else peer.input_ended()
 
-        reader = Reader(peer.session, framer, end.fileno(), loop, process.host.workers, at_end)
+        reader = Reader(peer.session, framer, end.fileno(), loop, process.host.workers, at_end, share=SHARE)
         peer.reading = reader
         self._clients[peer] = reader, end
         process.add(peer, end.fileno())

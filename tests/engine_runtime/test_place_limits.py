@@ -16,7 +16,7 @@ from rrext.engine.flow.gate import Gate, Pass
 
 
 class PlacesMachine(RuleBasedStateMachine):
-    """Places against a model: a counter and a line."""
+    """Places against a model: a counter, a line for each owner, and the owners in the order of their turns."""
 
     places = Bundle("places")
 
@@ -25,19 +25,28 @@ class PlacesMachine(RuleBasedStateMachine):
         self.limit = 2
         self.real = Places(self.limit)
         self.held: list[Place | Held] = []
-        self.line: deque[Place | Held] = deque()
+        self.lines: dict[str, deque[Place | Held]] = {}
         self.woken: list[Place | Held] = []
         self.awaited: set[int] = set()
 
-    def pass_on(self) -> None:
-        if self.line and len(self.held) < self.limit:
-            self.held.append(self.line.popleft())
+    @property
+    def line(self) -> list[Place | Held]:
+        return [place for line in self.lines.values() for place in line]
 
-    @rule(target=places)
-    def take(self) -> Place | Held:
-        place = self.real.take()
-        assert isinstance(place, Held) == (not self.line and len(self.held) < self.limit)
-        self.line.append(place)
+    def pass_on(self) -> None:
+        if self.lines and len(self.held) < self.limit:
+            owner = next(iter(self.lines))
+            line = self.lines.pop(owner)
+            self.held.append(line.popleft())
+            if line:
+                self.lines[owner] = line  # after all others
+
+    @rule(target=places, owner=st.sampled_from("abc"))
+    def take(self, owner: str) -> Place | Held:
+        is_free = not self.lines and len(self.held) < self.limit
+        place = self.real.take(owner)
+        assert isinstance(place, Held) == is_free
+        self.lines.setdefault(owner, deque()).append(place)
         self.pass_on()
         return place
 
@@ -56,8 +65,11 @@ class PlacesMachine(RuleBasedStateMachine):
         place.release()
         if place in self.held:
             self.held.remove(place)
-        elif place in self.line:
-            self.line.remove(place)
+        for owner, line in list(self.lines.items()):
+            if place in line:
+                line.remove(place)
+                if not line:
+                    del self.lines[owner]
         self.pass_on()
 
     @invariant()

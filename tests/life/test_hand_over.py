@@ -72,7 +72,7 @@ class WatchedReader(Reader):
 class Stage:
     """A reader on a pipe, and a thread that stops inside the request that the test names."""
 
-    def __init__(self) -> None:
+    def __init__(self, **more: Any) -> None:
         self.session = ScriptedSession()
         self.read_fd, self.fd = os.pipe()
         self.ended = asyncio.Event()
@@ -83,6 +83,7 @@ class Stage:
             asyncio.get_running_loop(),
             Workers(),
             self.ended.set,
+            **more,
         )
         self.inside, self.go_on = threading.Event(), threading.Event()
         self.reader.start()
@@ -130,6 +131,29 @@ async def stage() -> AsyncIterator[Stage]:
     made.go_on.set()
     made.reader.stop()
     os.close(made.fd)
+
+
+async def test_others_have_their_turn_between_the_shares_of_what_was_read() -> None:
+    stage = Stage(share=3)
+    stage.session.last_was_quick = False
+    handled = stage.session.handle_all
+    turns: list[int] = []
+
+    def handle_all(events: list[Any]) -> None:
+        turns.append(len(events))
+        asyncio.get_running_loop().call_soon(turns.append, 0)  # another client's
+        handled(events)
+
+    stage.session.handle_all = handle_all  # type: ignore[method-assign]
+    stage.send(*range(1, 9))
+    await stage.until(lambda: len(stage.session.by_loop) == 8)
+    await stage.until(lambda: len(turns) == 6)
+    assert turns == [3, 0, 3, 0, 2, 0]
+    assert stage.session.by_loop == list(range(1, 9))
+    stage.send(9)
+    await stage.until(lambda: stage.session.by_loop[-1] == 9)
+    os.close(stage.fd)
+    await stage.ended.wait()
 
 
 async def test_a_thread_that_decides_keeps_reading_however_long_that_takes(stage: Stage) -> None:

@@ -291,6 +291,31 @@ def test_a_fork_of_the_server_does_not_keep_the_socket(spawn: Callable[..., Serv
     listen(spawn, path)
 
 
+# -- fair to each other
+
+
+@pytest.mark.parametrize("kind", ["calls", "pipes"])
+def test_a_flood_of_one_client_delays_another_ones_call_by_a_few_calls(
+    spawn: Callable[..., Server], path: Path, kind: str
+) -> None:
+    server = listen(spawn, path, "--threads", "1")
+    gate = path.with_name("gate")
+    os.mkfifo(gate)
+    with SocketClient(path) as floods, SocketClient(path) as other:
+        floods.send_tool("park", {"gate": str(gate)})
+        server.heard(f"arrived at {gate}")
+        waiting = [floods.send_tool("count", {"name": "turn"}) for _ in range(300)]
+        if kind == "pipes":
+            waiting += [floods.send("rrext_process", {"subcommand": "open"}) for _ in range(300)]
+        floods.ask("rrext_ping")  # all of them wait in line by now
+        mine = other.send_tool("count", {"name": "turn"})
+        other.ask("rrext_ping")
+        gate.write_bytes(b"")
+        assert other.body(mine)["result"] <= 3
+        for seq in waiting[:300]:
+            floods.body(seq)
+
+
 # -- stdio beside it, or not
 
 

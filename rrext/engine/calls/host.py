@@ -110,14 +110,15 @@ class Host:
         lease: Lease | None,
         run: Callable[[Job], None] | None = None,
         turn: Place | Held | None = None,
+        owner: str = "",
     ) -> T:
-        """Run `work` on a thread within the limit `places`, and return or raise what it did.
+        """Run `work` on a thread within the limit `places`, in the line of `owner`, and return or raise what it did.
 
         `run` hands the job to a thread; without it one of the workers takes it. `turn` is released when the work is over.
         Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
         returns, and leaves the lease spoiled.
         """
-        place = await self._place(places, turn)
+        place = await self._place(places, owner, turn)
         outcome: asyncio.Future[T] = self.loop.create_future()
         unclaimed = [True]  # popped by who runs the job or withdraws it: never both, never neither
         if lease is not None:
@@ -157,9 +158,9 @@ class Host:
                 lease.spoil()
             raise
 
-    async def _place(self, places: Places, turn: Place | Held | None) -> Place | Held:
+    async def _place(self, places: Places, owner: str, turn: Place | Held | None) -> Place | Held:
         """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
-        place = places.take()
+        place = places.take(owner)
         try:
             await self.granted(place)
         except BaseException:

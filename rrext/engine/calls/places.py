@@ -1,4 +1,4 @@
-"""Places: a fair limit whose holders are handed on in the order of asking.
+"""Places: a fair limit. Whoever waits stands in the line of its connection, and the lines take turns.
 
 Two limits of a task are made of it: pipes (open or borrowed) and running sync calls. Deciding never blocks and never
 awaits; whoever waits says what to do when its turn comes.
@@ -19,9 +19,10 @@ __all__ = ["Held", "Loan", "Place", "Places"]
 class Place:
     """A place that is held, waited for, or given back. `release` may be called in any of these states, once or often."""
 
-    __slots__ = ("_granted", "_places", "_wake")
+    __slots__ = ("_granted", "_places", "_wake", "owner")
 
-    def __init__(self, places: Places | None, granted: bool) -> None:
+    def __init__(self, places: Places | None, granted: bool, owner: str = "") -> None:
+        self.owner = owner
         self._places = places
         self._granted = granted
         self._wake: Callable[[], None] | None = None
@@ -84,11 +85,54 @@ class Held:
         return "<Held>"
 
 
-class Places:
-    """`limit` places; who asks when none is free waits in line, first come, first served.
+class _Lines:
+    """Those who wait: a line for each owner, first come, first served; a place goes to the owner whose turn it is.
 
-    The line is a dict, so that thousands may leave it from its middle without looking for each.
+    Lines are dicts, so that thousands may leave them from their middle without looking for each.
     """
+
+    __slots__ = ("_first", "_lines")
+
+    def __init__(self) -> None:
+        self._first: list[Place] = []
+        self._lines: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._lines or self._first)
+
+    def __len__(self) -> int:
+        return len(self._first) + sum(map(len, self._lines.values()))
+
+    def add(self, place: Place) -> None:
+        """Stand at the end of the owner's line."""
+        self._lines.setdefault(place.owner, OrderedDict())[place] = None
+
+    def add_first(self, place: Place) -> None:
+        """Stand before everybody."""
+        self._first.append(place)
+
+    def remove(self, place: Place) -> None:
+        """Leave a line."""
+        line = self._lines[place.owner]
+        del line[place]
+        if not line:
+            del self._lines[place.owner]
+
+    def next(self) -> Place:
+        """Whose turn it is; that owner's next one waits until all other owners had theirs."""
+        if self._first:
+            return self._first.pop()
+        owner, line = next(iter(self._lines.items()))
+        place, _ = line.popitem(last=False)
+        if line:
+            self._lines.move_to_end(owner)
+        else:
+            del self._lines[owner]
+        return place
+
+
+class Places:
+    """`limit` places; who asks when none is free waits in line, those of one owner first come, first served."""
 
     __slots__ = ("_held", "_line", "_used", "_when_free", "limit", "lock")
 
@@ -97,17 +141,17 @@ class Places:
         self.lock = threading.Lock()
         self._held = Held(self)
         self._used = 0
-        self._line: OrderedDict[Place, None] = OrderedDict()
+        self._line = _Lines()
         self._when_free: Callable[[], None] | None = None
 
-    def take(self) -> Place | Held:
-        """A place: held at once if one is free and nobody waits, else in line."""
+    def take(self, owner: str = "") -> Place | Held:
+        """A place: held at once if one is free and nobody waits, else in the owner's line."""
         with self.lock:
             if self._used < self.limit and not self._line:
                 self._used += 1
                 return self._held
-            place = Place(self, False)
-            self._line[place] = None
+            place = Place(self, False, owner)
+            self._line.add(place)
             return place
 
     def give_back(self, place: Place) -> None:
@@ -117,7 +161,7 @@ class Places:
                 return
             place._places = None
             if not place._granted:
-                del self._line[place]
+                self._line.remove(place)
                 return
             wake = self._pass_on()
         if wake is not None:
@@ -132,7 +176,7 @@ class Places:
         if not self._line:
             self._used -= 1
             return None if self._used else self._when_free
-        heir, _ = self._line.popitem(last=False)
+        heir = self._line.next()
         heir._granted = True
         wake, heir._wake = heir._wake, None
         return wake
@@ -150,8 +194,7 @@ class Places:
                 return
             granted: Future[None] = Future()
             back._wake = lambda: granted.set_result(None)
-            self._line[back] = None
-            self._line.move_to_end(back, last=False)
+            self._line.add_first(back)
         own = OwnThread.current()
         if own is not None:
             own.serve_until(granted)

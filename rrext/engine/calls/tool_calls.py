@@ -102,7 +102,7 @@ class ToolCalls:
     def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
         """A lease whose turn is held or stood in line for."""
         if operation.pipe_id is None:
-            return Lease(task, task.places.take())
+            return Lease(task, task.places.take(call.caller.connection_id))
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         pipe.check_usable()
         return Lease(task, self._pipes.enter(pipe, exclusive=False, now=task.now()), pipe)

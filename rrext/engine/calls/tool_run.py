@@ -155,24 +155,24 @@ class ToolRun(Work):
             return await chunks.drain_on_loop(outcome), None
 
     async def _in_thread(self) -> Encoded:
-        places = self.lease.task.sync_places
+        places, owner = self.lease.task.sync_places, self.call.caller.connection_id
 
         def work() -> Encoded:
             self.loan = Loan(places)
             return self.blocking()
 
         if self.spec.thread != "same":
-            return await self.host.in_thread(work, places=places, lease=self.lease)
+            return await self.host.in_thread(work, places=places, lease=self.lease, owner=owner)
         own = self.route.component.own_thread
         if not self.is_outermost:
-            return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run_inner)
-        turn = self.route.component.turns.take()
+            return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run_inner, owner=owner)
+        turn = self.route.component.turns.take(owner)
         try:
             await self.host.granted(turn)
         except BaseException:
             turn.release()
             raise
-        return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run, turn=turn)
+        return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run, turn=turn, owner=owner)
 
     # its end
 

@@ -82,7 +82,7 @@ class Work(Run):
     def to_worker(self) -> None:
         """Run on a thread of the pool, as soon as one more sync call may run."""
         self._unclaimed = [True]
-        place = self.place = self.lease.task.sync_places.take()
+        place = self.place = self.lease.task.sync_places.take(self.call.caller.connection_id)
         if not place.when_granted(self._to_worker):
             self._to_worker()
 

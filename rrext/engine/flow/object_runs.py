@@ -103,7 +103,7 @@ class OpenRun(ObjectRun):
         entry: Entry,
         intake: Intake,
     ) -> None:
-        self._place = task.places.take()
+        self._place = task.places.take(call.caller.connection_id)
         super().__init__(host, call, Lease(task, self._place), pipes, reclaim, name="open")
         self._entry = entry
         self._intake = intake
@@ -192,7 +192,9 @@ class WriteRun(ObjectRun):
         self._pipes.find(pipe.id, self.call.caller.connection_id).check_writable()
         bridge = PipeBridge(self.host, self.call, pipe, self.token)
         if not pipe.task.plan.needs_loop:
-            return await self.host.in_thread(self.blocking, places=pipe.task.sync_places, lease=self.lease)
+            return await self.host.in_thread(
+                self.blocking, places=pipe.task.sync_places, lease=self.lease, owner=self.call.caller.connection_id
+            )
         try:
             await pipe.objects.write(self._data, bridge)
         except asyncio.CancelledError:
