@@ -14,6 +14,7 @@ from rrext.clock import Clock, Timer
 from rrext.engine.calls.failures import internal_error
 from rrext.engine.calls.host import Host
 from rrext.engine.calls.tool_calls import ToolCalls
+from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.flow.object_calls import ObjectCalls
 from rrext.engine.flow.pipes import Pipes
 from rrext.engine.interface import (
@@ -60,7 +61,8 @@ class LocalEngine(Engine):
     """
 
     __slots__ = (
-        "_host", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "catalog", "environment", "limits", "root",
+        "_host", "_list", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "catalog", "environment", "limits",
+        "root",
     )  # fmt: skip
 
     def __init__(
@@ -84,7 +86,8 @@ class LocalEngine(Engine):
         self._redact = redactor.error
         self._pipes = Pipes(limits.expired_pipes)
         self._tasks = Tasks()
-        self._tools = ToolCalls(self._host, self._pipes)
+        self._list = ToolList(self._host)
+        self._tools = ToolCalls(self._host, self._pipes, self._list)
         self._objects = ObjectCalls(self._host, self._pipes)
         self._reaper: Timer | None = None
 
@@ -229,7 +232,7 @@ class LocalEngine(Engine):
 
     async def _list_tools(self, call: Call, operation: ListTools) -> list[dict[str, Any]]:
         task = self._tasks.get(operation.token)
-        return await self._tools.listing(call, task, operation.node_id)
+        return await self._list.listing(call, task, operation.node_id)
 
     def _execute(self, call: Call, operation: Execute) -> dict[str, Any]:
         if operation.threads is not None and not 1 <= operation.threads <= self.limits.threads:

@@ -13,7 +13,7 @@ from rrext.engine.flow.plan import LanePlan
 from rrext.engine.interface import Call
 from rrext.engine.node import Node
 from rrext.engine.pipeline.spec import PipelineSpec
-from rrext.errors import InvalidArguments, NodeNotFound, NotFound, RrextError, ToolNotFound
+from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
@@ -222,17 +222,6 @@ class Task:
         for (owner, _), route in self._routes.items():
             if not node_id or owner == node_id:
                 yield route
-
-    def explain(self, error: NotFound, tool: str, node_id: str | None, visible: list[tuple[str, str]]) -> NotFound:
-        """The error with its near matches among `visible`, the (node, tool) pairs that the caller may see."""
-        if isinstance(error, NodeNotFound):
-            return NodeNotFound.near(error.message, node_id or "", [owner for owner, _ in visible])
-        here = [name for owner, name in visible if not node_id or owner == node_id]
-        elsewhere = [owner for owner, name in visible if name == tool]
-        if node_id and elsewhere:
-            hint = f'Node "{elsewhere[0]}" has a tool of that name.'
-            return ToolNotFound(f"{error.message}. {hint}", hint=hint, data={"near": elsewhere, "nodes": elsewhere})
-        return ToolNotFound.near(f"{error.message}.", tool, here)
 
     def usable_by(self, route: Route, objects: NodeObjects, run: ToolRun) -> bool:
         """Whether the context of this run may see and call the tool now."""

@@ -8,11 +8,12 @@ was read, the others in tasks of their own.
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.places import Place
+from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.flow.pipes import Pipes
 from rrext.engine.interface import Call, Tool
@@ -29,13 +30,14 @@ log: Final = logging.getLogger("rrext.engine")
 
 
 class ToolCalls:
-    """Starts `Tool` operations of an engine, and lists what they may call."""
+    """Starts `Tool` operations of an engine."""
 
-    __slots__ = ("_host", "_pipes")
+    __slots__ = ("_host", "_list", "_pipes")
 
-    def __init__(self, host: Host, pipes: Pipes) -> None:
+    def __init__(self, host: Host, pipes: Pipes, tool_list: ToolList) -> None:
         self._host = host
         self._pipes = pipes
+        self._list = tool_list
 
     def start(self, call: Call, task: Task, operation: Tool, *, may_block: bool, alone: bool) -> bool:
         """Begin the call, see `Engine.start`. Lines are joined before this returns, so arrival order is kept."""
@@ -97,7 +99,7 @@ class ToolCalls:
         try:
             return task.route(operation.node_id, operation.tool)
         except NotFound as error:
-            raise task.explain(error, operation.tool, operation.node_id, self.visible(call, task)) from None
+            raise self._list.explain(call, task, error, operation.tool, operation.node_id) from None
 
     def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
         """A lease whose turn is held or stood in line for."""
@@ -146,64 +148,3 @@ class ToolCalls:
             if lease.pipe is None:
                 lease.turn = lease.task.places.take()
                 await self._host.granted(lease.turn)
-
-    def visible(self, call: Call, task: Task) -> list[tuple[str, str]]:
-        """The (node, tool) pairs that this caller may call now, in chain order, as far as that is known at once.
-
-        Who is not set up yet cannot be asked whether a tool of it is available. The node objects that are looked at here
-        are nobody's afterwards.
-        """
-        lease = Lease(task, Place.free())
-        found: list[tuple[str, str]] = []
-        for route in task.tools_of(None):
-            component = route.component
-            if component.blocked is not None or component.failure is not None:
-                continue
-            can_be_asked = component.ready or not route.spec.has_predicate
-            if can_be_asked and self._is_usable(call, task, route, lease):
-                found.append((component.id, route.spec.name))
-        return found
-
-    def _is_usable(self, call: Call, task: Task, route: Route, lease: Lease) -> bool:
-        """Whether the caller may call the tool now. What cannot even be made is no use."""
-        try:
-            return task.usable_by(route, lease.objects, ToolRun(self._host, call, lease, route, deadline=None))
-        except Exception:
-            log.warning("request=%s %s cannot be used", call.request_id, route.label, exc_info=True)
-            return False
-
-    async def listing(self, call: Call, task: Task, node_id: str | None) -> list[dict[str, Any]]:
-        """The descriptors of the tools that this caller may call now, in chain order. Raises `NodeNotFound`.
-
-        A component that cannot be set up lists nothing, as none of its tools could be called. Nor does a tool that
-        cannot be described: it could not be called, and must not hide the others.
-        """
-        lease = Lease(task, Place.free())
-        found: list[dict[str, Any]] = []
-        try:
-            for route in self._tools_of(call, task, node_id):
-                try:
-                    await route.component.ensure(self._host, trusted=call.caller.trusted)
-                except RrextError:
-                    continue
-                described = self._described(call, task, route, lease)
-                if described is not None:
-                    found.append({"nodeId": route.component.id, **described})
-        finally:
-            lease.drop()
-        return found
-
-    def _tools_of(self, call: Call, task: Task, node_id: str | None) -> list[Route]:
-        try:
-            return list(task.tools_of(node_id))
-        except NotFound as error:
-            raise task.explain(error, "", node_id, self.visible(call, task)) from None
-
-    def _described(self, call: Call, task: Task, route: Route, lease: Lease) -> dict[str, Any] | None:
-        if not self._is_usable(call, task, route, lease):
-            return None
-        try:
-            return route.spec.describe(lease.objects.object(route.component.id))
-        except Exception:
-            log.warning("request=%s %s cannot be described", call.request_id, route.label, exc_info=True)
-            return None
