@@ -355,3 +355,23 @@ async def test_the_time_of_the_last_use_moves_on_the_short_way_too() -> None:
         w.clock.advance(50)
         assert await on_reading_thread(w, call(w, "quick")) == [True]
         assert w.task.last_used == 50
+
+
+async def test_a_call_that_is_cancelled_in_the_batch_that_asked_for_it_never_runs_and_gives_back_once() -> None:
+    lot, log = AsyncPark(), []
+    async with world(tools(Park(), lot, log), threads=2) as w:
+        w.engine.begin_batch()  # the first one of this engine: no task waits yet to run what it asks for
+        withdrawn = w.tool("coro", text="withdrawn")
+        assert withdrawn.cancel()
+        w.engine.end_batch()
+        await w.at_rest()
+        w.engine.begin_batch()
+        staying, withdrawn = w.tool("coro", text="stay"), w.tool("coro", text="withdrawn")
+        assert withdrawn.cancel()
+        w.engine.end_batch()  # the first one keeps the task, so the others would get some of their own
+        await until(lambda: lot.inside == 1)
+        assert w.task.places.used == 1
+        lot.let_go()
+        assert await staying.result() == "stay"
+        await w.at_rest()
+        assert log == ["stay"]

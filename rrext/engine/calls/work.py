@@ -100,7 +100,7 @@ class Work(Run):
 
     def start(self) -> None:
         """Run on the loop, in a task of its own. The call holds this, and `Task.active` the call: the loop holds no task."""
-        if not self._unclaimed:
+        if self._unclaimed is Work._unclaimed:  # else it waited with the batch, and may have been withdrawn meanwhile
             self._unclaimed = [True]
         self._task = asyncio.Task(self.main(), loop=self.host.loop)
 
