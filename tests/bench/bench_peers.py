@@ -70,7 +70,7 @@ def floor(cache: Path) -> list[str]:
     return [str(target)]
 
 
-def python_floor(cache: Path) -> list[str]:
+def python_floor() -> list[str]:
     return [sys.executable, str(SERVERS / "floor_python.py")]
 
 
@@ -132,7 +132,6 @@ def run(*command: str) -> None:
 
 PEERS: dict[str, Peer] = {
     "floor": Peer("C floor", Dap(), floor),
-    "floor-py": Peer("Python floor", Dap(), python_floor),
     "mcp": Peer("MCP Python", Mcp(), mcp_python),
     "mcp-ts": Peer("MCP TypeScript", Mcp(), node_peer("mcp_typescript.mjs", *MCP_TYPESCRIPT)),
     "node": Peer("vscode-jsonrpc", JsonRpc(), node_peer("node_jsonrpc.cjs", *NODE_JSONRPC)),

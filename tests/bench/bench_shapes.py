@@ -1,4 +1,4 @@
-"""What a call costs in the shapes that people use: each shape takes turns with the plain call, on one server and one core."""
+"""What a call costs in the shapes that people use: all shapes and the floor take turns, on one server each and on one core."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import random
 import statistics
 from collections import defaultdict
 
-from bench_client import Server, write_all
+from bench_client import Dap, Server, write_all
+from bench_peers import python_floor
 from bench_subject import ADD, SUM, WINDOW, Figures, Size, Subject, check, no_collector, on_one_core, same_core
 
 BLOCK = 50
@@ -29,14 +30,16 @@ CONTEXT = "with a ToolContext"
 
 def server_shapes(subject: Subject, size: Size) -> Figures:
     """The median of each shape, what a batch costs behind a slow call, and calls per second with 64 of them unanswered."""
-    with on_one_core(), subject.start(cpus=same_core()) as server:
-        requests = {f"{shape} {kind}": made for kind in TOOLS for shape, made in frames_of(server, kind).items()}
-        for made in requests.values():
-            write_all(server.to, made[:1])
-            check(next(server.results(1)), SUM)
-            server.latencies(made)
+    floor = Subject("Python floor", python_floor(), Dap())
+    with on_one_core(), subject.start(cpus=same_core()) as server, floor.start(cpus=same_core()) as least:
+        requests = {f"{shape} {kind}": (server, made) for kind in TOOLS for shape, made in frames_of(server, kind).items()}
+        requests["Python floor"] = (least, least.frames(BLOCK, "add", ADD))
+        for to, made in requests.values():
+            write_all(to.to, made[:1])
+            check(next(to.results(1)), SUM)
+            to.latencies(made)
         with no_collector():
-            figures = take_turns(server, requests, size.calls // BLOCK) | batches(server, size.calls // 100)
+            figures = take_turns(requests, size.calls // BLOCK) | batches(server, size.calls // 100)
             for kind, tool in TOOLS.items():
                 figures[f"{kind} calls/s"] = throughput(server, tool, size)
         return figures
@@ -51,13 +54,14 @@ def frames_of(server: Server, kind: str) -> dict[str, list[bytes]]:
     return {**made, CONTEXT: server.frames(BLOCK, f"{TOOLS[kind]}_context", ADD)}
 
 
-def take_turns(server: Server, requests: dict[str, list[bytes]], turns: int) -> Figures:
+def take_turns(requests: dict[str, tuple[Server, list[bytes]]], turns: int) -> Figures:
     taken: dict[str, list[float]] = defaultdict(list)
     order = list(requests)
     for _ in range(turns):
         random.shuffle(order)
         for shape in order:
-            taken[shape] += server.latencies(requests[shape])
+            server, made = requests[shape]
+            taken[shape] += server.latencies(made)
     return {f"{shape} p50 µs": statistics.median(values) * 1e6 for shape, values in taken.items()}
 
 
@@ -84,16 +88,6 @@ def batches(server: Server, turns: int) -> Figures:
 def throughput(server: Server, tool: str, size: Size) -> float:
     server.burst(server.frames(2000, tool, ADD), WINDOW, 5)  # a compiler that learns has had its time
     return server.burst(server.frames(size.burst, tool, ADD), WINDOW, size.burst_seconds)
-
-
-def one_call(subject: Subject, size: Size) -> Figures:
-    """The plain call of a server that has one kind of tool."""
-    with on_one_core(), subject.start(cpus=same_core()) as server:
-        made = server.frames(2 * size.calls, "add", ADD)
-        check(server.call("add", ADD), SUM)
-        with no_collector():
-            server.latencies(made)
-            return {"plain p50 µs": statistics.median(server.latencies(made)) * 1e6}
 
 
 def many_calls(subject: Subject, size: Size) -> Figures:

@@ -28,8 +28,8 @@ class Row:
 KINDS = ("def", "async def")
 SHAPES = ("with nodeId", "with timeout", "with context", "with progress", "on a pipe", "with a ToolContext")
 SHAPE_ROWS = (
-    Row("plain `def` call", "shapes", "plain def p50 µs", ("floor-py", "plain p50 µs"), 3, 2),
-    Row("plain `async def` call", "shapes", "plain async def p50 µs", ("floor-py", "plain p50 µs"), 4, 2.5),
+    Row("plain `def` call", "shapes", "plain def p50 µs", ("rrext", "Python floor p50 µs"), 3, 2),
+    Row("plain `async def` call", "shapes", "plain async def p50 µs", ("rrext", "Python floor p50 µs"), 4, 2.5),
     *(
         Row(f"`{kind}` call {shape}", "shapes", f"{shape} {kind} p50 µs", ("rrext", f"plain {kind} p50 µs"), 1.4, 1.2)
         for kind in KINDS

@@ -106,8 +106,8 @@ def test_a_dap_request_carries_other_arguments_beside_tool_and_input() -> None:
     }
 
 
-def test_the_python_floor_answers_each_frame_of_a_batch(tmp_path: Path) -> None:
-    with Server(python_floor(tmp_path), Dap()) as server:
+def test_the_python_floor_answers_each_frame_of_a_batch() -> None:
+    with Server(python_floor(), Dap()) as server:
         write_all(server.to, [b"".join(server.frames(3, "add", b'{"a":1,"b":2}'))])
         assert list(server.results(3)) == [{"sum": 3}] * 3
 
