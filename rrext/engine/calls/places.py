@@ -88,31 +88,29 @@ class Held:
 class _Lines:
     """Those who wait: a line for each owner, first come, first served; a place goes to the owner whose turn it is.
 
-    Lines are dicts, so that thousands may leave them from their middle without looking for each.
+    Lines are dicts, so that thousands may leave them from their middle without looking for each. `count` is how many wait.
     """
 
-    __slots__ = ("_first", "_lines")
+    __slots__ = ("_first", "_lines", "count")
 
     def __init__(self) -> None:
+        self.count = 0
         self._first: list[Place] = []
         self._lines: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
 
-    def __bool__(self) -> bool:
-        return bool(self._lines or self._first)
-
-    def __len__(self) -> int:
-        return len(self._first) + sum(map(len, self._lines.values()))
-
     def add(self, place: Place) -> None:
         """Stand at the end of the owner's line."""
+        self.count += 1
         self._lines.setdefault(place.owner, OrderedDict())[place] = None
 
     def add_first(self, place: Place) -> None:
         """Stand before everybody."""
+        self.count += 1
         self._first.append(place)
 
     def remove(self, place: Place) -> None:
         """Leave a line."""
+        self.count -= 1
         line = self._lines[place.owner]
         del line[place]
         if not line:
@@ -120,6 +118,7 @@ class _Lines:
 
     def next(self) -> Place:
         """Whose turn it is; that owner's next one waits until all other owners had theirs."""
+        self.count -= 1
         if self._first:
             return self._first.pop()
         owner, line = next(iter(self._lines.items()))
@@ -147,7 +146,7 @@ class Places:
     def take(self, owner: str = "") -> Place | Held:
         """A place: held at once if one is free and nobody waits, else in the owner's line."""
         with self.lock:
-            if self._used < self.limit and not self._line:
+            if self._used < self.limit and not self._line.count:
                 self._used += 1
                 return self._held
             place = Place(self, False, owner)
@@ -173,7 +172,7 @@ class Places:
 
     def _pass_on(self) -> Callable[[], None] | None:
         """Under the lock: a held place goes to the next in line, or is free."""
-        if not self._line:
+        if not self._line.count:
             self._used -= 1
             return None if self._used else self._when_free
         heir = self._line.next()
@@ -214,10 +213,10 @@ class Places:
     @property
     def waiting(self) -> int:
         """How many stand in line."""
-        return len(self._line)
+        return self._line.count
 
     def __repr__(self) -> str:
-        return f"<Places {self._used}/{self.limit} waiting={len(self._line)}>"
+        return f"<Places {self._used}/{self.limit} waiting={self._line.count}>"
 
 
 class Loan:
