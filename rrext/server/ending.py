@@ -22,7 +22,7 @@ from rrext.server.session import Session
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 
-__all__ = ["CLOSED", "DRAINED", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "Reading", "Steadfast"]
+__all__ = ["CLOSED", "DRAINED", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "Reading", "Steadfast", "at_most"]
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -82,11 +82,11 @@ class Grace:
         """Wait until `reached`, which is asked after each `look`, at most until `extra` seconds after the grace."""
         while not reached() and (left := self.left(extra)) > 0:
             self._changed.clear()
-            await _at_most(left, self._changed.wait())
+            await at_most(left, self._changed.wait())
 
     async def within(self, extra: float, work: Coroutine[Any, Any, Any]) -> bool:
         """Wait for `work` until `extra` seconds after the grace; False if it was not done in time, and was cancelled."""
-        return await _at_most(self.left(extra), work)
+        return await at_most(self.left(extra), work)
 
     def __repr__(self) -> str:
         return "<Grace>" if self._until is None else f"<Grace {self.left():.2f} s>"
@@ -260,7 +260,7 @@ class Peer:
         return f"<Peer {self.session!r} {self.grace!r}>"
 
 
-async def _at_most(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
+async def at_most(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
     """Wait for it; False if it was not done in time, and was cancelled."""
     try:
         await asyncio.wait_for(work, seconds)

@@ -211,6 +211,7 @@ class Reader:
         if self._workers.run_now(lambda: self._lead(turn)):
             self._watch(turn)
         else:  # no thread is free to read, and none can be had
+            turn.has_left = True
             self._take_back(turn)
 
     def _lead(self, turn: _Turn) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -17,6 +17,7 @@ from rrext.bridges.lsp.incoming import Incoming
 from rrext.bridges.lsp.options import Options
 from rrext.bridges.lsp.server import PipeServer
 from rrext.limits import DEFAULTS, Limits
+from rrext.server.ending import Grace, at_most
 from rrext.server.outbox import Outbox
 from rrext.server.watchman import Watchman
 from rrext.transports.descriptors import DescriptorSink
@@ -64,8 +65,7 @@ class LspServing:
         self._last_words = last_words
         self._code: asyncio.Future[int] = loop.create_future()
         self._exit_code = 1
-        self._until: float | None = None
-        self._hurry = asyncio.Event()
+        self._grace = Grace(loop)
         self._ending: asyncio.Task[None] | None = None
         lost = partial(self._end_within, 0, "nobody reads stdout")
         self._sent = 0
@@ -127,15 +127,13 @@ class LspServing:
 
     def _end_within(self, seconds: float, why: str, *, code: int | None = None) -> None:
         """Begin to end; if that has begun, be ready no later than this."""
-        until = self._loop.time() + seconds
-        if self._ending is None:
+        begins = not self._grace.has_begun
+        if not self._grace.shorten(seconds):
+            return
+        if begins:
             log.info("ending: %s", why)
             self._exit_code = code if code is not None else 0 if self.server.protocol.is_shut_down else 1
-            self._until = until
             self._ending = self._loop.create_task(self._end(), name=f"end: {why}")
-        elif self._until is None or until < self._until:
-            self._until = until
-            self._hurry.set()
         self._watchman.expect_end(seconds + LEAVE + FLUSH + OVERDUE)
 
     # the end
@@ -143,28 +141,17 @@ class LspServing:
     async def _end(self) -> None:
         protocol = self.server.protocol
         idle = asyncio.ensure_future(protocol.idle())
-        while not idle.done() and (left := self._left()) > 0:
-            self._hurry.clear()
-            await asyncio.wait([idle, asyncio.ensure_future(self._hurry.wait())], timeout=left, return_when="FIRST_COMPLETED")
+        idle.add_done_callback(lambda _: self._grace.look())
+        await self._grace.until(idle.done)
         protocol.give_up()
-        await self._at_most(LEAVE, self._leave())
-        if not await self._at_most(FLUSH, self._outbox.drained()):
+        await at_most(LEAVE, self._leave())
+        if not await at_most(FLUSH, self._outbox.drained()):
             log.warning("the client did not read the last %d bytes", self._outbox.size)
         self._code.set_result(self._exit_code)
 
     async def _leave(self) -> None:
         await self.server.protocol.idle()
         await self.server.aclose()
-
-    def _left(self) -> float:
-        return 0 if self._until is None else self._until - self._loop.time()
-
-    async def _at_most(self, seconds: float, work: Coroutine[Any, Any, None]) -> bool:
-        try:
-            await asyncio.wait_for(work, seconds)
-        except TimeoutError:
-            return False
-        return True
 
     def _end_without_loop(self) -> None:
         """On the watchman's thread: something blocks the loop and does not come back."""
