@@ -74,6 +74,9 @@ PROMISES: dict[str, str] = {
     # tools
     "tool:sync:loop-free": "A parked sync tool delays no other request",
     "call:no-thread:error": "Where the system gives no more threads, calls wait or fail, and the server reads on",
+    "tool:async:block-named": (
+        "An `async def` tool that blocks the loop for more than 100 ms is named with its stack, and counted"
+    ),
     "tool:sync:others-answered": "Pings and cancels are answered within 100 ms while 32 `def` tools compute",
     "tool:schema:agrees": (
         "The published schema accepts exactly what the structurer accepts; no `$ref` unless recursive; context hidden"

@@ -197,6 +197,7 @@ def _serve_claimed(
             listener=listener,
             parent=parent,
             watchdog=watchdog,
+            look_at_loop=engine.loop_watch().look,
             last_words=lambda: write_last_words(writers, watchdog),
         )
 

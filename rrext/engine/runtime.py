@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
+from threading import get_ident
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from rrext.clock import Clock, Timer
 from rrext.engine.calls.failures import internal_error
 from rrext.engine.calls.host import Host
+from rrext.engine.calls.loop_watch import LoopWatch
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.flow.object_calls import ObjectCalls
@@ -95,6 +97,10 @@ class LocalEngine(Engine):
     def host(self) -> Host:
         """The loop, clock, threads and limits that calls run with."""
         return self._host
+
+    def loop_watch(self) -> LoopWatch:
+        """What names the tools that block the loop, for a thread that looks now and then. On the loop's thread."""
+        return LoopWatch(self._tasks, get_ident())
 
     # -- operations
 

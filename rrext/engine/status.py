@@ -53,6 +53,7 @@ def status_of(task: Task, pipes: list[Pipe]) -> dict[str, Any]:
         "metrics": {},
         "tokens": {},
         "calls": task.calls,
+        "loopBlocks": {"count": task.blocks.total(), "tools": dict(task.blocks)},
         "threads": {"limit": task.places.limit, "used": task.places.used, "waiting": task.places.waiting},
         "syncCalls": {"limit": task.sync_places.limit, "used": task.sync_places.used, "waiting": task.sync_places.waiting},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,7 @@ class Task:
         "_routes",
         "_spare",
         "active",
+        "blocks",
         "calls",
         "components",
         "errors",
@@ -137,6 +139,7 @@ class Task:
         self.finished_count = 0
         self.failed_count = 0
         self.errors: list[str] = []
+        self.blocks: Counter[str] = Counter()
         self.warnings = tuple(warnings)
         self.active: set[Call] = set()
         self._clock = clock
@@ -236,6 +239,10 @@ class Task:
         """Answer every call of the task with a failure, and stop it."""
         for call in list(self.active):
             call.cancel(reason, error())
+
+    def note_block(self, label: str) -> None:
+        """A tool blocked the event loop."""
+        self.blocks[label] += 1
 
     def note_error(self, message: str) -> None:
         """Keep the message for the task's status; the oldest goes when there are too many."""

@@ -82,6 +82,7 @@ class ServingProcess:
         listener: Listener | None = None,
         parent: ParentWatch | None = None,
         watchdog: Watchdog | None = None,
+        look_at_loop: Callable[[], None] | None = None,
         last_words: Callable[[], object] = lambda: None,
     ) -> None:
         self.engine = engine
@@ -109,6 +110,7 @@ class ServingProcess:
             on_unread=self._on_unread,
             on_unheard=claimed.silence,
             on_overdue=self._end_without_loop,
+            look_at_loop=look_at_loop,
             watchdog=watchdog,
         )
 

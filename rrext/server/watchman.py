@@ -19,6 +19,7 @@ from rrext.transports.parent import ParentWatch
 __all__ = ["Watchman"]
 
 STDERR: Final = 2
+TICK: Final = 0.04  # seconds between two looks at the loop; each costs some microseconds
 SLACK: Final = 0.3  # seconds beyond its time that a process which moves has to end by itself
 
 log: Final = logging.getLogger("rrext.server")
@@ -40,6 +41,7 @@ class Watchman:
         "_fd",
         "_heard",
         "_hung_up",
+        "_look_at_loop",
         "_loop",
         "_on_hung_up",
         "_on_orphaned",
@@ -73,6 +75,7 @@ class Watchman:
         on_overdue: Callable[[], None],
         unread: int | None = None,
         on_unread: Callable[[], None] = lambda: None,
+        look_at_loop: Callable[[], None] | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
         self._loop = loop
@@ -88,6 +91,9 @@ class Watchman:
         self._on_overdue = on_overdue
         self._unread = unread
         self._on_unread = on_unread
+        self._look_at_loop = look_at_loop
+        if look_at_loop is not None:
+            self._poll = min(poll, TICK)
         self._watchdog = watchdog = watchdog or Watchdog()
         self._bell, self._ring = watchdog.bell.fileno(), watchdog.ring.fileno()
         self._until = float("inf")
@@ -145,6 +151,8 @@ class Watchman:
                 self._is_alone(since=self._poll)
                 self._tell(self._on_orphaned)
             self._look()
+            if self._look_at_loop is not None:
+                self._look_at_loop()
 
     def _lost(self, fd: int) -> None:
         if fd == STDERR:

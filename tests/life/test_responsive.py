@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections.abc import Callable
@@ -60,3 +61,31 @@ def test_a_server_that_gets_no_more_threads_answers_and_reads_on(spawn: Callable
     assert {server.body(seq)["result"] for seq in waiting} == {2}
     server.close_stdin()
     assert server.wait() == 0
+
+
+@pytest.mark.promise("tool:async:block-named")
+def test_an_async_tool_that_blocks_the_loop_is_named_and_counted(server: Server, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    blocking = server.send_tool("block_loop", {"gate": str(gate)})
+    server.heard("worker_1.block_loop blocks the event loop")
+    gate.write_bytes(b"")
+    server.answer(blocking)
+    text = server.stderr_text()
+    assert "in block_loop" in text
+    assert "in park" in text
+    blocks = {"count": 1, "tools": {"worker_1.block_loop": 1}}
+    assert server.ask("rrext_get_task_status")["loopBlocks"] == blocks
+
+
+def test_a_tool_that_awaits_for_long_blocks_nothing(server: Server) -> None:
+    waiting = server.send_tool("wait", {"gate": "g"})
+    server.heard("arrived at g")
+    parked = server.send_tool("park", {"gate": "p"})
+    server.begun("p")
+    for _ in range(300):
+        server.call("add_later", {"a": 1})
+    server.send("cancel", {"requestId": waiting})
+    server.call("release", {"gate": "p"})
+    server.body(parked)
+    assert server.ask("rrext_get_task_status")["loopBlocks"] == {"count": 0, "tools": {}}
