@@ -68,6 +68,11 @@ def tools(park: Park, lot: AsyncPark, log: list[Any]) -> type[Node]:
         @tool_function(timeout=5)
         def with_timeout(self) -> None: ...
 
+        @tool_function(timeout=5)
+        def late(self, text: str = "") -> None:
+            if text == "stay":
+                park.stay()
+
         @tool_function(available=lambda ctx: True)
         def with_predicate(self) -> None: ...
 
@@ -375,3 +380,17 @@ async def test_a_call_that_is_cancelled_in_the_batch_that_asked_for_it_never_run
         assert await staying.result() == "stay"
         await w.at_rest()
         assert log == ["stay"]
+
+
+@pytest.mark.parametrize("timeout", [None, 3])
+async def test_a_tool_that_is_done_after_its_deadline_timed_out_though_nobody_watched(timeout: float | None) -> None:
+    park = Park()
+    async with world(tools(park, AsyncPark(), [])) as w:
+        await learn(w, "late")
+        asked = call(w, "late", text="stay", timeout=timeout)
+        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
+        await until(lambda: park.inside)
+        w.clock.advance(timeout or 5)  # the reading thread's calls are watched once one stays, and nobody looked yet
+        park.let_go()
+        assert (await asked.error()).code == "tool_timeout"
+        await w.at_rest()

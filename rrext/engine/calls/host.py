@@ -196,11 +196,14 @@ class Host:
 
     def expire(self, call: Call) -> None:
         """The call's deadline has passed: answer it, and stop what runs of it."""
+        call.cancel("timeout", self.lateness(call))
+
+    def lateness(self, call: Call) -> ToolTimeout:
+        """What a call is answered that was not done within its deadline."""
         operation = call.operation
         what = f'Tool "{operation.tool}"' if isinstance(operation, Tool) else type(operation).__name__.lower()
         seconds = call.seconds or operation.timeout
-        late = ToolTimeout(f"{what} did not finish within {seconds:g} s", data={"timeout": seconds})
-        call.cancel("timeout", late)
+        return ToolTimeout(f"{what} did not finish within {seconds:g} s", data={"timeout": seconds})
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

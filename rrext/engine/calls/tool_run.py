@@ -203,6 +203,13 @@ class ToolRun(Work):
             limits=self.host.limits,
         )
 
+    def _succeed(self, encoded: Encoded) -> None:
+        deadline = self.call.deadline
+        if deadline is None or self.host.clock.now() < deadline:
+            super()._succeed(encoded)
+        else:  # done too late, and before whoever watches deadlines came to it
+            self._fail(self.host.lateness(self.call))
+
     def left_behind(self, reason: CancelReason) -> None:
         super().left_behind(reason)
         self.route.forget()
