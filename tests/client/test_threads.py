@@ -13,6 +13,7 @@ import anyio.lowlevel
 import pytest
 
 from rrext.client import blocking
+from rrext.client.client import Client
 from rrext.errors import NotConnected, RrextError, ServerExited, ToolTimeout, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -121,6 +122,15 @@ def test_callbacks_that_are_behind_may_use_the_client_and_see_every_chunk() -> N
         assert work(0) == list(range(count))
         assert together(work) == [list(range(count))] * THREADS
         assert "<Link 0 calls" in state(client)
+
+
+def test_the_loop_may_be_trios() -> None:
+    wrapped = Client.spawn(command=[*SERVER, "narrow"], env=ENV)
+    with blocking.Client(wrapped, backend="trio") as client:
+        assert together(lambda number: client.tool(tool="echo", input={"n": number}, timeout=30)["n"]) == list(range(THREADS))
+        with pytest.raises(ToolTimeout):
+            client.request("rrext_process", {"subcommand": "tool", "tool": "never answered"}, timeout=0.05)
+        assert client.tool(tool="cancelled") == 1
 
 
 def test_an_async_callback_runs_on_the_loop_and_is_waited_for(client: blocking.Client) -> None:
