@@ -89,3 +89,19 @@ def test_a_tool_that_awaits_for_long_blocks_nothing(server: Server) -> None:
     server.call("release", {"gate": "p"})
     server.body(parked)
     assert server.ask("rrext_get_task_status")["loopBlocks"] == {"count": 0, "tools": {}}
+
+
+def test_tools_that_outlive_their_deadline_and_fill_the_places_are_named(spawn: Callable[..., Server]) -> None:
+    server = spawn("--threads", "2")
+    late = [server.send_tool("park", {"gate": "g"}, timeout=0.05) for _ in range(2)]
+    assert {server.code(seq) for seq in late} == {"tool_timeout"}
+    server.heard("all 2 places are held by calls that did not return in time: worker_1.park (2)")
+    assert server.ask("rrext_get_task_status")["leftBehind"] == {"worker_1.park": 2}
+
+
+def test_a_tool_that_returned_is_not_left_behind(server: Server) -> None:
+    assert server.code(server.send_tool("park", {"gate": "g"}, timeout=0.05)) == "tool_timeout"
+    assert server.ask("rrext_get_task_status")["leftBehind"] == {"worker_1.park": 1}
+    server.call("release", {"gate": "g"})
+    while server.ask("rrext_get_task_status")["leftBehind"]:
+        pass

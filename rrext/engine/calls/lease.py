@@ -24,6 +24,8 @@ class Lease:
     """Either a borrowed place with pooled objects, or a turn on an open pipe with that pipe's objects."""
 
     spoiled = False
+    label = ""
+    """The tool, for people; empty where none is called."""
     _is_tainted = False
     _users = 1
     _lock = threading.Lock()  # of all leases: it is held for a few instructions, and making one costs as much
@@ -52,6 +54,8 @@ class Lease:
             self._users -= 1
             if self._users:
                 return
+        if self.spoiled:
+            self.task.left_behind.pop(self, None)
         if self.pipe is not None:
             self._leave(self.pipe)
             return
@@ -69,6 +73,7 @@ class Lease:
             if self.spoiled or not self._users:
                 return
             self.spoiled = True
+            self.task.note_left_behind(self, self.label)
         if self.pipe is not None:
             self.pipe.leave_thread_behind()
             self.turn.release()

@@ -91,6 +91,7 @@ class ToolCalls:
         if route.spec.timeout is not None or call.operation.timeout is not None:
             deadline = self._host.limit(call, route.spec.timeout)
         run = ToolRun(self._host, call, lease, route, deadline=deadline)
+        lease.label = route.label
         task.active.add(call)
         call.work = run
         return run
