@@ -242,11 +242,14 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         """Answer with a failure; False if it was answered before."""
         if not self.claim():
             return False
+        self._tell(error)
+        return True
+
+    def _tell(self, error: RrextError) -> None:
         self.work = None
         if self.redact is not None:
             self.redact(error)
         self.answer.fail(self, error)
-        return True
 
     def claim(self) -> bool:
         """Become the one who answers; True for exactly one caller."""
@@ -258,9 +261,10 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 
     def cancel(self, reason: CancelReason, error: RrextError) -> bool:
         """Answer with `error` now and stop what runs; False if it was answered before."""
-        work = self.work
-        if not self.fail(error):
+        if not self.claim():
             return False
+        work = self.work  # after the claim: a thread that begins it sets this first, and then looks whether it is settled
+        self._tell(error)
         if work is not None:
             work.stop(reason)
         return True

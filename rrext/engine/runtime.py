@@ -105,6 +105,8 @@ class LocalEngine(Engine):
     # -- operations
 
     def start(self, call: Call, *, may_block: bool = False, alone: bool = False) -> bool:
+        if call.settled:  # while the loop had not got it from the thread that read it
+            return may_block
         operation = call.operation
         call.redact = self._redact
         kind = type(operation)

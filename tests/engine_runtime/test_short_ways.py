@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, until, world
 
+from rrext.engine.flow.gate import Pass
+from rrext.engine.flow.pipes import Pipe, Pipes
 from rrext.engine.interface import Caller, Tool
 from rrext.engine.node import Node
 from rrext.engine.task import Route
-from rrext.errors import InvalidArguments
+from rrext.errors import Cancelled, InvalidArguments
 from rrext.tools.callbacks import ToolCallbacks
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -67,6 +69,10 @@ def tools(park: Park, lot: AsyncPark, log: list[Any]) -> type[Node]:
 
         @tool_function(timeout=5)
         def with_timeout(self) -> None: ...
+
+        @tool_function
+        def note(self, text: str = "") -> None:
+            log.append(text)
 
         @tool_function(timeout=5)
         def late(self, text: str = "") -> None:
@@ -394,3 +400,69 @@ async def test_a_tool_that_is_done_after_its_deadline_timed_out_though_nobody_wa
         park.let_go()
         assert (await asked.error()).code == "tool_timeout"
         await w.at_rest()
+
+
+class Racing(set[Any]):
+    """The calls of a task, with somebody who is as fast as the thread that begins one."""
+
+    def __init__(self, meanwhile: Callable[[Any], object]) -> None:
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def add(self, call: Any) -> None:
+        self.meanwhile(call)
+        super().add(call)
+
+
+@pytest.mark.parametrize("is_terminated", [False, True])
+async def test_a_call_that_is_answered_while_the_reading_thread_decides_never_runs(is_terminated: bool) -> None:
+    log: list[Any] = []
+    async with world(tools(Park(), AsyncPark(), log)) as w:
+        await learn(w, "note")
+        log.clear()
+
+        def meanwhile(call: Any) -> None:
+            if is_terminated:
+                w.engine._retire(w.task)
+            else:
+                call.cancel("disconnected", Cancelled())
+
+        w.task.active = Racing(meanwhile)
+        asked = call(w, "note", text="too late")
+        assert w.engine.start(asked.call, may_block=True)
+        assert (await asked.error()).code == "cancelled"
+        await w.at_rest()
+        assert log == []
+
+
+async def test_a_call_that_was_answered_before_the_loop_got_it_never_begins() -> None:
+    log: list[Any] = []
+    async with world(tools(Park(), AsyncPark(), log)) as w:
+        for tool in ("note", "coro"):
+            asked = call(w, tool, text="too late")
+            assert asked.cancel()
+            w.engine.start(asked.call)
+        await w.at_rest()
+        assert log == []
+
+
+async def test_a_pipe_that_is_freed_while_the_reading_thread_decides_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    log: list[Any] = []
+    async with world(tools(Park(), AsyncPark(), log)) as w:
+        await learn(w, "note")
+        log.clear()
+        pipe_id = await w.open()
+        enter = Pipes.enter
+
+        def too_late(pipes: Pipes, pipe: Pipe, *, exclusive: bool, now: float) -> Pass:
+            pipes.remove(pipe)
+            pipe.free()
+            return enter(pipes, pipe, exclusive=exclusive, now=now)
+
+        monkeypatch.setattr(Pipes, "enter", too_late)
+        asked = call(w, "note", text="too late", pipe=pipe_id)
+        assert not w.engine.start(asked.call, may_block=True)
+        w.engine.start(asked.call)
+        assert (await asked.error()).code == "pipe_not_open"
+        await w.at_rest()
+        assert log == []

@@ -18,7 +18,7 @@ from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.flow.pipes import Pipes
 from rrext.engine.interface import Call, Tool
 from rrext.engine.task import Route, Task
-from rrext.errors import NotFound, RrextError, Unavailable
+from rrext.errors import Cancelled, NotFound, RrextError, Unavailable
 from rrext.workers import apart
 
 __all__ = ["ToolCalls"]
@@ -74,13 +74,21 @@ class ToolCalls:
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()
-        if not (place.granted and lease.turn.granted):
+        pipe = lease.pipe  # asked inside of its gate: the loop may have failed or freed it meanwhile
+        is_open = pipe is None or (self._pipes.at(pipe.id) is pipe and pipe.failed is None)
+        if not (place.granted and lease.turn.granted and is_open):
             place.release()
             lease.drop()
             return False
         run = self._begun(call, task, route, lease)
         run.place = place
-        apart(run.finish)
+        if task.stopping:  # the loop stopped what it found, and that may have been too early for this call
+            call.fail(Cancelled("cancelled: the pipeline was terminated"))
+        if call.settled:  # while this thread decided
+            run.give_back()
+            call.work = None
+        else:
+            apart(run.finish)
         return True
 
     def _begun(self, call: Call, task: Task, route: Route, lease: Lease) -> ToolRun:
