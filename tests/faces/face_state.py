@@ -14,26 +14,32 @@ __all__ = ["inside", "journals", "opened", "pass_gate", "wait_behind"]
 
 journals: defaultdict[str, list[Any]] = defaultdict(list)
 inside: defaultdict[str, list[int]] = defaultdict(list)
-_gates: defaultdict[str, Future[None]] = defaultdict(Future)
+_gates: dict[str, Future[None]] = {}
 _lock = threading.Lock()
+
+
+def _gate(key: str) -> Future[None]:
+    """The gate of this key: one for all threads, also of those that ask for it first at the same time."""
+    return _gates.setdefault(key, Future())
 
 
 def pass_gate(key: str) -> None:
     """Open a gate, for those who wait and those who come."""
     with _lock:
-        if not _gates[key].done():
-            _gates[key].set_result(None)
+        gate = _gate(key)
+        if not gate.done():
+            gate.set_result(None)
 
 
 async def opened(key: str) -> None:
     """Wait on the loop until a gate is open."""
-    await asyncio.shield(asyncio.wrap_future(_gates[key]))
+    await asyncio.shield(asyncio.wrap_future(_gate(key)))
 
 
 def wait_behind(key: str, stop: threading.Event | None = None) -> None:
     """Wait in a thread until a gate is open, or `stop` is set."""
     if stop is None:
-        _gates[key].result()
+        _gate(key).result()
         return
-    _gates[key].add_done_callback(lambda _: stop.set())
+    _gate(key).add_done_callback(lambda _: stop.set())
     stop.wait()
