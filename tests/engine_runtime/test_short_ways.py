@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, until, world
@@ -466,3 +468,24 @@ async def test_a_pipe_that_is_freed_while_the_reading_thread_decides_is_not_used
         assert (await asked.error()).code == "pipe_not_open"
         await w.at_rest()
         assert log == []
+
+
+async def test_what_was_cancelled_in_line_for_a_thread_waits_for_no_collector() -> None:
+    park = Park()
+    async with world(tools(park, AsyncPark(), []), threads=1) as w:
+        pipe_id = await w.open()
+        holder = call(w, "quick", text="stay", pipe=pipe_id)
+        w.engine.start(holder.call)
+        await until(lambda: park.inside)
+        asked = call(w, "quick", text="in line", pipe=pipe_id)
+        w.engine.start(asked.call)
+        assert w.task.sync_places.waiting == 1
+        run = ref(asked.call.work)
+        gc.disable()
+        try:
+            assert asked.cancel()
+            assert run() is None
+        finally:
+            gc.enable()
+        park.let_go()
+        await w.at_rest()

@@ -161,6 +161,7 @@ class Places:
             place._places = None
             if not place._granted:
                 self._line.remove(place)
+                place._wake = None  # it leads to who waited, and from there to the place
                 return
             wake = self._pass_on()
         if wake is not None:
