@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import ref
 
@@ -52,6 +52,12 @@ def tools(park: Park, lot: AsyncPark, log: list[Any]) -> type[Node]:
             if text == "stay":
                 park.stay()
             return text
+
+        @tool_function
+        def chunks(self, text: str = "") -> Iterator[str]:
+            if text == "stay":
+                park.stay()
+            yield text
 
         @tool_function
         def with_context(self, text: str = "", *, ctx: ToolContext) -> str | None:
@@ -156,11 +162,10 @@ async def test_tools_that_others_have_a_say_in_are_never_taken(tool: str) -> Non
         assert not w.task.only_route("some_tools", tool).quick
 
 
-@pytest.mark.parametrize("why", ["pipe in use", "short timeout", "not learnt", "no place", "no sync place", "line", "async"])
+@pytest.mark.parametrize("why", ["pipe in use", "no place", "no sync place", "line", "async"])
 async def test_a_call_that_may_have_to_wait_is_not_taken(why: str) -> None:
     async with world(tools(Park(), AsyncPark(), []), threads=1) as w:
-        if why != "not learnt":
-            await learn(w)
+        await learn(w)
         held: list[Callable[[], None]] = []
         pipe = None
         if why == "pipe in use":
@@ -175,13 +180,29 @@ async def test_a_call_that_may_have_to_wait_is_not_taken(why: str) -> None:
         if why == "line":
             first, second = w.task.places.take(), w.task.places.take()
             held += [first.release, second.release]
-        asked = call(w, "coro" if why == "async" else "quick", timeout=0.01 if why == "short timeout" else None, pipe=pipe)
+        asked = call(w, "coro" if why == "async" else "quick", pipe=pipe)
         assert await on_reading_thread(w, asked) == [False]
         assert asked.answers == []
         for release in held:
             release()
         assert w.task.places.used == (1 if pipe else 0)
         assert w.task.sync_places.used == 0
+
+
+@pytest.mark.parametrize("why", ["not learnt", "short timeout", "generator"])
+async def test_a_tool_that_may_take_its_time_goes_from_the_reading_thread_to_a_worker(why: str) -> None:
+    park = Park()
+    async with world(tools(park, AsyncPark(), [])) as w:
+        if why == "short timeout":
+            await learn(w)
+        tool = "chunks" if why == "generator" else "quick"
+        asked = call(w, tool, text="stay", timeout=0.01 if why == "short timeout" else None)
+        assert await on_reading_thread(w, asked) == [True]
+        await until(lambda: park.inside)
+        assert not asked.is_answered
+        park.let_go()
+        await asked.answer()
+        await w.at_rest()
 
 
 @pytest.mark.parametrize("how", ["plain", "pipe", "timeout", "own timeout", "watched"])
@@ -278,10 +299,11 @@ async def test_what_takes_a_little_longer_is_taken_alone_only() -> None:
         route = await learn(w)
         limit = w.engine.limits.quick
         route.learn(0.5 * limit, limit)
-        asked = call(w, "quick", text="a")
-        assert not w.engine.start(asked.call, may_block=True)
-        assert w.engine.start(asked.call, may_block=True, alone=True)
-        assert await asked.result() == "a"
+        among, alone = call(w, "quick", text="a"), call(w, "quick", text="a")
+        assert w.engine.start(alone.call, may_block=True, alone=True)
+        assert alone.is_answered
+        assert w.engine.start(among.call, may_block=True)
+        assert await among.result() == "a"
         route.learn(0.95 * limit, limit)
         assert not route.quick_alone
         await w.at_rest()

@@ -1050,7 +1050,7 @@ async def test_a_call_that_is_refused_is_refused_where_it_was_read(why: str) -> 
 async def test_a_call_that_the_reading_thread_leaves_is_decoded_once_and_begun_by_the_loop() -> None:
     gates = Gates()
     async with session_world(tools(gates)) as w:
-        number, frame = w.tool("wait")
+        number, frame = w.tool("wait_async")
         (event,) = w.session.connection.framer.receive_data(frame)
         left = await asyncio.to_thread(w.session.handle_inline, event)
         w.session.end_inline()

@@ -12,7 +12,7 @@ from typing import Final
 
 from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.places import Place
+from rrext.engine.calls.places import Held, Place
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.flow.pipes import Pipes
@@ -44,7 +44,7 @@ class ToolCalls:
         route = task.only_route(operation.node_id, operation.tool)
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
         if may_block:
-            return is_quick and route is not None and self._run_here(call, task, route, operation)
+            return route is not None and self._run_here(call, task, route, operation, is_quick=is_quick)
         try:
             routes = [route] if route is not None else self._routes(call, task, operation)
             run = self._admit(call, task, routes[0], operation, plain=len(routes) == 1 and routes[0].plain)
@@ -68,9 +68,9 @@ class ToolCalls:
         run.kwargs = kwargs
         return run
 
-    def _run_here(self, call: Call, task: Task, route: Route, operation: Tool) -> bool:
-        """Run a quick tool on this thread, unless something about it has to be waited for, or to be refused."""
-        if not route.component.ready or (operation.timeout is not None and operation.timeout < QUICK_TIMEOUT):
+    def _run_here(self, call: Call, task: Task, route: Route, operation: Tool, *, is_quick: bool) -> bool:
+        """Run a `def` tool on this thread if it is quick, else on a worker; False if anything has to be waited for."""
+        if not (route.plain and route.component.ready and route.spec.kind in ("sync", "generator")):
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()
@@ -80,18 +80,20 @@ class ToolCalls:
             place.release()
             lease.drop()
             return False
-        run = self._begun(call, task, route, lease)
-        run.place = place
+        run = self._begun(call, task, route, lease, place)
         if task.stopping:  # the loop stopped what it found, and that may have been too early for this call
             call.fail(Cancelled("cancelled: the pipeline was terminated"))
         if call.settled:  # while this thread decided
-            run.give_back()
+            run.stop("cancelled")
             call.work = None
+        elif is_quick and (operation.timeout is None or operation.timeout >= QUICK_TIMEOUT):
+            apart(run.run)
         else:
-            apart(run.finish)
+            self._host.watch(call)
+            run.to_thread()
         return True
 
-    def _begun(self, call: Call, task: Task, route: Route, lease: Lease) -> ToolRun:
+    def _begun(self, call: Call, task: Task, route: Route, lease: Lease, place: Place | Held | None = None) -> ToolRun:
         task.calls += 1
         if task.ttl:
             task.last_used = task.now()
@@ -99,6 +101,7 @@ class ToolCalls:
         if route.spec.timeout is not None or call.operation.timeout is not None:
             deadline = self._host.limit(call, route.spec.timeout)
         run = ToolRun(self._host, call, lease, route, deadline=deadline)
+        run.place = place
         lease.label = route.label
         task.active.add(call)
         call.work = run

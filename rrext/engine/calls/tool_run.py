@@ -42,6 +42,8 @@ class ToolRun(Work):
 
     node: Node | None = None
     kwargs: dict[str, Any] | None = None
+    learns = False
+    """Whether how long it takes says how quick the tool is: a thread that reads is told so by its watch."""
     ready: Callable[[ToolRun], Awaitable[None]] | None = None
 
     def __init__(
@@ -56,6 +58,7 @@ class ToolRun(Work):
         trail: tuple[str, ...] = (),
     ) -> None:
         super().__init__(host, call, lease, deadline, (*trail, route.label) if trail else route.trail, token)
+        self._unclaimed = [True]
         self.route = route
 
     @property
@@ -116,7 +119,7 @@ class ToolRun(Work):
     def _called(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None, watched: WatchedCall | None) -> Encoded:
         route = self.route
         spec = route.spec
-        began = perf_counter()
+        began = perf_counter() if self.learns else 0.0
         try:
             value = spec.call(node, kwargs, ctx)
             if spec.kind == "generator":
@@ -126,7 +129,8 @@ class ToolRun(Work):
         if watched is not None:
             watched.result = value
         encoded = self.encode(value)
-        route.learn(perf_counter() - began, self.host.limits.quick)
+        if self.learns:
+            route.learn(perf_counter() - began, self.host.limits.quick)
         return encoded
 
     async def on_loop(self) -> Encoded:
@@ -209,6 +213,10 @@ class ToolRun(Work):
             super()._succeed(encoded)
         else:  # done too late, and before whoever watches deadlines came to it
             self._fail(self.host.lateness(self.call))
+
+    def to_thread(self) -> None:
+        self.learns = True
+        super().to_thread()
 
     def left_behind(self, reason: CancelReason) -> None:
         super().left_behind(reason)

@@ -28,7 +28,7 @@ class Work(Run):
 
     place: Place | Held | None = None
     _task: asyncio.Task[None] | None = None
-    _unclaimed: list[bool] = []  # of a run that began when it was made: nobody can withdraw it
+    _unclaimed: list[bool]
 
     # what a kind of call has to say
 
@@ -66,12 +66,9 @@ class Work(Run):
     # where it runs
 
     def run(self) -> None:
-        """On a worker: to its end, unless it was withdrawn."""
-        if self._claim():
-            self.finish()
-
-    def finish(self) -> None:
-        """On a thread that may block: to its end, and answer."""
+        """On a thread that may block: to its end, and answer, unless it was withdrawn."""
+        if not self._claim():
+            return
         try:
             encoded = self.blocking()
         except BaseException as error:
@@ -81,12 +78,12 @@ class Work(Run):
 
     def to_worker(self) -> None:
         """Run on a thread of the pool, as soon as one more sync call may run."""
-        self._unclaimed = [True]
         place = self.place = self.lease.task.sync_places.take(self.call.caller.connection_id)
-        if not place.when_granted(self._to_worker):
-            self._to_worker()
+        if not place.when_granted(self.to_thread):
+            self.to_thread()
 
-    def _to_worker(self) -> None:
+    def to_thread(self) -> None:
+        """Run on a thread of the pool, with a place that is held."""
         try:
             self.host.workers.run(self.run)
         except NoThread as error:
@@ -95,13 +92,10 @@ class Work(Run):
 
     def in_batch(self) -> None:
         """Run on the loop, with the batch that is read."""
-        self._unclaimed = [True]
         self.host.runner.add(self)
 
     def start(self) -> None:
         """Run on the loop, in a task of its own. The call holds this, and `Task.active` the call: the loop holds no task."""
-        if self._unclaimed is Work._unclaimed:  # else it waited with the batch, and may have been withdrawn meanwhile
-            self._unclaimed = [True]
         self._task = asyncio.Task(self.main(), loop=self.host.loop)
 
     async def run_in(self, task: asyncio.Task[None]) -> None:

@@ -61,7 +61,7 @@ class ObjectCalls:
             return False
         run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data)
         run.place = place
-        apart(run.finish)
+        apart(run.run)
         return True
 
     def close(self, call: Call, operation: Close) -> None:

@@ -46,6 +46,7 @@ class ObjectRun(Work):
         self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[[Pipe], object], *, name: str
     ) -> None:
         super().__init__(host, call, lease, deadline=host.limit(call), trail=(name,))
+        self._unclaimed = [True]
         self._pipes = pipes
         self._reclaim = reclaim
         lease.task.active.add(call)
