@@ -510,4 +510,5 @@ async def test_what_was_cancelled_in_line_for_a_thread_waits_for_no_collector() 
         finally:
             gc.enable()
         park.let_go()
+        await w.close(pipe_id).answer()
         await w.at_rest()
