@@ -35,6 +35,7 @@ from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
     from rrext.engine.interface import Engine
+    from rrext.engine.pipeline.environment import Environment
     from rrext.server.process import ServingProcess
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
@@ -112,11 +113,12 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_INVALID
     watchdog = Watchdog()
     fd, pid = (stdio.read_fd, parent.pid) if serves_stdio else (None, None)
-    watchdog.start(fd, pid, grace=DEFAULTS.eof_grace, drain=args.drain)
     writers = [stdio.stderr]
     code = EXIT_INVALID
     try:
-        code = _serve_claimed(args, stdio, parent, watchdog, writers)
+        environment = environment_from(args)  # before the fork, which would keep the variables for all to read
+        watchdog.start(fd, pid, grace=DEFAULTS.eof_grace, drain=args.drain)
+        code = _serve_claimed(args, environment, stdio, parent, watchdog, writers)
     except RrextError as error:
         print(f"rrext: {error.message}{f' ({error.hint})' if error.hint else ''}", file=sys.stderr)
     leave(code, writers, watchdog)
@@ -150,11 +152,15 @@ def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = Non
 
 
 def _serve_claimed(
-    args: argparse.Namespace, stdio: ClaimedStdio, parent: ParentWatch, watchdog: Watchdog, writers: list[LossyWriter]
+    args: argparse.Namespace,
+    environment: Environment,
+    stdio: ClaimedStdio,
+    parent: ParentWatch,
+    watchdog: Watchdog,
+    writers: list[LossyWriter],
 ) -> int:
     from rrext.server.logs import set_up_logging
 
-    environment = environment_from(args)
     redact = environment.redactor.text
     sys.stdout, sys.stderr = RedactedStream(sys.stdout, redact), RedactedStream(sys.stderr, redact)  # type: ignore[assignment]
     level = args.log_level or ("info" if args.log_file else "warning")
