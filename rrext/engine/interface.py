@@ -232,7 +232,9 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 
     def succeed(self, body: bytes, tail: bytes | None = None) -> bool:
         """Answer with a body; False if it was answered before."""
-        if not self.claim():
+        try:
+            self._unsettled.pop()  # `claim`, without another call on the way of every answer
+        except IndexError:
             return False
         self.work = None  # it leads back to here: such circles would wait for the garbage collector
         self.answer.succeed(self, body, tail)

@@ -42,10 +42,11 @@ class Route:
     which read the request may run it too; `quick_alone` that it was short enough for that while no other request waits,
     as when it asks a database nearby. `plain` says that nothing but the input decides whether it can be called, and that
     any thread may run it: there is no availability rule, or one of the settings alone, which let it pass.
-    `label` is its name for people, `trail` how a chain of callers begins with it.
+    `for_threads` says that it is such a tool and no coroutine. `label` is its name for people, `trail` how a chain of
+    callers begins with it.
     """
 
-    __slots__ = ("component", "label", "plain", "quick", "quick_alone", "spec", "trail")
+    __slots__ = ("component", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
 
     def __init__(self, component: Component, spec: ToolSpec) -> None:
         self.component = component
@@ -55,6 +56,7 @@ class Route:
         self.quick = self.quick_alone = False
         is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
         self.plain = is_free and spec.static and _is_open(component, spec)
+        self.for_threads = self.plain and spec.kind in ("sync", "generator")
 
     def learn(self, took: float, limit: float) -> None:
         """Its last run took so many seconds, of the `limit` after which reading is taken from a thread."""

@@ -80,9 +80,10 @@ class Outbox:
 
     def append(self, pieces: Sequence[bytes]) -> None:
         """Queue pieces of one frame; `flush` writes them."""
+        size = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
         with self._lock:
             self._queue.extend(pieces)
-            self.size += sum(map(len, pieces))
+            self.size += size
 
     def send(self, pieces: Sequence[bytes]) -> None:
         """Queue pieces of one frame and write what fits."""

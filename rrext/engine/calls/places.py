@@ -77,6 +77,9 @@ class Held:
         """Give the place back."""
         places = self._places
         with places.lock:
+            if places._used > 1 and not places._line.count:  # nobody is to be told
+                places._used -= 1
+                return
             wake = places._pass_on()
         if wake is not None:
             wake()

@@ -5,6 +5,10 @@ So one task, the fiber, is kept waiting for work; when a batch of requests was r
 callback that read them, and awaits one tool after the other. A tool that suspends keeps the fiber as its own task, with
 everything a task gives it — cancel, timeouts, task groups, its own context — and another fiber is made. The calls that
 were still to come get tasks of their own.
+
+That takes a future of our own, which wakes its waiter at once, and a count of references, which tells whether a tool kept
+the task. Python 3.11 has no eager tasks, and a task for each call costs 4 µs more of 43 when calls come one at a time, and a
+fifth more of the server's time with 64 in flight (one core, November 2026).
 """
 
 from __future__ import annotations

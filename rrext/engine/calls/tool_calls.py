@@ -70,7 +70,7 @@ class ToolCalls:
 
     def _run_here(self, call: Call, task: Task, route: Route, operation: Tool, *, is_quick: bool) -> bool:
         """Run a `def` tool on this thread if it is quick, else on a worker; False if anything has to be waited for."""
-        if not (route.plain and route.component.ready and route.spec.kind in ("sync", "generator")):
+        if not (route.for_threads and route.component.ready):
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()

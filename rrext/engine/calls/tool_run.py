@@ -189,10 +189,6 @@ class ToolRun(Work):
             return b"", value
         return spec.encode(self.node, value, limits), None
 
-    def body(self, encoded: Encoded) -> Encoded:
-        result, raw = encoded
-        return (b'{"result":%b}' % result, None) if raw is None else (b"{}", raw)
-
     def failure(self, error: BaseException) -> RrextError:
         tool, node_id = self.spec.name, self.route.component.id
         if isinstance(error, asyncio.CancelledError):
@@ -208,11 +204,16 @@ class ToolRun(Work):
         )
 
     def _succeed(self, encoded: Encoded) -> None:
-        deadline = self.call.deadline
-        if deadline is None or self.host.clock.now() < deadline:
-            super()._succeed(encoded)
-        else:  # done too late, and before whoever watches deadlines came to it
-            self._fail(self.host.lateness(self.call))
+        call = self.call
+        if call.deadline is not None and self.host.clock.now() >= call.deadline:
+            self._fail(self.host.lateness(call))  # done too late, and before whoever watches deadlines came to it
+            return
+        self.give_back()
+        result, raw = encoded
+        if raw is None:
+            call.succeed(b'{"result":%b}' % result)
+        else:
+            call.succeed(b"{}", raw)
 
     def to_thread(self) -> None:
         self.learns = True

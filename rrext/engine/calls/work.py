@@ -44,10 +44,6 @@ class Work(Run):
     def failure(self, error: BaseException) -> RrextError:
         """What the caller is told of an error."""
 
-    def body(self, encoded: Encoded) -> Encoded:
-        """The body of the answer."""
-        return encoded
-
     def give_back(self) -> None:
         """Give back what it holds."""
         lease = self.lease
@@ -144,9 +140,9 @@ class Work(Run):
         return True
 
     def _succeed(self, encoded: Encoded) -> None:
+        """What it did is the body of the answer."""
         self.give_back()
-        body, tail = self.body(encoded)
-        self.call.succeed(body, tail)
+        self.call.succeed(*encoded)
 
     def _fail(self, error: BaseException) -> bool:
         """Whether the failure was the answer; if not, somebody had answered before."""
