@@ -17,6 +17,7 @@ from lsprotocol import types
 from rrext.bridges.lsp.incoming import Incoming
 from rrext.limits import DEFAULTS
 from rrext.server.outbox import Outbox
+from rrext.wire.framing import ContentLength
 
 METHODS = sorted(
     method
@@ -141,7 +142,9 @@ class Wire:
         self.read_fd, self.write_fd = os.pipe()
         loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[str | None] = loop.create_future()
-        self.incoming = Incoming(self.read_fd, loop, editor.server, Outbox(self, 1 << 20, loop), DEFAULTS, self._end)  # type: ignore[arg-type]
+        outbox: Any = Outbox(self, 1 << 20, loop)  # type: ignore[arg-type]
+        framer: ContentLength[Any] = ContentLength(DEFAULTS)
+        self.incoming = Incoming(self.read_fd, framer, loop, editor.server, outbox, DEFAULTS, self._end)
 
     def _end(self, failure: str | None) -> None:
         if not self.ended.done():

@@ -9,7 +9,7 @@ from answer_rows import ROWS
 from face import Face, Line, Way
 from houses import LocalHouse, open_house
 
-from rrext.engine.calls.tool_calls import ToolCalls
+from rrext.engine.calls.tool_list import ToolList
 from rrext.errors import (
     NUMBERS,
     InternalError,
@@ -70,7 +70,7 @@ async def test_a_bug_of_ours_is_internal_and_its_text_is_in_the_log_alone(
         raise RuntimeError("swordfish")
 
     async with house.connect() as face:
-        monkeypatch.setattr(ToolCalls, "listing", bug)
+        monkeypatch.setattr(ToolList, "listing", bug)
         error = await face.failure("tools")
         assert isinstance(error, InternalError)
         assert "swordfish" not in f"{error.message} {error.hint} {error.data}"
