@@ -35,7 +35,7 @@ class Link:
     """Matches answers with calls. A call may be cancelled at any moment without harm to the next one.
 
     Calls come from tasks of the loop, or from threads beside it: there the coroutine blocks and never suspends. Whoever
-    takes a call out of the table gives its place back; `_ending` decides who ended it first, its answer or its caller.
+    takes a call out of the table gives its place back; `_ending` decides whether the answer or the caller ended the call first.
     `run` is a task and never raises. When the connection is lost, `explain` is awaited once for the reason, with which
     every call then fails, now and later.
     """

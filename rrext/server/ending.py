@@ -36,7 +36,7 @@ class Cause(msgspec.Struct, frozen=True):
     flush: float = 0.4
     """Seconds beyond the grace in which threads may finish answers, and the peer may read the last ones."""
     slack: float = 0.3
-    """Seconds that a process which ends with it has beyond its time, before it is killed."""
+    """Seconds after the time of its end in which a process may still end by itself; then the watchdog kills the process."""
 
 
 DRAINED: Final = Cause("shutting_down", lambda: ShuttingDown("the server ended before this call did"))

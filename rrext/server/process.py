@@ -1,4 +1,4 @@
-"""One serving process: its peers, what ends it, and its exit code.
+"""A serving process: its peers, the causes of its end, and its exit code.
 
 The client that spawned it, on stdin and stdout, ends the process with itself; clients of a socket come and go. `shutdown`,
 SIGTERM and SIGINT drain, and end it for all. No stuck tool keeps the process: where the loop itself is stuck, the watchman

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
 from collections.abc import Callable
 
 import pytest
+from engine_world import AsyncPark, until, world
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.engine.calls.deadlines import SWEEP_FROM, Deadlines
 from rrext.engine.interface import Call, Tool
+from rrext.engine.node import Node
 from rrext.testing.clock import ManualClock
+from rrext.tools.decorator import tool_function
 
 
 class Nobody:
@@ -152,3 +156,30 @@ def test_threads_may_add_while_others_ring() -> None:
     bench.turn()
     bench.clock.advance(1000)
     assert len(bench.rung) == len({id(call) for call, _ in bench.rung}) == len(kept) == 1200
+
+
+async def test_the_timeout_of_an_owner_that_is_passed_over_is_not_the_calls() -> None:
+    lot = AsyncPark()
+
+    class Closed(Node):
+        provider = "closed"
+
+        @tool_function(timeout=1, available=lambda ctx: False)
+        async def find(self) -> str:
+            return "never"
+
+    class Patient(Node):
+        provider = "patient"
+
+        @tool_function
+        async def find(self) -> str:
+            await lot.stay()
+            return "found"
+
+    async with world(Closed, Patient) as w:
+        asked = w.tool("find")
+        await until(lambda: lot.inside)
+        w.clock.advance(5)
+        await asyncio.sleep(0)
+        lot.let_go()
+        assert await asked.result() == "found"

@@ -1,7 +1,7 @@
 """Tool calls of clients: what each needs is taken or stood in line for, and where it runs is chosen.
 
-A `def` tool of which nothing has to be waited for runs on a thread: on the one that read its request if it is quick, else
-on a worker. Everything else runs on the loop: `async def` tools of which nothing has to be waited for inside the batch that
+A `def` tool that has to wait for nothing runs on a thread: on the reading thread if the tool is quick, else on a worker.
+Everything else runs on the loop: `async def` tools of which nothing has to be waited for inside the batch that
 was read, the others in tasks of their own.
 """
 
@@ -47,7 +47,7 @@ class ToolCalls:
             return route is not None and self._run_here(call, task, route, operation, is_quick=is_quick)
         try:
             routes = [route] if route is not None else self._routes(call, task, operation)
-            run = self._admit(call, task, routes[0], operation, plain=len(routes) == 1 and routes[0].plain)
+            run = self._admit(call, task, routes[0], operation, is_only=len(routes) == 1)
         except RrextError as error:
             call.fail(error)
             return is_quick
@@ -61,10 +61,14 @@ class ToolCalls:
             run.in_batch()
         return is_quick
 
-    def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, plain: bool) -> ToolRun:
-        """What a plain tool is given is checked before anything is waited for."""
-        kwargs = route.spec.structure(None, operation.input, self._host.limits) if plain else None
-        run = self._begun(call, task, route, self._lease(call, task, operation))
+    def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, is_only: bool) -> ToolRun:
+        """The run of a call. The input of a plain tool is checked before the call waits for anything.
+
+        Of several owners, nobody knows yet which one runs: the timeout of the first is not the call's.
+        """
+        kwargs = route.spec.structure(None, operation.input, self._host.limits) if is_only and route.plain else None
+        own_timeout = route.spec.timeout if is_only else None
+        run = self._begun(call, task, route, self._lease(call, task, operation), own_timeout)
         run.kwargs = kwargs
         return run
 
@@ -80,26 +84,34 @@ class ToolCalls:
             place.release()
             lease.drop()
             return False
-        run = self._begun(call, task, route, lease, place)
+        run = self._begun(call, task, route, lease, route.spec.timeout, place)
         if task.stopping:  # the loop stopped what it found, and that may have been too early for this call
             call.fail(Cancelled("cancelled: the pipeline was terminated"))
         if call.settled:  # while this thread decided
             run.stop("cancelled")
             call.work = None
-        elif is_quick and (operation.timeout is None or operation.timeout >= QUICK_TIMEOUT):
+        elif is_quick and (call.deadline is None or call.seconds >= QUICK_TIMEOUT):
             apart(run.run)
         else:
             self._host.watch(call)
             run.to_thread()
         return True
 
-    def _begun(self, call: Call, task: Task, route: Route, lease: Lease, place: Place | Held | None = None) -> ToolRun:
+    def _begun(
+        self,
+        call: Call,
+        task: Task,
+        route: Route,
+        lease: Lease,
+        own_timeout: float | None,
+        place: Place | Held | None = None,
+    ) -> ToolRun:
         task.calls += 1
         if task.ttl:
             task.last_used = task.now()
         deadline = None
-        if route.spec.timeout is not None or call.operation.timeout is not None:
-            deadline = self._host.limit(call, route.spec.timeout)
+        if own_timeout is not None or call.operation.timeout is not None:
+            deadline = self._host.limit(call, own_timeout)
         run = ToolRun(self._host, call, lease, route, deadline=deadline)
         run.place = place
         lease.label = route.label

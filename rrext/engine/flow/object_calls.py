@@ -61,7 +61,11 @@ class ObjectCalls:
             return False
         run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data)
         run.place = place
-        apart(run.run)
+        if call.settled:  # while this thread decided
+            run.stop("cancelled")
+            call.work = None
+        else:
+            apart(run.run)
         return True
 
     def close(self, call: Call, operation: Close) -> None:

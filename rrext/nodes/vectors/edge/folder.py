@@ -103,7 +103,7 @@ class StoreFolder:
     def acquire(self, wait: float, check: Callable[[], object]) -> None:
         """Be the only one who uses the folder, until `release`; wait for that so many seconds.
 
-        Whoever has it open gives it away when it is idle. `check` is called meanwhile.
+        The process that has the folder open gives it away when idle. `check` is called meanwhile.
         """
         try:
             os.makedirs(self.path, exist_ok=True)
@@ -152,7 +152,7 @@ class StoreFolder:
     def begin(self, space: Space, make: Callable[[str], None]) -> Manifest:
         """Make a store: `make` puts the engine's files into the folder that it is given. It is there as a whole or not.
 
-        If there is one already, which is empty and closed, it goes.
+        An empty, closed store that is already there is removed.
         """
         new, old, data = self.path / NEW, self.path / OLD, self.path / DATA
         manifest = Manifest(FORMAT, ENGINE, space.model, space.size, True, 0, {})
