@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rrext import blocking
     from rrext.client.client import Client
-    from rrext.engine.node import Entry, Node
-    from rrext.engine.setup import SetupContext
     from rrext.errors import (
         Cancelled,
         ClientError,
@@ -48,6 +46,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from rrext.limits import Limits
+    from rrext.nodes.base.node import Entry, Node
+    from rrext.nodes.base.setup import SetupContext
     from rrext.tools.context import ToolContext
     from rrext.tools.decorator import tool_function
 
@@ -98,10 +98,10 @@ __all__ = [
 
 _MODULES = {
     "Client": "rrext.client.client",
-    "Entry": "rrext.engine.node",
+    "Entry": "rrext.nodes.base.node",
     "Limits": "rrext.limits",
-    "Node": "rrext.engine.node",
-    "SetupContext": "rrext.engine.setup",
+    "Node": "rrext.nodes.base.node",
+    "SetupContext": "rrext.nodes.base.setup",
     "ToolContext": "rrext.tools.context",
     "tool_function": "rrext.tools.decorator",
 }

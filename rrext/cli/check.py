@@ -13,11 +13,11 @@ from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 
 if TYPE_CHECKING:
-    from rrext.engine.pipeline.environment import Environment
-    from rrext.engine.pipeline.loading import Loaded
-    from rrext.engine.providers.catalog import Catalog
-    from rrext.engine.text.problems import Span
-    from rrext.engine.text.source import SourceMap
+    from rrext.pipefile.catalog.catalog import Catalog
+    from rrext.pipefile.environment import Environment
+    from rrext.pipefile.loading import Loaded
+    from rrext.pipefile.text.problems import Span
+    from rrext.pipefile.text.source import SourceMap
 
 __all__ = ["EXIT_INVALID", "add_parser", "print_found", "print_problems", "read_file", "run", "summary"]
 
@@ -91,7 +91,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False) -> Loaded:
-    from rrext.engine.pipeline.loading import check_pipeline, load_pipeline
+    from rrext.pipefile.loading import check_pipeline, load_pipeline
 
     if strict_env:
         return load_pipeline(text, catalog, environment, positions=True)
@@ -101,7 +101,7 @@ def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, stri
 def _print_json(path: str, loaded: Loaded) -> None:
     import msgspec
 
-    from rrext.engine.text.located import located
+    from rrext.pipefile.text.located import located
 
     problems = [located(problem, loaded.source_map) for problem in loaded.problems]
     line = msgspec.json.encode({"file": path, "valid": loaded.spec is not None, "problems": problems})
@@ -110,7 +110,7 @@ def _print_json(path: str, loaded: Loaded) -> None:
 
 def print_found(path: str, loaded: Loaded, file: TextIO) -> None:
     """Write every problem with its place, its line of the text, and the other places that have to do with it."""
-    from rrext.engine.text.located import related_places
+    from rrext.pipefile.text.located import related_places
 
     where = loaded.source_map
     for problem in loaded.problems:

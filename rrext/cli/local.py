@@ -23,10 +23,10 @@ from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
 
 if TYPE_CHECKING:
-    from rrext.engine.pipeline.environment import Environment
-    from rrext.engine.providers.catalog import Catalog
     from rrext.engine.runtime import LocalEngine
     from rrext.engine.task import Task
+    from rrext.pipefile.catalog.catalog import Catalog
+    from rrext.pipefile.environment import Environment
 
 __all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "LocalPipeline", "run_locally"]
 

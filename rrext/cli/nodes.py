@@ -11,7 +11,7 @@ from rrext.cli.options import add_nodes_option, catalog_from
 from rrext.errors import RrextError
 
 if TYPE_CHECKING:
-    from rrext.engine.providers.catalog import Catalog
+    from rrext.pipefile.catalog.catalog import Catalog
 
 __all__ = ["add_parser", "run"]
 

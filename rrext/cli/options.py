@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rrext.engine.pipeline.environment import Environment
-    from rrext.engine.providers.catalog import Catalog
+    from rrext.pipefile.catalog.catalog import Catalog
+    from rrext.pipefile.environment import Environment
 
 __all__ = [
     "add_nodes_option",
@@ -61,11 +61,11 @@ def add_wait_option(parser: argparse.ArgumentParser) -> None:
 
 def catalog_from(args: argparse.Namespace) -> Catalog:
     """The built-in nodes and those of `--nodes`. Raises `RrextError` when they cannot be loaded."""
-    from rrext.engine.providers.catalog import Catalog
+    from rrext.pipefile.catalog.catalog import Catalog
 
     catalog = Catalog()
     if args.nodes:
-        from rrext.engine.providers.plugins import load_nodes
+        from rrext.pipefile.catalog.plugins import load_nodes
 
         for name in args.nodes:
             for node_class in load_nodes(name):
@@ -78,7 +78,7 @@ def environment_from(args: argparse.Namespace) -> Environment:
 
     To be asked for before any node's code is imported, as that may start processes.
     """
-    from rrext.engine.pipeline.environment import Environment
+    from rrext.pipefile.environment import Environment
 
     return Environment.taken_from_process(args.env)
 

@@ -17,9 +17,9 @@ from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sending import Sending
 from rrext.client.files import find_files
-from rrext.engine.lanes import choose_lane
 from rrext.errors import InvalidArguments, RrextError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+from rrext.nodes.base.lanes import choose_lane
 
 if TYPE_CHECKING:
     from rrext.cli.syncing import Sync

@@ -35,7 +35,7 @@ from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
     from rrext.engine.interface import Engine
-    from rrext.engine.pipeline.environment import Environment
+    from rrext.pipefile.environment import Environment
     from rrext.server.process import ServingProcess
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter

@@ -15,8 +15,8 @@ from rrext.errors import RrextError
 from rrext.limits import PICTURE_DEFAULTS
 
 if TYPE_CHECKING:
-    from rrext.engine.pipeline.loading import Loaded
     from rrext.picture.picture import Picture
+    from rrext.pipefile.loading import Loaded
 
 __all__ = ["add_parser", "run"]
 
@@ -58,8 +58,8 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Draw the file; 2 if it cannot be run, 1 if there is no picture."""
-    from rrext.engine.pipeline.loading import check_pipeline
     from rrext.picture.picture import picture_of
+    from rrext.pipefile.loading import check_pipeline
 
     try:
         environment, catalog = environment_from(args), catalog_from(args)

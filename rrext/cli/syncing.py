@@ -16,9 +16,9 @@ from rrext.cli.syncstate import SentFile, SyncState
 from rrext.client.files import Source, find_files, url_of
 from rrext.editor.secrets import masked
 from rrext.engine.interface import Tool
-from rrext.engine.node import Entry
 from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
+from rrext.nodes.base.node import Entry
 
 __all__ = ["Change", "Gone", "NotFollowed", "Sync", "open_sync"]
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import Loaded, check_pipeline
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problem
-from rrext.engine.text.source import SourceMap
 from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import Loaded, check_pipeline
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problem
+from rrext.pipefile.text.source import SourceMap
 
 if TYPE_CHECKING:
     from rrext.editor.calls.checked import Calls

@@ -24,10 +24,10 @@ from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_begun, variables_whole
 from rrext.editor.pages.page import Page
 from rrext.editor.style import Style, margin_of, style_of
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.text.pointer import below
-from rrext.engine.text.source import SourceMap
-from rrext.engine.text.tree import Located
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.source import SourceMap
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["TRIGGERS", "Completer", "Completion"]
 

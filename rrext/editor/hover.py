@@ -16,7 +16,7 @@ from rrext.editor.pages.variables import variable_at, variable_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXTS
 from rrext.editor.spot import Spot, spot_at
 from rrext.editor.written import Edge, Part, Written, text_of
-from rrext.engine.text.problems import Span
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["Hover", "hover_at"]
 

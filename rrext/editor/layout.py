@@ -15,9 +15,9 @@ import msgspec
 
 from rrext.editor.edits import Edit
 from rrext.editor.style import BLANKS, begin_of, line_start, margin_of, style_of
-from rrext.engine.text import tokens
-from rrext.engine.text.source import SourceMap, parse
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.source import SourceMap, parse
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Edits", "Layout", "Taken", "Writing", "joined"]
 

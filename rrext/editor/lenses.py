@@ -9,9 +9,9 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.checked import CallLine, source_takes
 from rrext.editor.pages.page import readable
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Span
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["Action", "Lens", "call_arguments", "lenses_of"]
 

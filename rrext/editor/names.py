@@ -16,8 +16,8 @@ from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, read_call
 from rrext.editor.edits import Edit
 from rrext.editor.written import Written, member
-from rrext.engine.text.problems import Problems, Span, shown
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.problems import Problems, Span, shown
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Name", "Names", "NotRenamed", "Use"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.text.problems import Span
+from rrext.nodes.base.node import Node
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["Origin", "origin_of"]
 

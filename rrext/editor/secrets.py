@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import Any, Final
 
-from rrext.engine.pipeline.environment import PLACEHOLDER
+from rrext.pipefile.environment import PLACEHOLDER
 
 __all__ = ["HIDDEN", "is_secret", "masked"]
 

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.pointer import parts_of
-from rrext.engine.text.tree import Located
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import parts_of
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["EdgeKind", "Role", "Spot", "spot_at"]
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.text.source import SourceMap
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.source import SourceMap
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["BLANKS", "Style", "begin_of", "line_start", "margin_of", "quoted", "style_of"]
 

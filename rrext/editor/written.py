@@ -11,9 +11,9 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.spot import EdgeKind
-from rrext.engine.node import Node
-from rrext.engine.text.pointer import below
-from rrext.engine.text.tree import Located
+from rrext.nodes.base.node import Node
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Edge", "Part", "Written", "member", "text_of"]
 

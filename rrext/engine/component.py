@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.calls.failures import failure_of
 from rrext.engine.calls.places import Places
-from rrext.engine.node import Node
-from rrext.engine.setup import SetupContext, takes_context
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import SetupContext, takes_context
 from rrext.workers import OwnThread
 
 if TYPE_CHECKING:

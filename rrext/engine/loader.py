@@ -7,13 +7,13 @@ from typing import Any
 
 from rrext.clock import Clock
 from rrext.engine.component import Component
-from rrext.engine.flow.plan import LanePlan
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import load_pipeline
-from rrext.engine.pipeline.spec import PipelineSpec
-from rrext.engine.providers.catalog import Catalog
 from rrext.engine.task import Task
 from rrext.limits import Limits
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import load_pipeline
+from rrext.pipefile.plan import LanePlan
+from rrext.pipefile.spec import PipelineSpec
 
 __all__ = ["load_task"]
 

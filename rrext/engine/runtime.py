@@ -36,14 +36,14 @@ from rrext.engine.interface import (
     Write,
 )
 from rrext.engine.loader import load_task
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import validate
-from rrext.engine.providers.catalog import Catalog
 from rrext.engine.status import status_of, summary_of
 from rrext.engine.task import Task
 from rrext.engine.tasks import Tasks, already_running, new_token
 from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ToolError
 from rrext.limits import DEFAULTS, Limits
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import validate
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelReason
 

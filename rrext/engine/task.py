@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.engine.calls.places import Places
 from rrext.engine.component import Component
 from rrext.engine.flow.objects import NodeObjects
-from rrext.engine.flow.plan import LanePlan
 from rrext.engine.interface import Call
-from rrext.engine.node import Node
-from rrext.engine.pipeline.spec import PipelineSpec
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
+from rrext.nodes.base.node import Node
+from rrext.pipefile.plan import LanePlan
+from rrext.pipefile.spec import PipelineSpec
 
 if TYPE_CHECKING:
     from rrext.clock import Clock

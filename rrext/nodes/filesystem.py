@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rrext.engine.node import Node
 from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.base.node import Node
 from rrext.nodes.confinement import Confinement, FileInfo
 from rrext.nodes.encodings import decode, encode, known_encoding
 from rrext.nodes.roots import open_root

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rrext.engine.node import Entry, Node
 from rrext.errors import ToolError
+from rrext.nodes.base.node import Entry, Node
 from rrext.tools.context import CancelToken, ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rrext.engine.node import Node
 from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 
 __all__ = ["DATA_ROWS", "LLM_SLOT", "MAX_QUESTION", "ModelBound", "ask_model", "check_question"]

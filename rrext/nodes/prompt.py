@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from rrext.engine.lanes import empty_question, new_question
-from rrext.engine.node import Entry, Node
 from rrext.errors import ToolError
+from rrext.nodes.base.lanes import empty_question, new_question
+from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.questions import merge_questions
 
 __all__ = ["PromptNode", "QuestionNode"]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rrext.engine.node import Node
 from rrext.errors import Cancelled, InvalidArguments
+from rrext.nodes.base.node import Node
 from rrext.nodes.sandbox.protocol import MIB, PythonSandbox, SandboxLimits
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

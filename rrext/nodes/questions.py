@@ -1,12 +1,12 @@
-"""Questions as nodes work with them: JSON objects with every key present, as `rrext.engine.lanes` makes them."""
+"""Questions as nodes work with them: JSON objects with every key present, as `rrext.nodes.base.lanes` makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from rrext.engine.lanes import empty_question, new_question
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.lanes import empty_question, new_question
 
 __all__ = ["asked_question", "merge_questions", "question_text"]
 

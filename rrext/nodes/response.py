@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import msgspec
 
-from rrext.engine.node import Entry, Node
 from rrext.errors import ResultTooLarge, ToolError
 from rrext.nodes.answers import answer_value
+from rrext.nodes.base.node import Entry, Node
 
 if TYPE_CHECKING:
-    from rrext.engine.lanes import Media
+    from rrext.nodes.base.lanes import Media
 
 __all__ = [
     "LaneKey",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from rrext.engine.node import Node
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.base.node import Node
 from rrext.nodes.confinement import Confinement
 
 __all__ = ["open_root"]

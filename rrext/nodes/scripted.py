@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 
-from rrext.engine.node import Node
 from rrext.errors import ToolError
 from rrext.nodes.answers import answer_value
+from rrext.nodes.base.node import Node
 from rrext.nodes.questions import asked_question, question_text
 from rrext.tools.decorator import tool_function
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from rrext.engine.node import Node
+from rrext.nodes.base.node import Node
 
 __all__ = ["ChatNode", "DropperNode", "SourceNode", "ToolsNode", "WebhookNode"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rrext.engine.node import Node
 from rrext.errors import Unavailable
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 
 __all__ = ["Switch"]

@@ -8,8 +8,8 @@ from typing import Final, Literal
 import msgspec
 
 from rrext.columns import columns, cut, one_line
-from rrext.engine.text.problems import Severity
 from rrext.picture.picture import Kind, PictureEdge, PictureNode
+from rrext.pipefile.text.problems import Severity
 
 __all__ = ["MARKS", "REFERENCES", "BoxLine", "box_lines", "label_lines", "reference", "widest"]
 

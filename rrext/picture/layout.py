@@ -13,7 +13,6 @@ from typing import Final
 
 import msgspec
 
-from rrext.engine.text.problems import Severity
 from rrext.picture.board import Board
 from rrext.picture.boxes import BoxLine, box_lines, reference, widest
 from rrext.picture.geometry import Geometry, Size, least_width
@@ -23,6 +22,7 @@ from rrext.picture.picture import Kind, Picture
 from rrext.picture.placement import placed
 from rrext.picture.routes import Route, routes_of
 from rrext.picture.wires import Segment, segments_of
+from rrext.pipefile.text.problems import Severity
 
 __all__ = ["NARROWEST", "Box", "Label", "Layout", "Port", "Wire", "laid_out"]
 

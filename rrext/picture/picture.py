@@ -7,14 +7,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from rrext.engine.pipeline.loading import Loaded
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.pipeline.spec import ControlEdge, DataEdge
-from rrext.engine.pipeline.whole import is_response
-from rrext.engine.text.pointer import parts_of
-from rrext.engine.text.problems import Problem, Severity
 from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
+from rrext.pipefile.loading import Loaded
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.spec import ControlEdge, DataEdge
+from rrext.pipefile.text.pointer import parts_of
+from rrext.pipefile.text.problems import Problem, Severity
+from rrext.pipefile.whole import is_response
 
 __all__ = ["Kind", "Picture", "PictureEdge", "PictureNode", "Remark", "Role", "picture_of"]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.columns import columns, cut, one_line
-from rrext.engine.text.problems import Severity
 from rrext.limits import PICTURE_DEFAULTS
 from rrext.picture.boxes import MARKS, REFERENCES
 from rrext.picture.canvas import Canvas
 from rrext.picture.layout import NARROWEST, Box, Layout, laid_out
 from rrext.picture.picture import Kind, Picture, PictureNode, Role
+from rrext.pipefile.text.problems import Severity
 
 __all__ = ["as_text"]
 

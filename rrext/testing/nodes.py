@@ -10,9 +10,9 @@ from typing import Any
 from rrext.client.client import Client
 from rrext.client.pipe import Data
 from rrext.clock import Clock
-from rrext.engine.lanes import LANES
-from rrext.engine.node import Node
 from rrext.limits import DEFAULTS, Limits
+from rrext.nodes.base.lanes import LANES
+from rrext.nodes.base.node import Node
 from rrext.testing.pipelines import open_pipeline
 from rrext.testing.waiting import run_to_end
 from rrext.tools.callbacks import SILENT, ToolCallbacks

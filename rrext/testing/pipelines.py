@@ -11,12 +11,12 @@ import anyio
 
 from rrext.client.client import Client
 from rrext.clock import Clock
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.providers.plugins import load_nodes
 from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS, Limits
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import load_nodes
+from rrext.pipefile.environment import Environment
 from rrext.testing.pairs import pair
 from rrext.testing.waiting import run_to_end
 from rrext.tools.callbacks import SILENT, ToolCallbacks

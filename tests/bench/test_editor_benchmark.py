@@ -12,9 +12,9 @@ from bench_editor import BROKEN, VALID, Typist, pipeline
 from run_editor import CASES, HEADER
 
 from rrext.editor.text import Text
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import check_pipeline
-from rrext.engine.providers.catalog import Catalog
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import check_pipeline
 
 HERE = Path(__file__).resolve().parent
 

@@ -21,9 +21,9 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import Loaded, check_pipeline
-from rrext.engine.providers.catalog import Catalog
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import Loaded, check_pipeline
 
 SIGNS = '"{}[],:\\/'
 """What makes text of another shape when it comes or goes."""

@@ -12,8 +12,8 @@ import pytest
 from bridges.editors import Editor
 
 from rrext.bridges.lsp.manual import Manual
-from rrext.engine.text.problems import CODES
 from rrext.limits import DEFAULTS
+from rrext.pipefile.text.problems import CODES
 
 
 async def test_a_problem_is_told_with_range_code_and_link() -> None:

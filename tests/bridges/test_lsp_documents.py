@@ -17,8 +17,8 @@ from rrext.bridges.lsp.diagnostics import as_told
 from rrext.editor import analysis as analysis_module
 from rrext.editor.analysis import Surroundings, analyse
 from rrext.editor.text import Unit
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
 
 URIS = [URI, "file:///project/%C3%A9.pipe", "untitled:1"]
 UNITS: tuple[Unit, ...] = ("utf-8", "utf-16", "utf-32")

@@ -10,11 +10,11 @@ from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.completion import Completer, Completion
 from rrext.editor.completions.offer import Offer, Taken
 from rrext.editor.edits import applied
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.providers.plugins import builtin_nodes
-from rrext.engine.text.source import parse
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import builtin_nodes
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.text.source import parse
 from rrext.tools.decorator import tool_function
 
 CURSOR = "¦"

@@ -11,9 +11,9 @@ from rrext.editor.edits import applied
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.table import fixes_for
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.text.problems import Problem
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.text.problems import Problem
 
 SECRET = "hunter2"
 ENVIRONMENT = Environment({"ROCKETRIDE_KEY": SECRET})

@@ -9,9 +9,9 @@ import msgspec
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
 from rrext.tools.decorator import tool_function
 
 VALUE = "Zm9vYmFy"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.calls.checked import MOST, CallLine
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
 from rrext.tools.decorator import tool_function
 
 

@@ -10,8 +10,8 @@ import pytest
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.calls.writing import example_input, tool_words, written_line
 from rrext.editor.edits import applied
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
 from rrext.tools.validation import SchemaValidator
 
 AROUND = Surroundings(Catalog(installed=False), Environment())

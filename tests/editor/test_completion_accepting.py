@@ -10,9 +10,9 @@ from editor.completing import DOCUMENTS, Typing, at, mistakes, typed, value_at
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.text.pointer import below
-from rrext.engine.text.source import parse
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.source import parse
+from rrext.pipefile.text.tree import Located
 
 NAMED = ("provider", "node", "lane", "class_type", "profile", "tool", "name")
 """Offers whose label is the text that is written."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rrext.editor.completions.gap import Gap, gap_at
 from rrext.editor.edits import Edit
-from rrext.engine.text.source import parse
+from rrext.pipefile.text.source import parse
 
 
 def gap_in(text: str) -> tuple[Gap, str]:

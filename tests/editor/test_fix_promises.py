@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rrext.editor.edits import applied
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.table import fixes_for
-from rrext.engine.text.source import parse
+from rrext.pipefile.text.source import parse
 
 LINES = """{
   // a pipeline of everybody

@@ -18,7 +18,7 @@ from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.changes import Changes
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.fixes.together import is_safe, mended
-from rrext.engine.text.source import parse
+from rrext.pipefile.text.source import parse
 
 BROKEN = """{
   // Answers questions about a small library.

@@ -12,7 +12,7 @@ from engine_files.sample_nodes import component
 from rrext.editor.edits import applied
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.table import MAKERS, NO_FIX, fixes_for
-from rrext.engine.text.problems import CODES
+from rrext.pipefile.text.problems import CODES
 
 W = component("w", "webhook")
 OUT = component("out", "response_text", "text:w")

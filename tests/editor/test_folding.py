@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.editor.outline.folding import Fold, by_lines, comments_of, folds_of, limited
-from rrext.engine.text import tokens
+from rrext.pipefile.text import tokens
 
 TEXT = """// What it is for,
 // in two lines.

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rrext.editor.analysis import Analysis
 from rrext.editor.hover import hover_at
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, LANE_TEXTS, ROOT_TEXTS
-from rrext.engine.lanes import LANES
-from rrext.engine.pipeline.config import COMMON
-from rrext.engine.pipeline.shape import COMPONENT_KEYS, ROOT_KEYS
+from rrext.nodes.base.lanes import LANES
+from rrext.pipefile.config import COMMON
+from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS
 
 
 def page_at(analysis: Analysis, piece: str, nth: int = 0, inside: int = 1) -> str:

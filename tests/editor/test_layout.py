@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rrext.editor.edits import applied
 from rrext.editor.layout import Edits, Layout, joined
 from rrext.editor.style import style_of
-from rrext.engine.text.pointer import below
-from rrext.engine.text.source import SourceMap, parse
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.source import SourceMap, parse
+from rrext.pipefile.text.tree import Located
 
 NOTE = re.compile(r"c\d{4}(?:\n \*/)?")
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.lenses import lenses_of
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
 
 CONTROL = [{"classType": "tool", "from": "in"}]
 

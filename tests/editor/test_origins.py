@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rrext.editor.origins import origin_of
-from rrext.engine.node import Node
-from rrext.engine.providers.plugins import load_nodes
+from rrext.nodes.base.node import Node
 from rrext.nodes.filesystem import FilesystemNode
+from rrext.pipefile.catalog.plugins import load_nodes
 
 
 def test_a_class_is_found_in_its_file() -> None:

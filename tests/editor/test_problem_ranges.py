@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rrext.bridges.lsp.manual import Manual
 from rrext.editor.analysis import Surroundings
-from rrext.engine.text.located import related_places
-from rrext.engine.text.problems import CODES, Problem, Severity, Span
+from rrext.pipefile.text.located import related_places
+from rrext.pipefile.text.problems import CODES, Problem, Severity, Span
 
 MARKS = {"«": "»", "‹": "›"}
 

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from rrext.editor.analysis import Surroundings, analyse
 from rrext.editor.outline.symbols import MOST, Symbol, symbols_of
-from rrext.engine.pipeline.environment import Environment
+from rrext.pipefile.environment import Environment
 
 
 def names(document: Any) -> list[str]:

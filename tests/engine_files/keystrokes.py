@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rrext.engine.text.source import Source, SourceMap
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.source import Source, SourceMap
+from rrext.pipefile.text.tree import Located
 
 Edit = tuple[float, int, str]
 """Where (0 to 1), how many characters go, and what comes."""

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import Loaded, load_pipeline
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.text.problems import Problem
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import Loaded, load_pipeline
+from rrext.pipefile.text.problems import Problem
 from rrext.tools.decorator import tool_function
 
 

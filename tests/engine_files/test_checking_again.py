@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from keystrokes import Edit, edited, edits, flat, map_of
 from sample_nodes import ALL, catalog, component, echo, pipeline
 
-from rrext.engine.pipeline import loading
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import Loaded, check_pipeline, load_pipeline
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.text.source import Source
 from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
+from rrext.pipefile import loading
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import Loaded, check_pipeline, load_pipeline
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.source import Source
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NODES = catalog()

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
-from rrext.engine.pipeline.environment import NEVER, Environment, substitute
-from rrext.engine.pipeline.loading import validate
 from rrext.errors import InvalidPipeline
+from rrext.pipefile.environment import NEVER, Environment, substitute
+from rrext.pipefile.loading import validate
 
 SECRET = 'pa"ss\\word\n'
 

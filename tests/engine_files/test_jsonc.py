@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import CODES
-from rrext.engine.text.source import Source, SourceMap, parse, read
-from rrext.engine.text.tree import Located
 from rrext.limits import Limits
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import CODES
+from rrext.pipefile.text.source import Source, SourceMap, parse, read
+from rrext.pipefile.text.tree import Located
 
 scalars = (
     st.none()

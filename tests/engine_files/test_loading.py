@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sample_nodes import Hammer, catalog, component, echo, load, pipeline
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import load_pipeline, validate
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import load_pipeline, validate
 
 COMMENTED = """
 // A pipeline with a comment
@@ -119,10 +119,10 @@ def test_validating_begins_where_the_caller_says() -> None:
 def test_a_pipeline_of_bare_nodes_loads_without_heavy_libraries() -> None:
     program = """
 import sys
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import load_pipeline
-from rrext.engine.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import load_pipeline
+from rrext.nodes.base.node import Node
 
 class Begin(Node):
     provider = "begin"
@@ -138,8 +138,8 @@ text = '''{"components": [
   {"id": "t", "provider": "step", "config": {}, "input": [{"lane": "text", "from": "s"}]}]}'''
 load_pipeline(text, Catalog([Begin, Step]), Environment.of_process()).require()
 heavy = {"cattrs", "attr", "attrs", "jsonschema_rs", "dataclasses", "anyio", "importlib.metadata", "json"}
-heavy |= {f"rrext.engine.text.{name}" for name in ("jsonc", "tokens", "builder", "former", "pieces")}
-heavy |= {"rrext.engine.providers.settings", "rrext.engine.providers.services", "rrext.tools.grammar"}
+heavy |= {f"rrext.pipefile.text.{name}" for name in ("jsonc", "tokens", "builder", "former", "pieces")}
+heavy |= {"rrext.pipefile.catalog.settings", "rrext.pipefile.catalog.services", "rrext.tools.grammar"}
 print(*(heavy & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

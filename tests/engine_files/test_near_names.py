@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.engine.pipeline.near_names import NearNames
 from rrext.errors import near_matches
+from rrext.pipefile.near_names import NearNames
 
 names = st.text("ab_-A1", max_size=8) | st.text(max_size=4)
 

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from sample_nodes import Chat, Hammer, Weather, Webhook, catalog, component, pipeline
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import load_pipeline
-from rrext.engine.providers import plugins
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.providers.plugins import PluginError, load_nodes
 from rrext.errors import ProviderNotFound, Unavailable
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog import plugins
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import PluginError, load_nodes
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import load_pipeline
 
 NODE = """
-from rrext.engine.node import Node
+from rrext.nodes.base.node import Node
 
 class {name}(Node):
     provider = "{provider}"
@@ -83,7 +83,7 @@ def test_a_package_may_pass_on_what_its_modules_define(tmp_path: Path, monkeypat
     folder = tmp_path / "my_nodes_package"
     folder.mkdir()
     write(folder, "inner.py", NODE.format(name="I", provider="i"))
-    write(folder, "__init__.py", "from my_nodes_package.inner import I\nfrom rrext.engine.node import Node")
+    write(folder, "__init__.py", "from my_nodes_package.inner import I\nfrom rrext.nodes.base.node import Node")
     monkeypatch.chdir(tmp_path)
     assert [cls.provider for cls in load_nodes("my_nodes_package")] == ["i"]
 
@@ -96,10 +96,10 @@ def test_a_package_may_pass_on_what_its_modules_define(tmp_path: Path, monkeypat
         ("broken_code.py", "def f():\n    1 / 0\n\nf()\n", "line 2: ZeroDivisionError: division by zero"),
         ("broken_exit.py", "import sys\nsys.exit(3)\n", "line 2: SystemExit: 3"),
         ("no_node.py", "x = 1\n", "no Node class is defined there"),
-        ("no_provider.py", "from rrext.engine.node import Node\nclass Bare(Node):\n    pass\n", "Bare has no `provider`"),
+        ("no_provider.py", "from rrext.nodes.base.node import Node\nclass Bare(Node):\n    pass\n", "Bare has no `provider`"),
         (
             "foreign.py",
-            "from rrext.engine.node import Node\nfrom sample_nodes import Hammer\n",
+            "from rrext.nodes.base.node import Node\nfrom sample_nodes import Hammer\n",
             "no Node class is defined there",
         ),
         ("two_tools.py", TWO_TOOLS, "taken twice"),
@@ -206,7 +206,7 @@ def test_an_unknown_provider_names_near_ones() -> None:
 def test_every_built_in_name_is_there_without_an_import_of_its_code() -> None:
     program = (
         "import sys\n"
-        "from rrext.engine.providers.catalog import Catalog\n"
+        "from rrext.pipefile.catalog.catalog import Catalog\n"
         "nodes = Catalog()\n"
         "assert 'webhook' in nodes._builtin\n"
         "loaded = [name for name in sys.modules if name.startswith('rrext.nodes.') or name == 'importlib.metadata']\n"
@@ -239,7 +239,7 @@ class Installed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, found: dict[str, list[str]]) -> None:
         self.scans = 0
         self.found = found
-        monkeypatch.setattr("rrext.engine.providers.catalog.installed_nodes", self.scan)
+        monkeypatch.setattr("rrext.pipefile.catalog.catalog.installed_nodes", self.scan)
 
     def scan(self) -> dict[str, list[str]]:
         self.scans += 1

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from sample_nodes import catalog, component, echo, found, load, only, pipeline
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import load_pipeline
-from rrext.engine.text import problems
-from rrext.engine.text.problems import CODES
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import load_pipeline
+from rrext.pipefile.text import problems
+from rrext.pipefile.text.problems import CODES
 
 W = component("w", "webhook")
 

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from keystrokes import MARKS, SCALARS, SPACES, STRINGS, WRONG, Edit, edited, edits, flat, map_of
 
-from rrext.engine.text.jsonc import Scanner
-from rrext.engine.text.problems import Problem, Problems
-from rrext.engine.text.source import Source, parse
 from rrext.limits import DEFAULTS, Limits
+from rrext.pipefile.text.jsonc import Scanner
+from rrext.pipefile.text.problems import Problem, Problems
+from rrext.pipefile.text.source import Source, parse
 
 
 @st.composite

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.pipeline.redaction import KEPT, Redactor
 from rrext.errors import ToolError
+from rrext.pipefile.redaction import KEPT, Redactor
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
 

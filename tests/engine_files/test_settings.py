@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.config import Configuring, merged
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.providers.plugins import PluginError
-from rrext.engine.providers.settings import Settings
-from rrext.engine.text.problems import Problems
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.plugins import PluginError
+from rrext.pipefile.catalog.settings import Settings
+from rrext.pipefile.config import Configuring, merged
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.text.problems import Problems
 
 
 class Plain:

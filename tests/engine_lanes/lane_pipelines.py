@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
-from rrext.engine.flow.plan import LanePlan
-from rrext.engine.node import Entry, Node
 from rrext.limits import DEFAULTS, Limits
+from rrext.nodes.base.node import Entry, Node
+from rrext.pipefile.plan import LanePlan
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")

@@ -11,9 +11,9 @@ import pytest
 from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
 
 from rrext.engine.flow.intake import Intake
-from rrext.engine.node import Entry, Node
 from rrext.errors import RrextError, ToolError
 from rrext.limits import Limits
+from rrext.nodes.base.node import Entry, Node
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.engine.flow.intake import Intake
-from rrext.engine.lanes import Media, Tag, new_question
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.lanes import Media, Tag, new_question
 
 JSON_LANES = ("questions", "documents", "answers", "classifications", "classificationContext", "json", "words")
 

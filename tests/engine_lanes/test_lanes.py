@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rrext.engine.flow.intake import Intake
-from rrext.engine.lanes import LANES, choose_lane, new_question
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.lanes import LANES, choose_lane, new_question
 
 
 def everything(lane: str) -> bool:

@@ -13,8 +13,8 @@ from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
 from rrext.engine.calls.thread_work import ThreadWork
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
-from rrext.engine.node import Entry, Node
 from rrext.errors import Cancelled, PipeFailed
+from rrext.nodes.base.node import Entry, Node
 
 pytestmark = pytest.mark.anyio
 

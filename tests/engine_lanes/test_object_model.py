@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lane_pipelines import SOURCE, Bridge, Flow
 
 from rrext.engine.flow.intake import Intake
-from rrext.engine.node import Entry, Node
 from rrext.errors import RrextError
+from rrext.nodes.base.node import Entry, Node
 from rrext.tools.context import ToolContext
 
 LANES = ("text", "table")

@@ -14,9 +14,9 @@ from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
 
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
-from rrext.engine.lanes import Tag
-from rrext.engine.node import Entry, Node
 from rrext.errors import InvalidArguments, PipeFailed, PipeNotOpen, RrextError, ToolError
+from rrext.nodes.base.lanes import Tag
+from rrext.nodes.base.node import Entry, Node
 from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.anyio

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lane_pipelines import SOURCE, Edge, Part, Spec, spec
 
-from rrext.engine.flow.plan import LanePlan
-from rrext.engine.node import Node
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
+from rrext.nodes.base.node import Node
+from rrext.pipefile.plan import LanePlan
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

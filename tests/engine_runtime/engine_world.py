@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from rrext.engine.interface import ANONYMOUS, Call, Caller, Close, Feed, ListTools, Open, Operation, Terminate, Tool, Write
-from rrext.engine.node import Node
-from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
 from rrext.engine.task import Task
 from rrext.errors import Cancelled, RrextError
 from rrext.limits import DEFAULTS
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
 from rrext.testing.clock import ManualClock
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 

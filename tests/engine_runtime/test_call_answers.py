@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rrext.engine.interface import Caller, Close, ListTools, Open, TaskStatus, Terminate, Tool, Write
-from rrext.engine.node import Node
 from rrext.errors import Cancelled, InvalidArguments, ToolError, ToolTimeout
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

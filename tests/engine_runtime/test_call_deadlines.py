@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rrext.engine.calls.deadlines import SWEEP_FROM, Deadlines
 from rrext.engine.interface import Call, Tool
-from rrext.engine.node import Node
+from rrext.nodes.base.node import Node
 from rrext.testing.clock import ManualClock
 from rrext.tools.decorator import tool_function
 

@@ -13,8 +13,8 @@ import pytest
 from engine_world import World, until, world
 
 from rrext.engine.interface import ANONYMOUS, Call, Tool, Write
-from rrext.engine.node import Node
 from rrext.errors import ToolError
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -12,8 +12,8 @@ import pytest
 from engine_world import AsyncPark, Park, until, world
 
 from rrext.engine.interface import Caller, ListTools, Open, Terminate
-from rrext.engine.node import Node
 from rrext.errors import Cancelled, ToolError, Unavailable
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

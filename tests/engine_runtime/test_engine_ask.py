@@ -9,8 +9,8 @@ import pytest
 from engine_world import AsyncPark, Park, until, world
 
 from rrext.engine.interface import Tool
-from rrext.engine.node import Node
 from rrext.errors import ToolNotFound
+from rrext.nodes.base.node import Node
 from rrext.tools.decorator import tool_function
 
 

@@ -21,7 +21,6 @@ from rrext.engine.interface import (
     Tool,
     Validate,
 )
-from rrext.engine.node import Node
 from rrext.errors import (
     Cancelled,
     InvalidArguments,
@@ -33,6 +32,7 @@ from rrext.errors import (
     ToolNotFound,
     Unavailable,
 )
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from engine_world import until, world
 
-from rrext.engine.node import Node
 from rrext.errors import Cancelled, ResultTooLarge, ToolError
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from engine_world import AsyncPark, Park, pipeline_of, until, world
 
-from rrext.engine.node import Node
 from rrext.errors import Cancelled, InvalidPipeline, ToolError, ToolTimeout
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

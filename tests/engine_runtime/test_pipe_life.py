@@ -9,8 +9,8 @@ import pytest
 from engine_world import AsyncPark, Park, World, until, world
 
 from rrext.engine.interface import Caller, Close, Open, Tool, Write
-from rrext.engine.node import Node
 from rrext.errors import Cancelled, InvalidArguments, PipeExpired, PipeFailed, PipeNotOpen, ToolError, ToolTimeout
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

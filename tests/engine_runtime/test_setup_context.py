@@ -14,8 +14,8 @@ from engine_world import until, world
 
 from rrext import SetupContext
 from rrext.engine.interface import Caller
-from rrext.engine.node import Node
 from rrext.errors import Unavailable
+from rrext.nodes.base.node import Node
 from rrext.testing import open_node
 from rrext.tools.decorator import tool_function
 from rrext.workers import Workers

@@ -15,9 +15,9 @@ from engine_world import Asked, AsyncPark, Park, World, until, world
 from rrext.engine.flow.gate import Pass
 from rrext.engine.flow.pipes import Pipe, Pipes
 from rrext.engine.interface import Caller, Tool
-from rrext.engine.node import Node
 from rrext.engine.task import Route
 from rrext.errors import Cancelled, InvalidArguments
+from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import ToolCallbacks
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

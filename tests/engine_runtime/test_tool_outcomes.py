@@ -10,8 +10,8 @@ import pytest
 from engine_world import World, world
 
 from rrext.engine.interface import Caller
-from rrext.engine.node import Node
 from rrext.errors import ResultTooLarge, RrextError, ToolError
+from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import CallInfo, ToolCallbacks
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

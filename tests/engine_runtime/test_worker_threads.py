@@ -9,8 +9,8 @@ from contextvars import ContextVar
 import pytest
 from engine_world import world
 
-from rrext.engine.node import Node
 from rrext.errors import Unavailable
+from rrext.nodes.base.node import Node
 from rrext.tools.decorator import tool_function
 from rrext.workers import OwnThread, Workers, apart
 

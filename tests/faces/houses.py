@@ -21,11 +21,11 @@ from rrext.client.channel import Channel, as_channel
 from rrext.client.launch import serve_command, server_env
 from rrext.client.origin import Address
 from rrext.engine.interface import Caller
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.providers.plugins import load_nodes
 from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import load_nodes
+from rrext.pipefile.environment import Environment
 from rrext.testing import ManualClock, pair
 from rrext.testing.sessions import MemorySession, PipeSession
 from rrext.transports.process import ChildProcess

@@ -14,8 +14,8 @@ from houses import HERE, LocalHouse
 from more_pipelines import with_tools
 
 from rrext import Client
-from rrext.engine.providers.plugins import PluginError, load_nodes
 from rrext.errors import InvalidArguments, ServerExited, Unavailable
+from rrext.pipefile.catalog.plugins import PluginError, load_nodes
 from rrext.tools.names import ExportedNames, import_name
 
 META = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "ü": [None, {"1": 1.5}], "": {"_meta": {}}}

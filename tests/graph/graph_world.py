@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from rrext.client.client import Client
-from rrext.engine.node import Node
 from rrext.errors import RrextError
+from rrext.nodes.base.node import Node
 from rrext.testing import open_node
 
 __all__ = ["PEOPLE", "SCHEMA", "GraphWorld", "Tools", "until"]

@@ -25,13 +25,14 @@ ROOMS: dict[str, set[str]] = {
     "workers": {"errors", "limits", "clock"},
     "wire": GROUND,
     "tools": GROUND,
-    "engine": GROUND | {"tools"},
-    "nodes": GROUND | {"tools", "engine", "package"},
+    "nodes": GROUND | {"tools", "package"},
+    "pipefile": GROUND | {"tools", "nodes"},
+    "engine": GROUND | {"tools", "nodes", "pipefile"},
     "transports": GROUND,
-    "server": GROUND | {"wire", "tools", "engine", "transports", "package"},
+    "server": GROUND | {"wire", "tools", "pipefile", "engine", "transports", "package"},
     "client": GROUND | {"wire", "transports", "package"},
-    "editor": GROUND | {"tools", "engine"},
-    "picture": GROUND | {"engine"},
+    "editor": GROUND | {"tools", "nodes", "pipefile"},
+    "picture": GROUND | {"nodes", "pipefile"},
     "cli": ANYTHING,
     "testing": ANYTHING,
     "bridges": ANYTHING,
@@ -40,8 +41,8 @@ ROOMS: dict[str, set[str]] = {
 }
 """Room → rooms that it may import. `package` is `rrext/__init__.py` itself, which loads its names on first use."""
 
-NODE_API = {"rrext.engine.node", "rrext.engine.lanes", "rrext.engine.setup"}
-"""What a node may see of the engine; the pool and the pipes are none of its business."""
+NODE_BASE = "rrext.nodes.base"
+"""All that rooms below a face may see of the nodes: a built-in one is loaded by its name, on first use."""
 
 FACES_ONLY = {"pygls", "lsprotocol", "websockets"}
 FORBIDDEN: dict[str, set[str]] = {
@@ -112,8 +113,8 @@ def offences(source: str, module: str, *, is_package: bool = False) -> list[str]
         if may != ANYTHING and other != room and other not in may:
             rest = ", ".join(sorted(may)) or "nothing"
             found.append(f"{module}, line {line}: {room} imports {name}, but may use only {rest}")
-        elif room == "nodes" and other == "engine" and name not in NODE_API:
-            found.append(f"{module}, line {line}: a node imports {name}, but may use only {', '.join(sorted(NODE_API))}")
+        elif room != "nodes" and may != ANYTHING and other == "nodes" and not f"{name}.".startswith(f"{NODE_BASE}."):
+            found.append(f"{module}, line {line}: {room} imports {name}, but may use only {NODE_BASE} of the nodes")
     return found
 
 
@@ -136,8 +137,9 @@ def test_every_module_stands_in_a_room_of_the_table() -> None:
         ("rrext.wire.codec", "from ..tools import spec", "rrext.tools"),
         ("rrext.wire.codec", "if TYPE_CHECKING:\n    import asyncio.events", "asyncio.events"),
         ("rrext.engine.flow.pool", "import_module('rrext.server.session')", "rrext.server.session"),
-        ("rrext.client.client", "from rrext.engine.node import Node", "rrext.engine.node"),
+        ("rrext.client.client", "from rrext.nodes.base.node import Node", "rrext.nodes.base.node"),
         ("rrext.nodes.prompt", "from rrext.engine.flow.pool import Pool", "rrext.engine.flow.pool"),
+        ("rrext.pipefile.loading", "from rrext.nodes.python import PythonNode", "rrext.nodes.python"),
         ("rrext.server.session", "import pygls.server", "pygls.server"),
         ("rrext.transports.stdio", "import json", "json"),
     ],
@@ -150,5 +152,5 @@ def test_the_check_finds_an_import_against_the_table(module: str, source: str, n
 
 def test_the_check_allows_what_the_table_allows() -> None:
     assert offences("from rrext.errors import RrextError\nimport msgspec\nfrom . import messages", "rrext.wire.codec") == []
-    assert offences("from rrext.engine.node import Node\nfrom rrext.tools.spec import ToolSpec", "rrext.nodes.prompt") == []
+    assert offences("from rrext.nodes.base.node import Node\nfrom rrext.tools.spec import ToolSpec", "rrext.nodes.prompt") == []
     assert offences("import pygls.server", "rrext.bridges.editor") == []

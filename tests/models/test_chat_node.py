@@ -9,8 +9,8 @@ import logging
 import anyio
 import pytest
 
-from rrext.engine.lanes import new_question
 from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.nodes.base.lanes import new_question
 from rrext.nodes.llm.openai import OllamaNode, OpenAIApiNode, OpenAINode
 from rrext.testing import call_tool, open_node, run_node
 

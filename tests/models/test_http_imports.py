@@ -12,7 +12,7 @@ from openai_server import serving  # isort: skip
 ROOT = Path(__file__).resolve().parents[2]
 ASK = """
 import asyncio, json, sys, threading
-from rrext.engine.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.http.endpoint import open_endpoint
 from rrext.nodes.http.settings import EndpointSettings
 from rrext.tools.context import ToolContext

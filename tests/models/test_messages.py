@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.lanes import empty_question, new_question
+from rrext.nodes.base.lanes import empty_question, new_question
 from rrext.nodes.llm.messages import JSON_ONLY, messages_of
 
 JSON = st.recursive(

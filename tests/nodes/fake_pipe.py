@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from rrext.engine.node import Node
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 
 N = TypeVar("N", bound=Node)

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from rrext.engine.interface import Close, ListTools, Open, Operation, Tool, Write
-from rrext.engine.node import Node
-from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
 
 __all__ = ["Running", "component", "pipeline", "running"]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import load_pipeline
-from rrext.engine.providers.catalog import Catalog
 from rrext.errors import Unavailable
 from rrext.nodes.python import PythonNode
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import load_pipeline
 
 from running import running  # isort: skip
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.node import Entry
 from rrext.errors import ToolError
+from rrext.nodes.base.node import Entry
 from rrext.nodes.memory import MemoryNode
 from rrext.tools.context import ToolContext
 

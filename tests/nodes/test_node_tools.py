@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rrext.engine.node import Node
 from rrext.errors import InvalidArguments
 from rrext.limits import DEFAULTS
+from rrext.nodes.base.node import Node
 from rrext.nodes.filesystem import FilesystemNode
 from rrext.nodes.memory import MemoryNode
 from rrext.nodes.scripted import ScriptedNode

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rrext.engine.lanes import empty_question, new_question
-from rrext.engine.node import Entry
 from rrext.errors import ToolError
+from rrext.nodes.base.lanes import empty_question, new_question
+from rrext.nodes.base.node import Entry
 from rrext.nodes.prompt import PromptNode, QuestionNode
 
 from fake_pipe import made, sending  # isort: skip

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rrext.engine.lanes import Media
-from rrext.engine.node import Entry, Node
 from rrext.errors import ResultTooLarge, ToolError
 from rrext.nodes import response
+from rrext.nodes.base.lanes import Media
+from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.response import (
     RESERVED,
     ResponseAnswersNode,

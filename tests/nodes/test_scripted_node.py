@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.lanes import new_question
 from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.base.lanes import new_question
 from rrext.nodes.scripted import ScriptedNode, fits
 
 from fake_pipe import made, sending  # isort: skip

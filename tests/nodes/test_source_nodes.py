@@ -6,9 +6,9 @@ from importlib import import_module
 
 import pytest
 
-from rrext.engine.lanes import LANES
-from rrext.engine.node import Node
 from rrext.nodes import BUILTIN
+from rrext.nodes.base.lanes import LANES
+from rrext.nodes.base.node import Node
 from rrext.nodes.sources import ChatNode, DropperNode, ToolsNode, WebhookNode
 
 SOURCES = {"webhook": WebhookNode, "chat": ChatNode, "dropper": DropperNode, "tools": ToolsNode}

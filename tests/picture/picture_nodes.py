@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rrext import Node, tool_function
-from rrext.engine.providers.catalog import Catalog
+from rrext.pipefile.catalog.catalog import Catalog
 
 __all__ = ["catalog"]
 

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from picture_nodes import catalog
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import Loaded, check_pipeline
-from rrext.engine.providers.catalog import Catalog
 from rrext.errors import ResultTooLarge
 from rrext.limits import PictureLimits
 from rrext.picture.mermaid import as_mermaid
 from rrext.picture.picture import Picture, PictureEdge, picture_of
 from rrext.picture.svg import as_svg
 from rrext.picture.text import as_text
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import Loaded, check_pipeline
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"

@@ -15,10 +15,10 @@ from picture_graphs import pictures
 from picture_nodes import catalog
 from picture_tracing import Drawing
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.loading import check_pipeline
 from rrext.picture.picture import Picture, PictureEdge, PictureNode, Remark, picture_of
 from rrext.picture.text import as_text
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import check_pipeline
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

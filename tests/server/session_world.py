@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from rrext.engine.interface import Caller
-from rrext.engine.node import Node
-from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
 from rrext.server.session import Session
 from rrext.testing.clock import ManualClock
 from rrext.wire.connection import ClientConnection, ServerConnection

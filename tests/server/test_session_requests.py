@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from session_world import SessionWorld, session_world, until
 
 from rrext.engine.interface import Call, Tool
-from rrext.engine.node import Node
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
+from rrext.nodes.base.node import Node
 from rrext.server.inflight import WEIGHT
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function

@@ -18,14 +18,14 @@ import msgspec
 import pytest
 
 from rrext.client.client import Client
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
 from rrext.engine.runtime import LocalEngine
 from rrext.engine.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError, ToolNotFound, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS, Limits
+from rrext.nodes.base.node import Node
 from rrext.nodes.sql.database import Database
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
 from rrext.testing import pair
 
 __all__ = ["Desk", "Kind", "SqlContract", "opened", "until"]

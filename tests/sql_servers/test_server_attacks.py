@@ -73,8 +73,8 @@ class Target:
             connection.close()
 
     def backend(self, settings: dict[str, Any]) -> Any:
-        from rrext.engine.providers.settings import Settings
-        from rrext.engine.setup import SetupContext
+        from rrext.nodes.base.setup import SetupContext
+        from rrext.pipefile.catalog.settings import Settings
         from rrext.workers import Workers
 
         form = Settings(self.served.node.Config, owner="test")

@@ -20,8 +20,8 @@ from rrext import (
     UsageError,
     tool_function,
 )
-from rrext.engine.lanes import Tag
 from rrext.engine.runtime import LocalEngine
+from rrext.nodes.base.lanes import Tag
 from rrext.testing import ManualClock, call_tool, open_node, open_pipeline, pair, run_node, run_pipeline
 from rrext.tools.callbacks import ToolCallbacks
 

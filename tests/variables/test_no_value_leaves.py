@@ -15,8 +15,8 @@ import pytest
 from leaky_nodes import WAYS
 from listening import NODES, PATIENCE, Peer, found_in, surroundings
 
-from rrext.engine.node import Node
-from rrext.engine.providers.catalog import Catalog
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
 
 pytestmark = pytest.mark.promise("variables:values:never-leave")
 

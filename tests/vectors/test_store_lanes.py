@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from vector_contract import cosine
 
-from rrext.engine.lanes import new_question
 from rrext.errors import RrextError
+from rrext.nodes.base.lanes import new_question
 from rrext.nodes.embeddings.hashing import hashed
 from rrext.nodes.vectors.edge.node import QdrantEdgeNode
 from rrext.testing import call_tool, run_node

@@ -11,10 +11,10 @@ from lsprotocol import types
 from rrext.bridges.lsp.manual import Manual
 from rrext.editor.pages.page import readable
 from rrext.editor.text import Text
-from rrext.engine.text.located import related_places
-from rrext.engine.text.problems import Problem, Severity, Span
-from rrext.engine.text.source import SourceMap
 from rrext.limits import DEFAULTS
+from rrext.pipefile.text.located import related_places
+from rrext.pipefile.text.problems import Problem, Severity, Span
+from rrext.pipefile.text.source import SourceMap
 
 __all__ = ["SOURCE", "Form", "as_diagnostics", "as_told", "form_for"]
 

@@ -8,7 +8,7 @@ from lsprotocol import types
 
 from rrext.editor.edits import Edit
 from rrext.editor.text import Text
-from rrext.engine.text.problems import Span
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["as_edits", "as_position", "as_range", "offset_of"]
 

@@ -22,7 +22,7 @@ from rrext.bridges.lsp.surroundings import surroundings_for
 from rrext.bridges.lsp.sync import Changed, Closed, Opened, Pulled, read, uri_in
 from rrext.editor.analysis import Analysis, Surroundings
 from rrext.editor.text import Text
-from rrext.engine.text.problems import Span
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["PipeServer"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rrext.bridges.lsp.options import Options
 from rrext.editor.analysis import Surroundings
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.providers.catalog import Catalog
 from rrext.errors import RrextError
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
 
 __all__ = ["surroundings_for"]
 
@@ -27,7 +27,7 @@ def surroundings_for(options: Options) -> tuple[Surroundings, list[str]]:
 
 
 def _add(catalog: Catalog, name: str) -> list[str]:
-    from rrext.engine.providers.plugins import load_nodes
+    from rrext.pipefile.catalog.plugins import load_nodes
 
     try:
         for node_class in load_nodes(name):

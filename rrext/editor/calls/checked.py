@@ -10,10 +10,10 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, CallKind, WrittenCall, read_call
-from rrext.engine.node import Node
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.problems import Problem, Problems, Span, shown
 from rrext.errors import RrextError, near_matches
+from rrext.nodes.base.node import Node
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 

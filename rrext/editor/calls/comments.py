@@ -7,10 +7,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rrext.engine.text import tokens
-from rrext.engine.text.problems import Span
-from rrext.engine.text.source import SourceMap
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.source import SourceMap
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Comment", "comments_with"]
 

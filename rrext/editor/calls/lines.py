@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, TypeAlias, cast
 import msgspec
 
 from rrext.editor.calls.comments import Comment
-from rrext.engine.text import tokens
-from rrext.engine.text.problems import Problems, Span, shown
-from rrext.engine.text.source import SourceMap, parse
 from rrext.errors import near_matches
 from rrext.limits import Limits
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.problems import Problems, Span, shown
+from rrext.pipefile.text.source import SourceMap, parse
 
 __all__ = ["COMMAND", "CallKind", "WrittenCall", "read_call"]
 

@@ -12,8 +12,8 @@ from rrext.editor.edits import Edit
 from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.inside import schemas_at
 from rrext.editor.style import line_start
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.tree import Located
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["example_input", "tool_words", "written_line"]
 

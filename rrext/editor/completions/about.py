@@ -15,7 +15,7 @@ from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TE
 from rrext.editor.schemas.inside import Schema, field_at
 from rrext.editor.schemas.words import bounds_text, signature_of, type_text
 from rrext.editor.secrets import masked
-from rrext.engine.providers.services import definition_of
+from rrext.pipefile.catalog.services import definition_of
 
 __all__ = ["page_about"]
 

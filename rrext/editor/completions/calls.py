@@ -18,8 +18,8 @@ from rrext.editor.completions.template import Template, has_stops
 from rrext.editor.completions.values import template_of
 from rrext.editor.schemas.inside import Schema, fields_of, schemas_at
 from rrext.editor.style import Style
-from rrext.engine.text.pointer import below
-from rrext.engine.text.source import SourceMap, parse
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.source import SourceMap, parse
 from rrext.tools.spec import ToolSpec
 
 __all__ = ["call_offers"]

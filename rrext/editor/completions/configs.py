@@ -12,9 +12,9 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import Section, profile_names, required_settings, section_of
 from rrext.editor.completions.template import Stop, Template, literal
 from rrext.editor.schemas.inside import kinds_of
-from rrext.engine.node import Node
-from rrext.engine.pipeline.config import COMMON
-from rrext.engine.pipeline.edges import accepted_lanes
+from rrext.nodes.base.node import Node
+from rrext.pipefile.config import COMMON
+from rrext.pipefile.edges import accepted_lanes
 
 __all__ = ["config_keys", "config_values", "takes_texts"]
 

@@ -9,10 +9,10 @@ import msgspec
 from rrext.editor.completions.here import Scene
 from rrext.editor.completions.parts import Part
 from rrext.editor.spot import EdgeKind
-from rrext.engine.lanes import LANES
-from rrext.engine.node import Node
-from rrext.engine.pipeline.edges import accepted_lanes, offered_lanes, served_types
-from rrext.engine.pipeline.graph import reached
+from rrext.nodes.base.lanes import LANES
+from rrext.nodes.base.node import Node
+from rrext.pipefile.edges import accepted_lanes, offered_lanes, served_types
+from rrext.pipefile.graph import reached
 
 __all__ = ["End", "Fit", "Peer", "best", "fits", "invoked_types", "names_between", "nearest_of_each", "peers"]
 

@@ -9,9 +9,9 @@ import msgspec
 
 from rrext.editor.completions.walk import COLON, Token, Walk, is_closed
 from rrext.editor.edits import Edit
-from rrext.engine.text import tokens
-from rrext.engine.text.source import SourceMap
-from rrext.engine.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.source import SourceMap
+from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE
 
 __all__ = ["Gap", "Place", "gap_at"]
 

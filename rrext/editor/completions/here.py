@@ -10,9 +10,9 @@ from rrext.editor.completions.gap import Gap
 from rrext.editor.completions.parts import Part, Parts
 from rrext.editor.completions.shelf import Shelf
 from rrext.editor.completions.template import Frame
-from rrext.engine.node import Node
-from rrext.engine.text.pointer import below, parts_of
-from rrext.engine.text.source import SourceMap, parse
+from rrext.nodes.base.node import Node
+from rrext.pipefile.text.pointer import below, parts_of
+from rrext.pipefile.text.source import SourceMap, parse
 
 __all__ = ["Here", "Scene"]
 

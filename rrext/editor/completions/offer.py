@@ -12,7 +12,7 @@ from rrext.editor.completions.template import Indent, Template, as_plain
 from rrext.editor.completions.walk import is_closed
 from rrext.editor.edits import Edit
 from rrext.editor.style import Style
-from rrext.engine.text.problems import Span
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["About", "Kind", "Offer", "Taken", "ranked", "taken"]
 

@@ -12,8 +12,8 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.spot import EdgeKind
-from rrext.engine.pipeline.shape import EDGE_KEYS
-from rrext.engine.text.pointer import below
+from rrext.pipefile.shape import EDGE_KEYS
+from rrext.pipefile.text.pointer import below
 
 __all__ = ["KINDS", "Edge", "Part", "Parts"]
 

@@ -9,7 +9,7 @@ from rrext.editor.completions.here import Here, Scene
 from rrext.editor.completions.template import Stop, Template, joined, literal
 from rrext.editor.completions.values import template_of
 from rrext.editor.schemas.inside import Field, Schema, fields_of, schemas_at
-from rrext.engine.node import Node
+from rrext.nodes.base.node import Node
 
 __all__ = ["Section", "profile_names", "required_settings", "section_of"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.providers.catalog import Catalog
 from rrext.errors import RrextError
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
 from rrext.tools.spec import ToolSpec
 
 __all__ = ["Shelf", "Ware", "input_schema"]

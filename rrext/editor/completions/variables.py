@@ -9,7 +9,7 @@ from typing import Final
 from rrext.editor.completions.here import Scene
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.walk import is_closed
-from rrext.engine.pipeline.environment import PLACEHOLDER
+from rrext.pipefile.environment import PLACEHOLDER
 
 __all__ = ["variables_begun", "variables_whole"]
 

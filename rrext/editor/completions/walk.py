@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from rrext.engine.text import tokens
-from rrext.engine.text.jsonc import KINDS
-from rrext.engine.text.source import SourceMap
-from rrext.engine.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.jsonc import KINDS
+from rrext.pipefile.text.source import SourceMap
+from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 
 __all__ = ["COLON", "Frame", "Token", "Walk", "is_closed"]
 

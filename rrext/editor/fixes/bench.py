@@ -10,12 +10,12 @@ from rrext.editor.edits import Edit, applied
 from rrext.editor.layout import Edits, Layout
 from rrext.editor.style import quoted
 from rrext.editor.written import Part, Written
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text import tokens
-from rrext.engine.text.pointer import below, parts_of, pointer
-from rrext.engine.text.problems import Problem, Span
-from rrext.engine.text.source import SourceMap, parse
-from rrext.engine.text.tree import Located
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.pointer import below, parts_of, pointer
+from rrext.pipefile.text.problems import Problem, Span
+from rrext.pipefile.text.source import SourceMap, parse
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Bench"]
 

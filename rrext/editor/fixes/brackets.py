@@ -12,9 +12,9 @@ from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.trial import Candidate, tried
 from rrext.editor.layout import Edits
 from rrext.editor.style import BLANKS, line_start, margin_of
-from rrext.engine.text.pointer import below, parts_of
-from rrext.engine.text.problems import Problem, shown
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.pointer import below, parts_of
+from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["BRACKET_MAKERS"]
 

@@ -15,9 +15,9 @@ from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.inside import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
 from rrext.editor.written import text_of
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.pointer import below, parts_of, pointer
-from rrext.engine.text.problems import Problem, shown
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import below, parts_of, pointer
+from rrext.pipefile.text.problems import Problem, shown
 
 __all__ = ["CONFIG_MAKERS"]
 

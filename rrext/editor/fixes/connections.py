@@ -21,11 +21,11 @@ from rrext.editor.fixes.nodes import (
     remove_edge,
 )
 from rrext.editor.spot import EdgeKind
-from rrext.engine.pipeline.edges import served_types
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.pipeline.whole import sent_lanes
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problem, shown
+from rrext.pipefile.edges import served_types
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.whole import sent_lanes
 
 __all__ = ["CONNECTION_MAKERS", "Join", "joins_to"]
 

@@ -12,10 +12,10 @@ from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
 from rrext.editor.spot import EdgeKind
 from rrext.editor.written import Edge
-from rrext.engine.pipeline.edges import offered_lanes, served_types
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.pointer import below, parts_of, pointer
-from rrext.engine.text.problems import Problem, shown
+from rrext.pipefile.edges import offered_lanes, served_types
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import below, parts_of, pointer
+from rrext.pipefile.text.problems import Problem, shown
 
 __all__ = ["EDGE_MAKERS"]
 

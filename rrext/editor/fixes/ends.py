@@ -7,9 +7,9 @@ from typing import Final
 from rrext.editor.completions.fitting import names_between
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.spot import EdgeKind
-from rrext.engine.node import Node
-from rrext.engine.pipeline.graph import reached
-from rrext.engine.pipeline.shape import Draft
+from rrext.nodes.base.node import Node
+from rrext.pipefile.graph import reached
+from rrext.pipefile.shape import Draft
 
 __all__ = ["behind", "ends_of", "may_bind", "names_for", "sources_for"]
 

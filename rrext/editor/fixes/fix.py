@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.editor.edits import Edit
 from rrext.editor.layout import Edits, joined
-from rrext.engine.text.problems import Problem
+from rrext.pipefile.text.problems import Problem
 
 if TYPE_CHECKING:
     from rrext.editor.fixes.bench import Bench

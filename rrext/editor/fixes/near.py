@@ -8,7 +8,7 @@ from typing import Final
 
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix, fix
-from rrext.engine.text.problems import Problem, shown
+from rrext.pipefile.text.problems import Problem, shown
 
 __all__ = ["is_obvious", "replacements"]
 

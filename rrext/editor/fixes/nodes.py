@@ -11,10 +11,10 @@ from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.inside import fields_of, schemas_at
 from rrext.editor.spot import EdgeKind
 from rrext.editor.written import member, text_of
-from rrext.engine.node import Node
-from rrext.engine.pipeline.edges import accepted_lanes
-from rrext.engine.pipeline.shape import COMPONENT_KEYS, Draft
-from rrext.engine.text.pointer import below
+from rrext.nodes.base.node import Node
+from rrext.pipefile.edges import accepted_lanes
+from rrext.pipefile.shape import COMPONENT_KEYS, Draft
+from rrext.pipefile.text.pointer import below
 
 __all__ = [
     "add_components",

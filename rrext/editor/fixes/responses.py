@@ -11,12 +11,12 @@ from rrext.editor.fixes.ends import ends_of, is_first, known_nodes, names_for
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, response_for
 from rrext.editor.written import member, text_of
-from rrext.engine.node import Node
-from rrext.engine.pipeline.edges import offered_lanes
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.pipeline.whole import sent_lanes
-from rrext.engine.text.pointer import below, parts_of, pointer
-from rrext.engine.text.problems import Problem, shown
+from rrext.nodes.base.node import Node
+from rrext.pipefile.edges import offered_lanes
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import below, parts_of, pointer
+from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.whole import sent_lanes
 
 __all__ = ["RESPONSE_MAKERS"]
 

@@ -15,10 +15,10 @@ from rrext.editor.layout import Edits
 from rrext.editor.spot import EdgeKind
 from rrext.editor.style import begin_of, quoted
 from rrext.editor.written import member
-from rrext.engine.pipeline.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION, Draft
-from rrext.engine.text.pointer import below, parts_of, pointer
-from rrext.engine.text.problems import Problem, shown
-from rrext.engine.text.tree import Located
+from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION, Draft
+from rrext.pipefile.text.pointer import below, parts_of, pointer
+from rrext.pipefile.text.problems import Problem, shown
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["SHAPE_MAKERS"]
 

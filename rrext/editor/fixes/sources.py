@@ -11,10 +11,10 @@ from rrext.editor.fixes.ends import known_nodes
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import add_components, edge_of, fresh_id, new_component, remove_component, response_for
-from rrext.engine.node import Node
-from rrext.engine.pipeline.edges import accepted_lanes, offered_lanes
-from rrext.engine.pipeline.shape import ROOT_KEYS, Draft
-from rrext.engine.text.problems import Problem, shown
+from rrext.nodes.base.node import Node
+from rrext.pipefile.edges import accepted_lanes, offered_lanes
+from rrext.pipefile.shape import ROOT_KEYS, Draft
+from rrext.pipefile.text.problems import Problem, shown
 
 __all__ = ["SOURCE_MAKERS"]
 

@@ -18,7 +18,7 @@ from rrext.editor.fixes.signs import SIGN_MAKERS
 from rrext.editor.fixes.sources import SOURCE_MAKERS
 from rrext.editor.fixes.variables import VARIABLE_MAKERS
 from rrext.editor.fixes.words import WORD_MAKERS
-from rrext.engine.text.problems import Problem, shown
+from rrext.pipefile.text.problems import Problem, shown
 
 __all__ = ["MAKERS", "NO_FIX", "fixes_for"]
 

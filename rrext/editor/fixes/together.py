@@ -16,7 +16,7 @@ from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.signs import SIGN_MAKERS
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.fixes.words import WORD_MAKERS
-from rrext.engine.text.problems import Problem
+from rrext.pipefile.text.problems import Problem
 
 __all__ = ["is_safe", "mended"]
 

@@ -9,7 +9,7 @@ from rrext.editor.edits import Edit
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.layout import Edits
-from rrext.engine.text.problems import Problem
+from rrext.pipefile.text.problems import Problem
 
 __all__ = ["Candidate", "certain", "tried"]
 

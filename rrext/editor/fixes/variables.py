@@ -9,8 +9,8 @@ from typing import Final
 from rrext.editor.edits import Edit
 from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix, fix
-from rrext.engine.pipeline.environment import NEVER, PREFIX
-from rrext.engine.text.problems import Problem
+from rrext.pipefile.environment import NEVER, PREFIX
+from rrext.pipefile.text.problems import Problem
 
 __all__ = ["VARIABLE_MAKERS"]
 

@@ -12,8 +12,8 @@ from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.trial import Candidate, certain, tried
 from rrext.editor.style import quoted
-from rrext.engine.text import tokens
-from rrext.engine.text.problems import Problem, shown
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.problems import Problem, shown
 
 __all__ = ["WORD_MAKERS"]
 

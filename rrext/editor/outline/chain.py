@@ -8,7 +8,7 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.written import Edge, Part, Written
-from rrext.engine.pipeline.graph import reached
+from rrext.pipefile.graph import reached
 
 __all__ = ["Step", "chain_of"]
 

@@ -11,9 +11,9 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.pages.page import readable
 from rrext.editor.written import Written
-from rrext.engine.text import tokens
-from rrext.engine.text.problems import Span
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Fold", "FoldKind", "by_lines", "comments_of", "folds_of", "limited"]
 

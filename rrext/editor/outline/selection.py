@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.analysis import Analysis
-from rrext.engine.pipeline.environment import PLACEHOLDER
-from rrext.engine.text.problems import Span
-from rrext.engine.text.tree import Located
+from rrext.pipefile.environment import PLACEHOLDER
+from rrext.pipefile.text.problems import Span
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["selections_at"]
 

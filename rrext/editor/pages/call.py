@@ -10,8 +10,8 @@ from rrext.editor.pages.component import add_short
 from rrext.editor.pages.node import add_tool
 from rrext.editor.pages.page import Code, Page
 from rrext.editor.written import Part, Written
-from rrext.engine.text.problems import Problems, Span
 from rrext.errors import RrextError
+from rrext.pipefile.text.problems import Problems, Span
 
 __all__ = ["call_page_at"]
 

@@ -12,9 +12,9 @@ from rrext.editor.pages.page import Code, Inline, Item, Page
 from rrext.editor.pages.resolved import Resolved, config_of, resolved_of, settings_of
 from rrext.editor.secrets import masked
 from rrext.editor.written import Edge, Part, Written
-from rrext.engine.node import Node
-from rrext.engine.providers.plugins import PluginError
-from rrext.engine.providers.services import definition_of
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.plugins import PluginError
+from rrext.pipefile.catalog.services import definition_of
 
 __all__ = ["add_short", "component_page", "defined"]
 

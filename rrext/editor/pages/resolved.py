@@ -10,13 +10,13 @@ from typing import Any, Literal, TypeAlias
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.written import Part
-from rrext.engine.node import Node
-from rrext.engine.pipeline.config import COMMON, Configuring
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.providers.plugins import PluginError
-from rrext.engine.providers.settings import Settings
-from rrext.engine.text.pointer import parts_of
-from rrext.engine.text.problems import Problems
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.plugins import PluginError
+from rrext.pipefile.catalog.settings import Settings
+from rrext.pipefile.config import COMMON, Configuring
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.text.pointer import parts_of
+from rrext.pipefile.text.problems import Problems
 
 __all__ = ["Origin", "Resolved", "config_of", "resolved_of", "settings_of"]
 

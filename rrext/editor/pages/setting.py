@@ -15,9 +15,9 @@ from rrext.editor.schemas.inside import Schema, schema_at
 from rrext.editor.schemas.words import bounds_text, type_text
 from rrext.editor.secrets import is_secret, masked
 from rrext.editor.written import Part
-from rrext.engine.node import Node
-from rrext.engine.pipeline.config import COMMON
-from rrext.engine.providers.plugins import PluginError
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.plugins import PluginError
+from rrext.pipefile.config import COMMON
 
 __all__ = ["profile_page", "setting_page"]
 

@@ -10,8 +10,8 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.pages.page import Code, Page
 from rrext.editor.spot import Spot
-from rrext.engine.pipeline.environment import NEVER, PLACEHOLDER, PREFIX
-from rrext.engine.text.problems import Span
+from rrext.pipefile.environment import NEVER, PLACEHOLDER, PREFIX
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["Variable", "variable_at", "variable_page"]
 

@@ -14,9 +14,9 @@ from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.places import Held, Place, Places
 from rrext.engine.calls.runner import Runner
 from rrext.engine.interface import Call, Tool
-from rrext.engine.pipeline.redaction import Redactor
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
+from rrext.pipefile.redaction import Redactor
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
 from rrext.workers import Job, OwnThread, Workers

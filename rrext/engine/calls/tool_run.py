@@ -17,9 +17,9 @@ from rrext.engine.calls.places import Loan
 from rrext.engine.calls.watch import WatchedCall, is_watched
 from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.interface import Call, Feed, Tool
-from rrext.engine.node import Node
 from rrext.engine.task import Route
 from rrext.errors import ResultTooLarge, RrextError, Unavailable
+from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import CallInfo
 from rrext.tools.context import CancelReason, CancelToken, ToolContext
 

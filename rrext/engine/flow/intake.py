@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.lanes import MEDIA_LANES, QUESTION_TYPES, Media, Tag, empty_question, new_question
 from rrext.errors import InvalidArguments, near_matches
+from rrext.nodes.base.lanes import MEDIA_LANES, QUESTION_TYPES, Media, Tag, empty_question, new_question
 
 __all__ = ["Intake"]
 

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.engine.flow.plan import Method
-from rrext.engine.node import Node
 from rrext.errors import near_matches
+from rrext.nodes.base.node import Node
+from rrext.pipefile.plan import Method
 
 if TYPE_CHECKING:
     from rrext.engine.flow.conductor import Conductor
     from rrext.engine.flow.objects import NodeObjects
-    from rrext.engine.node import Entry
+    from rrext.nodes.base.node import Entry
 
 __all__ = ["Emission", "Link", "Target"]
 

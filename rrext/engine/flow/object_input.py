@@ -6,9 +6,9 @@ import base64
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.flow.intake import Intake
-from rrext.engine.lanes import choose_lane
-from rrext.engine.node import Entry
 from rrext.errors import InvalidArguments, fold
+from rrext.nodes.base.lanes import choose_lane
+from rrext.nodes.base.node import Entry
 
 if TYPE_CHECKING:
     from rrext.engine.interface import Caller, Open, Write

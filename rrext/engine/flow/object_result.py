@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rrext.engine.calls.failures import readable
-from rrext.engine.node import Entry
 from rrext.errors import ResultTooLarge, RrextError, ToolError
 from rrext.limits import Limits
+from rrext.nodes.base.node import Entry
 from rrext.tools.results import NotJson, encode_json
 
 __all__ = ["bare_body", "result_body", "with_error"]

@@ -20,9 +20,9 @@ from rrext.engine.flow.object_result import bare_body, result_body, with_error
 from rrext.engine.flow.objects import NodeObjects
 from rrext.engine.flow.pipes import Pipe, Pipes
 from rrext.engine.interface import Call
-from rrext.engine.node import Entry
 from rrext.engine.task import AMONG_OTHERS, Task
 from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout
+from rrext.nodes.base.node import Entry
 from rrext.tools.context import CancelReason
 
 __all__ = ["CloseRun", "OpenRun", "WriteRun", "run_step"]

@@ -16,8 +16,8 @@ from rrext.errors import PipeFailed, PipeNotOpen, RrextError
 
 if TYPE_CHECKING:
     from rrext.engine.flow.intake import Intake
-    from rrext.engine.flow.plan import LanePlan
-    from rrext.engine.node import Entry, Node
+    from rrext.nodes.base.node import Entry, Node
+    from rrext.pipefile.plan import LanePlan
 
 __all__ = ["Bridge", "NodeObjects"]
 

@@ -16,8 +16,8 @@ from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
 if TYPE_CHECKING:
     from rrext.engine.flow.intake import Intake
     from rrext.engine.flow.objects import NodeObjects
-    from rrext.engine.node import Entry
     from rrext.engine.task import Task
+    from rrext.nodes.base.node import Entry
 
 __all__ = ["Pipe", "Pipes"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from rrext.engine.node import Entry
+from rrext.nodes.base.node import Entry
 from rrext.nodes.documents.measures import Measure
 from rrext.nodes.documents.splitter import Passage, table_parts
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from rrext.engine.node import Entry, Node
-from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.base.node import Entry, Node
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.documents.chunks import ChunkMaker
 from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure
 from rrext.nodes.documents.splitter import Passage, Splitter

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from rrext.engine.node import Node
 from rrext.errors import ToolError
+from rrext.nodes.base.node import Node
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
 from rrext.nodes.embeddings.hashing import HashingEmbedder
 from rrext.tools.context import ToolContext

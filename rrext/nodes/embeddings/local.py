@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
 from rrext.errors import Unavailable
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.node import EmbeddingNode, ThreadedVectors, Vectors
 from rrext.nodes.embeddings.transformer.embedder import Runtime, TransformerEmbedder, TransformerOptions

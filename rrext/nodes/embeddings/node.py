@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
 from rrext.nodes.embeddings.hashing import DEFAULT_SIZE, HashingEmbedder
 from rrext.nodes.embeddings.lanes import Pending, pending_documents, pending_question

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.bound import batches
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.node import EmbeddingNode, Vectors

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.node import GraphNode
 

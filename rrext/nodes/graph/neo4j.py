@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from rrext.engine.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.node import GraphNode
 

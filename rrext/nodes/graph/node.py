@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.extras import missing_packages
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, Call

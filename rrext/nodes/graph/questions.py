@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.node import Node
 from rrext.errors import RrextError, ToolError
+from rrext.nodes.base.node import Node
 from rrext.nodes.graph.shown import schema_text
 from rrext.nodes.models import ask_model, check_question
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
 from rrext.errors import ToolError
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.http.attempts import Attempts
 from rrext.nodes.http.events import EventReader
 from rrext.nodes.http.failures import ServerName, bad_answer, of_status, too_large

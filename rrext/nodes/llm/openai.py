@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.setup import SetupContext
 from rrext.errors import Unavailable
 from rrext.nodes.answers import answer_value
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.extras import missing_packages
 from rrext.nodes.http.endpoint import open_endpoint
 from rrext.nodes.http.retries import Retries

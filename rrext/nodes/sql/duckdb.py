@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
 from rrext.errors import Unavailable
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child_engine import EngineLost
 from rrext.nodes.child_supervisor import Supervisor
 from rrext.nodes.sql.backend import Backend, Cursor, Failure

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
 from rrext.nodes.sql.cells import JsonDocument, bytes_in, json_document
 from rrext.nodes.sql.mysql_rows import RowStream

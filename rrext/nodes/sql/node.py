@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.extras import missing_packages
 from rrext.nodes.models import DATA_ROWS, LLM_SLOT, ModelBound
 from rrext.nodes.questions import question_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rrext.engine.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.postgres import PostgresSettings
 from rrext.nodes.sql.node import SqlNode
 

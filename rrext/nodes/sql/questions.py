@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.lanes import new_question
-from rrext.engine.node import Node
 from rrext.errors import InvalidArguments, RrextError, ToolError
+from rrext.nodes.base.lanes import new_question
+from rrext.nodes.base.node import Node
 from rrext.nodes.models import ask_model, check_question
 from rrext.nodes.sql.calls import Call
 from rrext.nodes.sql.database import Database

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
 from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
 from rrext.nodes.sql.cells import Blob, bytes_in, rows_within
 from rrext.nodes.sql.inspection import refusal

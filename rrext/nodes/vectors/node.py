@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict
 
 import msgspec
 
-from rrext.engine.node import Entry, Node
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.embeddings.bound import EMBEDDING_SLOT, embedder_of
 from rrext.nodes.vectors.embedded import query_vector, store_drafts, vectors_of
 from rrext.nodes.vectors.found import chunk_json, hit_json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.extras import missing_packages
 from rrext.nodes.postgres import PostgresSettings, confined_parameters, connection_parameters
 from rrext.nodes.vectors.node import VectorStoreNode

@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rrext.engine.lanes import empty_question
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.lanes import empty_question
 from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.questions import question_text
 from rrext.nodes.vectors.embedded import query_vector

@@ -25,7 +25,7 @@ from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.fixes.together import is_safe, mended
 from rrext.editor.pages.page import readable
-from rrext.engine.text.problems import Problem, Span
+from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer

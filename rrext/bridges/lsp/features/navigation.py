@@ -15,7 +15,7 @@ from rrext.editor.names import Name, Names, NotRenamed
 from rrext.editor.origins import Origin, origin_of
 from rrext.editor.spot import Spot, spot_at
 from rrext.editor.text import Text
-from rrext.engine.text.problems import Span
+from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer

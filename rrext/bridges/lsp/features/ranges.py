@@ -11,7 +11,7 @@ from rrext.bridges.lsp.places import as_position, as_range, offset_of
 from rrext.editor.outline.folding import Fold, FoldKind, by_lines, folds_of, limited
 from rrext.editor.outline.selection import selections_at
 from rrext.editor.text import Text
-from rrext.engine.text.problems import Span
+from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer

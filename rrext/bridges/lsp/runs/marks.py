@@ -13,9 +13,9 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.calls.checked import tool_owners
 from rrext.editor.lenses import call_arguments
 from rrext.editor.text import Text
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Span
 from rrext.errors import RrextError
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer

@@ -16,9 +16,9 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.calls.writing import tool_words, written_line
 from rrext.editor.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.problems import Span
 from rrext.errors import RrextError
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
     from rrext.bridges.lsp.server import PipeServer

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rrext.engine.setup import SetupContext
+from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.extras import missing_packages
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.node import VectorStoreNode

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.text.pointer import below, parts_of
-from rrext.engine.text.problems import CODES, Problem, Problems, Span
-from rrext.engine.text.tree import Located
 from rrext.limits import DEFAULTS, Limits
+from rrext.pipefile.text.pointer import below, parts_of
+from rrext.pipefile.text.problems import CODES, Problem, Problems, Span
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Place", "Source", "SourceMap", "parse", "read"]
 
@@ -188,9 +188,9 @@ def parse(text: str | bytes, *, limits: Limits = DEFAULTS, former: SourceMap | N
     `former` is what an earlier text gave within the same limits: what stands in both is not read again, and its objects
     in lists are the same ones. Nothing else depends on it.
     """
-    from rrext.engine.text.former import Former  # strict JSON need not pay for these and their patterns
-    from rrext.engine.text.jsonc import Scanner
-    from rrext.engine.text.pieces import Pieces
+    from rrext.pipefile.text.former import Former  # strict JSON need not pay for these and their patterns
+    from rrext.pipefile.text.jsonc import Scanner
+    from rrext.pipefile.text.pieces import Pieces
 
     problems = Problems(limits.max_problems)
     if len(text) > limits.max_pipeline:

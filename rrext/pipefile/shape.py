@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.environment import PLACEHOLDER
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.pipeline.spec import ControlEdge, DataEdge
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problems, Related, shown
 from rrext.limits import Limits
+from rrext.nodes.base.node import Node
+from rrext.pipefile.environment import PLACEHOLDER
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.spec import ControlEdge, DataEdge
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problems, Related, shown
 
 __all__ = ["Draft", "ShapeReader", "report_same_ids", "type_text"]
 

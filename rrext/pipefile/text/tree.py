@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rrext.engine.text.problems import Span
+from rrext.pipefile.text.problems import Span
 
 __all__ = ["AFTER_ELEMENT", "AFTER_VALUE", "ELEMENT", "KEY", "NOTHING", "ROOT", "VALUE", "Inside", "Located", "Moved"]
 

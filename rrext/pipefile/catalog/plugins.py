@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rrext.engine.node import Node
 from rrext.errors import UsageError, near_matches
+from rrext.nodes.base.node import Node
 
 __all__ = [
     "ENTRY_POINTS",

@@ -9,9 +9,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rrext.engine.node import Node
 from rrext.errors import InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
+from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import kind_of, options_of
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.config import Configuring
-from rrext.engine.pipeline.environment import Environment, Substitution, substitute
-from rrext.engine.pipeline.near_names import Asked, NearNames
-from rrext.engine.pipeline.shape import Draft, ShapeReader
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.providers.plugins import PluginError
-from rrext.engine.text.problems import Problem, Problems, Severity, shown
 from rrext.errors import RrextError, Unavailable
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.catalog.plugins import PluginError
+from rrext.pipefile.config import Configuring
+from rrext.pipefile.environment import Environment, Substitution, substitute
+from rrext.pipefile.near_names import Asked, NearNames
+from rrext.pipefile.shape import Draft, ShapeReader
+from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
 
 if TYPE_CHECKING:
-    from rrext.engine.providers.settings import Settings
+    from rrext.pipefile.catalog.settings import Settings
 
 __all__ = ["Reader", "Reading"]
 

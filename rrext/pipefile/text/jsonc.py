@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rrext.engine.text import tokens
-from rrext.engine.text.builder import Tree
-from rrext.engine.text.former import Former
-from rrext.engine.text.pieces import Pieces
-from rrext.engine.text.problems import Problems, shown
-from rrext.engine.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
+from rrext.pipefile.text import tokens
+from rrext.pipefile.text.builder import Tree
+from rrext.pipefile.text.former import Former
+from rrext.pipefile.text.pieces import Pieces
+from rrext.pipefile.text.problems import Problems, shown
+from rrext.pipefile.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
 
 __all__ = ["Scanner"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rrext.engine.node import Node
-from rrext.engine.providers.plugins import (
+from rrext.errors import ProviderNotFound, Unavailable
+from rrext.nodes.base.node import Node
+from rrext.pipefile.catalog.plugins import (
     PluginError,
     builtin_nodes,
     check_definition,
@@ -14,10 +15,9 @@ from rrext.engine.providers.plugins import (
     installed_nodes,
     origin_of,
 )
-from rrext.errors import ProviderNotFound, Unavailable
 
 if TYPE_CHECKING:
-    from rrext.engine.providers.settings import Settings
+    from rrext.pipefile.catalog.settings import Settings
 
 __all__ = ["Catalog"]
 
@@ -92,7 +92,7 @@ class Catalog:
         if node_class not in self._settings:
             settings = None
             if node_class.Config is not None:
-                from rrext.engine.providers.settings import Settings  # the type grammar: not needed where nothing has settings
+                from rrext.pipefile.catalog.settings import Settings  # the type grammar: not needed where nothing has settings
 
                 settings = Settings(node_class.Config, owner=origin_of(node_class))
             self._settings[node_class] = settings
@@ -100,7 +100,7 @@ class Catalog:
 
     def describe(self, provider: str) -> dict[str, Any]:
         """The definition of one node, as `rrext_services` answers it. Raises as `class_of` does."""
-        from rrext.engine.providers.services import definition_of
+        from rrext.pipefile.catalog.services import definition_of
 
         node_class = self.class_of(provider)
         try:
@@ -114,7 +114,7 @@ class Catalog:
 
         Nodes that cannot be imported here say why. Raises `ProviderNotFound` for a name that nobody has.
         """
-        from rrext.engine.providers.services import broken_definition
+        from rrext.pipefile.catalog.services import broken_definition
 
         if service is not None:
             try:

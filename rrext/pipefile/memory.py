@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from rrext.engine.pipeline.environment import Environment
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.pipeline.reading import Reading
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.text.problems import Severity
-from rrext.engine.text.source import SourceMap
 from rrext.limits import Limits
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.reading import Reading
+from rrext.pipefile.text.problems import Severity
+from rrext.pipefile.text.source import SourceMap
 
 __all__ = ["Memory"]
 

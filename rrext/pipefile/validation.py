@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.pipeline.edges import EdgeCheck
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.pipeline.reading import Reading
-from rrext.engine.pipeline.shape import Draft, ShapeReader, report_same_ids
-from rrext.engine.pipeline.spec import Component, PipelineSpec
-from rrext.engine.pipeline.whole import WholeCheck, choose_source
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problems
 from rrext.limits import Limits
+from rrext.pipefile.edges import EdgeCheck
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.reading import Reading
+from rrext.pipefile.shape import Draft, ShapeReader, report_same_ids
+from rrext.pipefile.spec import Component, PipelineSpec
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problems
+from rrext.pipefile.whole import WholeCheck, choose_source
 
 __all__ = ["Outline", "Validation"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rrext.engine.text.problems import Problem, Span
+from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:
-    from rrext.engine.text.source import SourceMap
+    from rrext.pipefile.text.source import SourceMap
 
 __all__ = ["located", "related_places"]
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from rrext.engine.pipeline.process_environment import take_variables
-from rrext.engine.pipeline.redaction import Redactor
-from rrext.engine.text.pointer import below
+from rrext.pipefile.process_environment import take_variables
+from rrext.pipefile.redaction import Redactor
+from rrext.pipefile.text.pointer import below
 
 __all__ = ["NEVER", "PLACEHOLDER", "PREFIX", "Environment", "Substitution", "substitute"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.edges import EdgeCheck, offered_lanes
-from rrext.engine.pipeline.graph import chain_order, reached
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problems, Related, shown
+from rrext.nodes.base.node import Node
+from rrext.pipefile.edges import EdgeCheck, offered_lanes
+from rrext.pipefile.graph import chain_order, reached
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problems, Related, shown
 
 __all__ = ["WholeCheck", "choose_source"]
 

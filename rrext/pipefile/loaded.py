@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rrext.engine.pipeline.spec import PipelineSpec
-from rrext.engine.pipeline.validation import Outline
-from rrext.engine.text.problems import Problem
-from rrext.engine.text.source import SourceMap, parse
 from rrext.errors import InvalidPipeline
+from rrext.pipefile.spec import PipelineSpec
+from rrext.pipefile.text.problems import Problem
+from rrext.pipefile.text.source import SourceMap, parse
+from rrext.pipefile.validation import Outline
 
 if TYPE_CHECKING:
-    from rrext.engine.pipeline.memory import Memory
+    from rrext.pipefile.memory import Memory
 
 __all__ = ["Loaded"]
 
@@ -76,7 +76,7 @@ class Loaded:
 
     def problems_as_json(self) -> list[dict[str, Any]]:
         """The problems as they travel, with lines and columns if the pipeline was a text."""
-        from rrext.engine.text.located import located
+        from rrext.pipefile.text.located import located
 
         where = self.source_map if self.problems else None
         return [located(problem, where) for problem in self.problems]

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.text.source import is_plain
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.source import is_plain
+from rrext.pipefile.text.tree import Located
 
 __all__ = ["Pieces"]
 

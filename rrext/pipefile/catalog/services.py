@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.edges import served_types
 from rrext.errors import RrextError
+from rrext.nodes.base.node import Node
+from rrext.pipefile.edges import served_types
 
 if TYPE_CHECKING:
-    from rrext.engine.providers.settings import Settings
+    from rrext.pipefile.catalog.settings import Settings
 
 __all__ = ["broken_definition", "definition_of"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.engine.node import Node
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problems, Related, shown
+from rrext.nodes.base.node import Node
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problems, Related, shown
 
 if TYPE_CHECKING:
-    from rrext.engine.providers.settings import Settings
+    from rrext.pipefile.catalog.settings import Settings
 
 __all__ = ["COMMON", "Configuring", "merged"]
 

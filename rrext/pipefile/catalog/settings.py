@@ -6,8 +6,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from rrext.engine.providers.plugins import PluginError
 from rrext.limits import DEFAULTS
+from rrext.pipefile.catalog.plugins import PluginError
 from rrext.tools.docstrings import parse_docstring
 from rrext.tools.forms import Form, Misfit, UnsupportedType, convert_items
 from rrext.tools.grammar import Grammar

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.node import Node
+from rrext.nodes.base.node import Node
 
 __all__ = ["Component", "ControlEdge", "DataEdge", "PipelineSpec"]
 

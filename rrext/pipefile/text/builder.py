@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rrext.engine.text.pointer import pointer
-from rrext.engine.text.problems import CODES, Problem, Problems, Related, Span, shown
-from rrext.engine.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
+from rrext.pipefile.text.pointer import pointer
+from rrext.pipefile.text.problems import CODES, Problem, Problems, Related, Span, shown
+from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 
 __all__ = ["Tree"]
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from rrext.engine.lanes import LANES
-from rrext.engine.node import Node
-from rrext.engine.pipeline.graph import circles
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.pipeline.shape import Draft
-from rrext.engine.pipeline.spec import ControlEdge, DataEdge
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problems, Related, shown
+from rrext.nodes.base.lanes import LANES
+from rrext.nodes.base.node import Node
+from rrext.pipefile.graph import circles
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.shape import Draft
+from rrext.pipefile.spec import ControlEdge, DataEdge
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problems, Related, shown
 
 __all__ = ["EdgeCheck", "accepted_lanes", "offered_lanes", "served_types"]
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rrext.engine.pipeline.environment import NEVER, PREFIX, Environment
-from rrext.engine.pipeline.loaded import Loaded
-from rrext.engine.pipeline.near_names import NearNames
-from rrext.engine.pipeline.reading import Reader, Reading
-from rrext.engine.pipeline.redaction import Redactor
-from rrext.engine.pipeline.validation import Outline, Validation
-from rrext.engine.providers.catalog import Catalog
-from rrext.engine.text.pointer import below
-from rrext.engine.text.problems import Problem, Problems, Severity, shown
-from rrext.engine.text.source import Source, SourceMap, read
 from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import NEVER, PREFIX, Environment
+from rrext.pipefile.loaded import Loaded
+from rrext.pipefile.near_names import NearNames
+from rrext.pipefile.reading import Reader, Reading
+from rrext.pipefile.redaction import Redactor
+from rrext.pipefile.text.pointer import below
+from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
+from rrext.pipefile.text.source import Source, SourceMap, read
+from rrext.pipefile.validation import Outline, Validation
 
 if TYPE_CHECKING:
-    from rrext.engine.pipeline.memory import Memory
+    from rrext.pipefile.memory import Memory
 
 __all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
 
@@ -110,7 +110,7 @@ def check_pipeline(
     )
     _pause(stop)()
     if loaded.spec is not None:
-        from rrext.engine.flow.plan import LanePlan
+        from rrext.pipefile.plan import LanePlan
 
         classes = {component.id: component.node_class for component in loaded.spec.components}
         try:
@@ -200,7 +200,7 @@ def _remembered(
     """What is left for the next check."""
     if where is None or (known is not None and where.stopped):
         return known  # what stands behind the place where reading stopped is back as soon as that is mended
-    from rrext.engine.pipeline.memory import Memory
+    from rrext.pipefile.memory import Memory
 
     settled = {id(reading.value): reading for reading in readings if reading.settled}
     return Memory(*around, where, settled, near)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from rrext.engine.text.tree import Located
+from rrext.pipefile.text.tree import Located
 
 if TYPE_CHECKING:
-    from rrext.engine.text.source import SourceMap
+    from rrext.pipefile.text.source import SourceMap
 
 __all__ = ["Former"]
 

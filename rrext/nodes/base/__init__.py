@@ -1,0 +1,1 @@
+"""What an author of nodes builds on: the base class, the lanes and the context of set-up."""
