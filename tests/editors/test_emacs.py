@@ -1,4 +1,4 @@
-"""A stranger in Emacs with README's settings: eglot, which we did not write, shows problems and makes the fixes."""
+"""A stranger in Emacs with the settings of EDITORS.md: eglot, which we did not write, shows problems and makes the fixes."""
 
 from __future__ import annotations
 

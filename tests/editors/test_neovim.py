@@ -1,4 +1,4 @@
-"""A stranger in Neovim with README's settings repairs a pipeline by what is offered, runs its tool and sees the result."""
+"""A stranger in Neovim with the settings of EDITORS.md repairs a pipeline by quick fixes, runs its tool, sees the result."""
 
 from __future__ import annotations
 

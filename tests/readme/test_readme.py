@@ -1,4 +1,4 @@
-"""README says nothing that does not work: its Python blocks and shell lines are run as they stand there."""
+"""README and the page about data say nothing that does not work: their Python blocks and shell lines are run as they stand."""
 
 from __future__ import annotations
 
@@ -13,19 +13,31 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DATA = (ROOT / "rrext" / "nodes" / "DATA.md").read_text(encoding="utf-8")
+MAX_LINES = 250
 
 
-def blocks(language: str) -> list[tuple[int, str]]:
-    found = re.finditer(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return [(PAGE.count("\n", 0, match.start()) + 2, match[1]) for match in found]
+def blocks(page: str, language: str) -> list[tuple[int, str]]:
+    """(line, text) of each block of a language."""
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [(page.count("\n", 0, match.start()) + 2, match[1]) for match in found]
+
+
+def files() -> dict[str, str]:
+    """name → text of each block whose first line is a comment with the name of a file."""
+    texts = [text for language in ("python", "jsonc") for _, text in blocks(README, language)]
+    named = [(re.match(r"(?:#|//) (\w+\.\w+)\n", text), text) for text in texts]
+    return {match[1]: text for match, text in named if match is not None}
 
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the examples alone, which may write beside them, for all lines one after another."""
+    """A folder with the examples and README's own files, which may write beside them, for all lines one after another."""
     folder = tmp_path_factory.mktemp("readme")
     shutil.copytree(ROOT / "tests" / "examples", folder / "tests" / "examples", ignore=shutil.ignore_patterns("data"))
+    for name, text in files().items():
+        (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
@@ -36,10 +48,12 @@ def run(command: list[str] | str, *, cwd: Path, shell: bool = False) -> subproce
     )
 
 
-PYTHON = [pytest.param(code, id=f"line {line}") for line, code in blocks("python")]
+PAGES = {"README": README, "DATA": DATA}
+PYTHON = [pytest.param(code, id=f"{name} line {line}") for name, page in PAGES.items() for line, code in blocks(page, "python")]
 LINES = [
-    pytest.param(text.removeprefix("$ "), id=f"line {line + offset}")
-    for line, block in blocks("console")
+    pytest.param(text.removeprefix("$ "), id=f"{name} line {line + offset}")
+    for name, page in PAGES.items()
+    for line, block in blocks(page, "console")
     for offset, text in enumerate(block.splitlines())
 ]
 
@@ -58,7 +72,7 @@ def test_a_shell_line_gives_a_result(line: str, here: Path) -> None:
 
 
 def test_a_server_that_stays_answers_each_command_and_ends(here: Path) -> None:
-    (script,) = (block for _, block in blocks("sh") if "--listen" in block)
+    (script,) = (block for _, block in blocks(README, "sh") if "--listen" in block)
     done = run(script, cwd=here, shell=True)
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["path"] for line in done.stdout.splitlines()] == ["welcome.txt", "notes"]
@@ -66,7 +80,7 @@ def test_a_server_that_stays_answers_each_command_and_ends(here: Path) -> None:
 
 
 def test_the_first_command_calls_a_tool_and_the_second_runs_the_tests(here: Path) -> None:
-    (_, first), (_, second), *_ = blocks("sh")
+    (_, first), (_, second), *_ = blocks(README, "sh")
     command = re.search(r"v/bin/rrext (.*)$", first.strip())
     assert command is not None
     done = run(f"{sys.executable} -m rrext {command[1]}", shell=True, cwd=here)
@@ -78,14 +92,14 @@ def test_the_first_command_calls_a_tool_and_the_second_runs_the_tests(here: Path
 def test_every_command_of_the_program_has_a_row() -> None:
     from rrext.cli.main import COMMANDS
 
-    rows = set(re.findall(r"^\| `rrext (\w+)", PAGE, re.MULTILINE))
+    rows = set(re.findall(r"^\| `rrext (\w+)", README, re.MULTILINE))
     assert rows == set(COMMANDS)
 
 
 def test_every_built_in_node_has_a_place() -> None:
     from rrext.nodes import BUILTIN
 
-    assert not [provider for provider in BUILTIN if f"`{provider}`" not in PAGE]
+    assert not [provider for provider in BUILTIN if f"`{provider}`" not in README]
 
 
 def test_every_extra_that_users_install_has_a_row() -> None:
@@ -93,4 +107,16 @@ def test_every_extra_that_users_install_has_a_row() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = set(project["optional-dependencies"]) - {"test", "dev"}
-    assert not [extra for extra in extras if f"`{extra}`" not in PAGE]
+    assert not [extra for extra in extras if f"`{extra}`" not in DATA]
+
+
+def test_the_readme_is_read_in_one_sitting() -> None:
+    assert len(README.splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("page", ["README.md", "rrext/nodes/DATA.md", "rrext/bridges/lsp/EDITORS.md"])
+def test_every_link_to_a_file_leads_somewhere(page: str) -> None:
+    path = ROOT / page
+    links = re.findall(r"\]\((?!\w+:)([^)#]+)", path.read_text(encoding="utf-8"))
+    assert links
+    assert not [link for link in links if not (path.parent / link).exists()]
