@@ -29,20 +29,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Characters of a name or a text id in a request; real ones are under 100, and each is searched for and echoed."""
     # answers
     max_result: int = 16 * MIB
-    """An encoded result; what it would cost the peer is his to refuse, what it costs us is ours."""
+    """An encoded result; a larger one would cost the server too much memory."""
     max_error_text: int = 4 * KIB
-    """Characters of an error message that is not ours (an exception's text); longer ones are cut, and say so."""
+    """Characters of the text of a foreign exception in an error message; a longer text is cut, with a mark."""
     max_log_text: int = 64 * KIB
-    """Characters of one event in the log; an exception's text has a quarter. A huge one would crowd out all others."""
+    """Characters of one event in the log, a quarter of them for the text of an exception; a huge event would hide others."""
     max_errors: int = 100
     """Problems listed in one `invalid_arguments`."""
     all_errors_input: int = 64 * KIB
-    """Input up to this size is searched for all its problems; beyond, the first one is named."""
+    """Input up to this size is searched for all its problems; of larger input only the first one is named."""
     # requests
     max_inflight: int = 4096
-    """`open` and `tool` requests of one connection that are not answered yet."""
+    """`open` and `tool` requests of one connection in flight."""
     max_inflight_bytes: int = 64 * MIB
-    """Request bytes that wait for their turn before reading pauses; a small request counts 4 KiB."""
+    """Bytes of requests in flight before reading pauses; a small request counts 4 KiB."""
     outbox_bytes: int = 8 * MIB
     """Answers that wait for a slow reader before only `cancel`, `shutdown` and `disconnect` are done at once."""
     max_timeout: float = 3600.0
@@ -57,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     expired_pipes: int = 4096
     """Reclaimed pipes that are remembered, so that their owner reads `pipe_expired`."""
     call_depth: int = 8
-    """Tools that call tools that call tools."""
+    """Depth of nested calls, of tools by tools."""
     # pipeline files
     max_pipeline: int = 8 * MIB
     """A pipeline file; real ones are under 100 KiB."""
@@ -69,14 +69,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Nesting of a pipeline file; real ones stay under 20, and code that recurses over it has 1,000 stack frames."""
     # lanes
     max_receivers: int = 10_000
-    """How often one payload may be received behind nodes that pass it on; rows of diamonds double it each time."""
+    """Receivers of one payload behind nodes that pass it on; each diamond of edges in a row doubles them."""
     emit_depth: int = 100
-    """Nodes that emit inside each other's `emit`; each takes five of the 1,000 stack frames that Python allows, and its own."""
+    """Depth of `emit` inside `emit`; each level takes five of Python's 1,000 stack frames, and the frames of the node."""
     # connections
     max_connections: int = 64
     """Clients of one socket at once; each may keep a thread that reads and an outbox of its own."""
     backlog: int = 128
-    """Clients that wait to be taken while the server is busy; beyond, the system makes them wait."""
+    """Clients that wait for the server to accept them while it is busy; the system holds back further ones."""
     # life
     drain: float = 5.0
     """How long running calls may go on after `shutdown`, `disconnect` or SIGTERM. `--drain`."""
@@ -85,7 +85,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     parent_poll: float = 0.5
     """How often the parent process is looked for."""
     quick: float = 0.001
-    """A sync tool that stays longer on the reading thread loses it to another."""
+    """Time after which a sync tool on the reading thread loses the reading to another thread."""
 
     def as_json(self) -> dict[str, Any]:
         """The limits as `initialize` sends them, in camel case."""
