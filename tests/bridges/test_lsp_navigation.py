@@ -11,7 +11,7 @@ from bridges.places import asked, piece_of, place
 
 from rrext.editor.edits import Edit, applied
 from rrext.editor.text import Text, Unit
-from rrext.nodes import filesystem
+from rrext.nodes.files import filesystem
 
 TEXT = """{ /* 😀é */ "components": [
     { "id": "wé😀", "provider": "webhook", "config": {} },
@@ -61,7 +61,7 @@ async def test_a_client_that_takes_links_gets_the_whole_component_too() -> None:
 async def test_the_definition_of_a_provider_is_its_code_if_the_client_trusts_it() -> None:
     editor = await opened(trusted=True)
     found = await editor.request("textDocument/definition", asked(TEXT, '"tool_filesystem"'))
-    assert found["uri"].endswith("/rrext/nodes/filesystem.py")
+    assert found["uri"].endswith("/rrext/nodes/files/filesystem.py")
     assert piece_of(inspect.getsource(filesystem), found["range"]) == "FilesystemNode"
     editor = await opened()
     assert await editor.request("textDocument/definition", asked(TEXT, '"tool_filesystem"')) is None

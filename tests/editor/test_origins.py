@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rrext.editor.origins import origin_of
 from rrext.nodes.base.node import Node
-from rrext.nodes.filesystem import FilesystemNode
+from rrext.nodes.files.filesystem import FilesystemNode
 from rrext.pipefile.catalog.plugins import load_nodes
 
 

@@ -21,10 +21,10 @@ from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.graph.backend import GraphBackend
-from rrext.nodes.graph.embedded import EmbeddedBackend
-from rrext.nodes.graph.embedded_rules import EmbeddedSettings
-from rrext.nodes.graph.ladybug import LadybugNode
-from rrext.nodes.graph.neo4j import Neo4jNode
+from rrext.nodes.graph.ladybug.backend import EmbeddedBackend
+from rrext.nodes.graph.ladybug.node import LadybugNode
+from rrext.nodes.graph.ladybug.rules import EmbeddedSettings
+from rrext.nodes.graph.neo4j.node import Neo4jNode
 
 Traces = dict[str, Any]
 

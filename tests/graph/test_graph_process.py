@@ -13,12 +13,12 @@ import pytest
 from graph_world import GraphWorld
 
 from rrext.errors import RrextError
-from rrext.nodes.graph import embedded_calls
 from rrext.nodes.graph.calls import Call
 from rrext.nodes.graph.database import Graph, GraphLimits
-from rrext.nodes.graph.embedded_process import ProcessBackend
-from rrext.nodes.graph.embedded_rules import EmbeddedSettings
-from rrext.nodes.graph.ladybug import LadybugNode
+from rrext.nodes.graph.ladybug import calls as embedded_calls
+from rrext.nodes.graph.ladybug.node import LadybugNode
+from rrext.nodes.graph.ladybug.process import ProcessBackend
+from rrext.nodes.graph.ladybug.rules import EmbeddedSettings
 from rrext.tools.context import ToolContext
 
 CITY = "CREATE NODE TABLE City(name STRING PRIMARY KEY)"
@@ -96,7 +96,7 @@ def test_the_process_knows_no_secret_and_ends_with_its_backend(monkeypatch: pyte
 def test_a_process_that_cannot_close_its_database_does_not_outlive_its_server() -> None:
     code = """
 import io, threading
-from rrext.nodes.graph import embedded_worker
+from rrext.nodes.graph.ladybug import worker as embedded_worker
 
 class Stuck:
     def close(self):

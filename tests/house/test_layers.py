@@ -138,8 +138,8 @@ def test_every_module_stands_in_a_room_of_the_table() -> None:
         ("rrext.wire.codec", "if TYPE_CHECKING:\n    import asyncio.events", "asyncio.events"),
         ("rrext.engine.flow.pool", "import_module('rrext.server.session')", "rrext.server.session"),
         ("rrext.client.client", "from rrext.nodes.base.node import Node", "rrext.nodes.base.node"),
-        ("rrext.nodes.prompt", "from rrext.engine.flow.pool import Pool", "rrext.engine.flow.pool"),
-        ("rrext.pipefile.loading", "from rrext.nodes.python import PythonNode", "rrext.nodes.python"),
+        ("rrext.nodes.basic.prompt", "from rrext.engine.flow.pool import Pool", "rrext.engine.flow.pool"),
+        ("rrext.pipefile.loading", "from rrext.nodes.sandbox.node import PythonNode", "rrext.nodes.sandbox.node"),
         ("rrext.server.session", "import pygls.server", "pygls.server"),
         ("rrext.transports.stdio", "import json", "json"),
     ],
@@ -152,5 +152,8 @@ def test_the_check_finds_an_import_against_the_table(module: str, source: str, n
 
 def test_the_check_allows_what_the_table_allows() -> None:
     assert offences("from rrext.errors import RrextError\nimport msgspec\nfrom . import messages", "rrext.wire.codec") == []
-    assert offences("from rrext.nodes.base.node import Node\nfrom rrext.tools.spec import ToolSpec", "rrext.nodes.prompt") == []
+    assert (
+        offences("from rrext.nodes.base.node import Node\nfrom rrext.tools.spec import ToolSpec", "rrext.nodes.basic.prompt")
+        == []
+    )
     assert offences("import pygls.server", "rrext.bridges.editor") == []

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import ToolError
-from rrext.nodes import confinement
-from rrext.nodes.confinement import MAX_DEPTH, MAX_PATH, Confinement
-from rrext.nodes.path_errors import explanation
+from rrext.nodes.files import confinement
+from rrext.nodes.files.confinement import MAX_DEPTH, MAX_PATH, Confinement
+from rrext.nodes.files.path_errors import explanation
 
 INSIDE = b"inside"
 SECRET = b"SECRET"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rrext.errors import Unavailable
-from rrext.nodes.python import PythonNode
+from rrext.nodes.sandbox.node import PythonNode
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loading import load_pipeline

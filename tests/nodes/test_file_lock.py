@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from rrext.nodes import file_lock
-from rrext.nodes.file_lock import NEXT, FileLock, InUse
+from rrext.nodes.files import file_lock
+from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
 
-HOLD = "import sys; from rrext.nodes.file_lock import FileLock\n"
+HOLD = "import sys; from rrext.nodes.files.file_lock import FileLock\n"
 HOLD += "lock = FileLock.take(sys.argv[1], int(sys.argv[2]), wait=0, check=int)\n"
 HOLD += "print('held', flush=True); sys.stdin.read()"
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
-from rrext.nodes.encodings import BASE64, ENCODINGS, decode, encode, known_encoding
-from rrext.nodes.filesystem import READ_MAX, FilesystemNode
+from rrext.nodes.files.encodings import BASE64, ENCODINGS, decode, encode, known_encoding
+from rrext.nodes.files.filesystem import READ_MAX, FilesystemNode
 from rrext.tools.context import ToolContext
 
 from fake_pipe import context, made  # isort: skip
@@ -181,7 +181,7 @@ def test_a_name_that_is_not_utf8_is_shown_and_said_to_be_out_of_reach(root: Path
 
 
 def test_a_listing_of_a_huge_directory_stops_when_nobody_waits(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rrext.nodes.confinement.SCAN_STEP", 1)
+    monkeypatch.setattr("rrext.nodes.files.confinement.SCAN_STEP", 1)
     ctx = ToolContext()
     ctx.token.cancel("cancelled")
     assert code_of(lambda: node_at(root).list_directory(ctx=ctx)) == "cancelled"

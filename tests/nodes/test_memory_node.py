@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Entry
-from rrext.nodes.memory import MemoryNode
+from rrext.nodes.basic.memory import MemoryNode
 from rrext.tools.context import ToolContext
 
 from fake_pipe import context, made  # isort: skip

@@ -9,9 +9,9 @@ import pytest
 from rrext.errors import InvalidArguments
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.node import Node
-from rrext.nodes.filesystem import FilesystemNode
-from rrext.nodes.memory import MemoryNode
-from rrext.nodes.scripted import ScriptedNode
+from rrext.nodes.basic.memory import MemoryNode
+from rrext.nodes.files.filesystem import FilesystemNode
+from rrext.nodes.llm.scripted import ScriptedNode
 
 from fake_pipe import context, made  # isort: skip
 

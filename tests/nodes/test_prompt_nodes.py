@@ -9,7 +9,7 @@ import pytest
 from rrext.errors import ToolError
 from rrext.nodes.base.lanes import empty_question, new_question
 from rrext.nodes.base.node import Entry
-from rrext.nodes.prompt import PromptNode, QuestionNode
+from rrext.nodes.basic.prompt import PromptNode, QuestionNode
 
 from fake_pipe import made, sending  # isort: skip
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rrext.errors import ResultTooLarge, ToolError
-from rrext.nodes import response
 from rrext.nodes.base.lanes import Media
 from rrext.nodes.base.node import Entry, Node
-from rrext.nodes.response import (
+from rrext.nodes.basic import response
+from rrext.nodes.basic.response import (
     RESERVED,
     ResponseAnswersNode,
     ResponseAudioNode,

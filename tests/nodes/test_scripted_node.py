@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.base.lanes import new_question
-from rrext.nodes.scripted import ScriptedNode, fits
+from rrext.nodes.llm.scripted import ScriptedNode, fits
 
 from fake_pipe import made, sending  # isort: skip
 

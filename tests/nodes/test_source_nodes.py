@@ -9,7 +9,7 @@ import pytest
 from rrext.nodes import BUILTIN
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
-from rrext.nodes.sources import ChatNode, DropperNode, ToolsNode, WebhookNode
+from rrext.nodes.basic.sources import ChatNode, DropperNode, ToolsNode, WebhookNode
 
 SOURCES = {"webhook": WebhookNode, "chat": ChatNode, "dropper": DropperNode, "tools": ToolsNode}
 HERE = sorted(set(BUILTIN) - {"tool_python"})

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rrext.errors import Cancelled
-from rrext.nodes import turns as turns_module
-from rrext.nodes.turns import Turns
+from rrext.nodes.files import turns as turns_module
+from rrext.nodes.files.turns import Turns
 
 
 class Thing:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymysql.constants import FIELD_TYPE
 
-from rrext.nodes.sql.cells import Blob, json_cell, json_document, json_rows, size_of, unique_names
-from rrext.nodes.sql.mysql import MysqlBackend
+from rrext.nodes.databases.cells import Blob, json_cell, json_document, json_rows, size_of, unique_names
+from rrext.nodes.sql.mysql.node import MysqlBackend
 
 UUID_TEXT = "12345678-1234-5678-1234-567812345678"
 

@@ -14,11 +14,11 @@ import pytest
 from sql_contract import Desk, opened
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.duckdb import DuckdbBackend, DuckdbNode
-from rrext.nodes.sql.duckdb_engine import Engine
-from rrext.nodes.sql.duckdb_messages import Begin, Commit, EngineSettings, Rollback, Rows, Run
-from rrext.nodes.sql.duckdb_process import DuckdbProcess, Link
-from rrext.nodes.sql.duckdb_seat import Seat
+from rrext.nodes.sql.duckdb.engine import Engine
+from rrext.nodes.sql.duckdb.messages import Begin, Commit, EngineSettings, Rollback, Rows, Run
+from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
+from rrext.nodes.sql.duckdb.process import DuckdbProcess, Link
+from rrext.nodes.sql.duckdb.session import Seat
 
 COUNT = "SELECT count(*)::INTEGER AS n FROM t"
 

@@ -10,7 +10,7 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import Unavailable
-from rrext.nodes.sql.duckdb import DuckdbNode
+from rrext.nodes.sql.duckdb.node import DuckdbNode
 
 WRITER = {"allow_execute": True, "memory_limit": "200MB", "threads": 1}
 

@@ -15,8 +15,8 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import RrextError, Unavailable
-from rrext.nodes.sql.duckdb import DuckdbBackend, DuckdbNode
-from rrext.nodes.sql.duckdb_process import DuckdbError
+from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
+from rrext.nodes.sql.duckdb.process import DuckdbError
 
 WRITER = {"allow_execute": True, "memory_limit": "200MB", "threads": 1}
 

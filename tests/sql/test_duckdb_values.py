@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sql_contract import opened
 
-from rrext.nodes.sql.duckdb import DuckdbNode
+from rrext.nodes.sql.duckdb.node import DuckdbNode
 
 WRITER = {"allow_execute": True, "memory_limit": "200MB", "threads": 1}
 
@@ -146,8 +146,8 @@ JSON = st.recursive(
 def converted() -> Any:
     import duckdb
 
-    from rrext.nodes.sql.cells import json_cell
-    from rrext.nodes.sql.duckdb_values import converter, parameters
+    from rrext.nodes.databases.cells import json_cell
+    from rrext.nodes.sql.duckdb.values import converter, parameters
 
     connection = duckdb.connect()
     kind = duckdb.sqltype("JSON")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.sql.lexer import PLACEHOLDER, readings
-from rrext.nodes.sql.placeholders import split_at_placeholders
+from rrext.nodes.sql.gate.lexer import PLACEHOLDER, readings
+from rrext.nodes.sql.gate.placeholders import split_at_placeholders
 
 DIALECTS = ("sqlite", "duckdb", "postgres", "mysql")
 OPAQUE = {

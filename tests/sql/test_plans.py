@@ -6,7 +6,7 @@ import pytest
 from sql_contract import opened
 
 from rrext.nodes.sql.plans import plan_lines
-from rrext.nodes.sql.sqlite import SqliteNode
+from rrext.nodes.sql.sqlite.node import SqliteNode
 
 UNION = "SELECT max(id) FROM a UNION SELECT 1"
 

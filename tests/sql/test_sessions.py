@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rrext.errors import Cancelled, RrextError, ToolError
+from rrext.nodes.databases.sessions import Session
+from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.calls import Call
 from rrext.nodes.sql.database import Database, PoolLimits
-from rrext.nodes.sql.sessions import Session
-from rrext.nodes.sql.sqlite import MEMORY, SqliteBackend
-from rrext.nodes.sql.watch import Watch
+from rrext.nodes.sql.sqlite.node import MEMORY, SqliteBackend
 from rrext.tools.context import ToolContext
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sql_contract import Kind, SqlContract
 
-from rrext.nodes.sql.duckdb import DuckdbNode
-from rrext.nodes.sql.sqlite import SqliteNode
+from rrext.nodes.sql.duckdb.node import DuckdbNode
+from rrext.nodes.sql.sqlite.node import SqliteNode
 
 SQLITE_ENDLESS = (
     "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000000000000) SELECT n FROM c WHERE n < 0"

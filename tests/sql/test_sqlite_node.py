@@ -14,7 +14,7 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import InvalidArguments, ToolError, Unavailable
-from rrext.nodes.sql.sqlite import SqliteBackend, SqliteNode
+from rrext.nodes.sql.sqlite.node import SqliteBackend, SqliteNode
 
 WRITER = {"allow_execute": True}
 
@@ -270,7 +270,7 @@ KILLED = """
 import asyncio, os, signal, sys
 sys.path.insert(0, {tests!r})
 from sql_contract import opened
-from rrext.nodes.sql.sqlite import SqliteNode
+from rrext.nodes.sql.sqlite.node import SqliteNode
 
 async def main():
     async with opened(SqliteNode, {{"path": {path!r}, "allow_execute": True}}) as db:

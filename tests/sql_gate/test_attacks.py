@@ -14,9 +14,9 @@ from postgres_server import Database
 from sql_attacks import SECRET, Attack, NoGate, World, attacks, broken_by
 from sql_contract import Desk, opened
 
-from rrext.nodes.sql.duckdb import DuckdbNode
-from rrext.nodes.sql.postgres import PostgresNode
-from rrext.nodes.sql.sqlite import SqliteNode
+from rrext.nodes.sql.duckdb.node import DuckdbNode
+from rrext.nodes.sql.postgres.node import PostgresNode
+from rrext.nodes.sql.sqlite.node import SqliteNode
 from rrext.tools.context import ToolContext
 
 pytestmark = pytest.mark.anyio

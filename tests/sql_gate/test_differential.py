@@ -18,11 +18,11 @@ from sql_contract import Desk, opened
 from statement_mill import statements
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.cells import Blob, json_rows, unique_names
-from rrext.nodes.sql.duckdb import DuckdbNode
-from rrext.nodes.sql.mysql import MysqlBackend, MysqlNode
-from rrext.nodes.sql.postgres import PostgresNode
-from rrext.nodes.sql.sqlite import SqliteNode
+from rrext.nodes.databases.cells import Blob, json_rows, unique_names
+from rrext.nodes.sql.duckdb.node import DuckdbNode
+from rrext.nodes.sql.mysql.node import MysqlBackend, MysqlNode
+from rrext.nodes.sql.postgres.node import PostgresNode
+from rrext.nodes.sql.sqlite.node import SqliteNode
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300), pytest.mark.promise("data:statement:as-written")]
 
@@ -152,7 +152,7 @@ def _iso_interval(text: str) -> str:
 async def test_on_postgres(postgres_database: Database) -> None:
     import psycopg
 
-    from rrext.nodes.sql.postgres_connection import adapters  # how values are read: rrext's, with the driver alone
+    from rrext.nodes.sql.postgres.connection import adapters  # how values are read: rrext's, with the driver alone
 
     with psycopg.connect(postgres_database.url, autocommit=True, context=adapters()) as connection:
         connection.execute(TABLES.encode())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sql_attacks import attacks
 
 from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.sql.gate import Gate
+from rrext.nodes.sql.gate.gate import Gate
 
 GATES = {dialect: Gate(dialect) for dialect in ("sqlite", "duckdb", "postgres", "mysql")}
 

@@ -14,9 +14,9 @@ from reading_statements import READING
 from sql_attacks import attacks
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
-from rrext.nodes.sql import gate as gate_module
-from rrext.nodes.sql.gate import MAX_STATEMENT, Gate, read_only
-from rrext.nodes.sql.lexer import MAX_TOKENS
+from rrext.nodes.sql.gate import gate as gate_module
+from rrext.nodes.sql.gate.gate import MAX_STATEMENT, Gate, read_only
+from rrext.nodes.sql.gate.lexer import MAX_TOKENS
 
 DIALECTS = ("sqlite", "duckdb", "postgres", "mysql")
 LEFT_TO_THE_DATABASE = {

@@ -10,7 +10,7 @@ import pytest
 from postgres_server import Database, PostgresServer
 
 from rrext.errors import RrextError, ToolError
-from rrext.nodes.sql.postgres import PostgresNode
+from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node
 
 DEEDS = [

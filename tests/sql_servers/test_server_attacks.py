@@ -14,9 +14,9 @@ from server_attacks import MARIADB_ATTACKS, MARIADB_DISARMED, MARIADB_PREPARED, 
 from sql_attacks import World, attacks, broken_by
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.gate import read_only
-from rrext.nodes.sql.mysql import MysqlNode
-from rrext.nodes.sql.postgres import PostgresNode
+from rrext.nodes.sql.gate.gate import read_only
+from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.postgres.node import PostgresNode
 
 POSTGRES_STATE = """SELECT (SELECT string_agg(kept::text, ',' ORDER BY a) FROM kept), (SELECT last_value FROM numbers),
   (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace), (SELECT count(*) FROM pg_roles),

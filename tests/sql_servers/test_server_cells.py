@@ -8,8 +8,8 @@ import pytest
 from mariadb_server import MariadbServer
 from postgres_server import Database
 
-from rrext.nodes.sql.mysql import MysqlNode
-from rrext.nodes.sql.postgres import PostgresNode
+from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node
 
 POSTGRES: list[tuple[str, Any]] = [

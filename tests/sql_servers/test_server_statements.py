@@ -10,8 +10,8 @@ from postgres_server import Database
 from served import Served, until
 
 from rrext.errors import ResultTooLarge, RrextError, ToolError
-from rrext.nodes.sql.mysql import MysqlNode
-from rrext.nodes.sql.postgres import PostgresNode
+from rrext.nodes.sql.mysql.node import MysqlNode
+from rrext.nodes.sql.postgres.node import PostgresNode
 from rrext.testing import open_node
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from postgres_server import Database
 
+from rrext.nodes.databases.postgres import PostgresSettings, connection_parameters
 from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.postgres import PostgresSettings, connection_parameters
 from rrext.nodes.vectors.postgres.store import PgVectorStore
 from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space
 from rrext.tools.context import CancelToken, ToolContext

@@ -13,7 +13,7 @@ from postgres_server import Database, free_port
 from rrext import Client
 from rrext.errors import Cancelled, InvalidArguments, ToolError, Unavailable
 from rrext.nodes import ALIASES, BUILTIN
-from rrext.nodes.vectors.pgvector import PgVectorNode
+from rrext.nodes.vectors.postgres.node import PgVectorNode
 from rrext.testing import open_node
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from pg_stores import call, open_store, settings_of
 from postgres_server import Database, free_port
 
 from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.postgres import PostgresSettings, confined_parameters, connection_parameters, place_of
+from rrext.nodes.databases.postgres import PostgresSettings, confined_parameters, connection_parameters, place_of
 
 
 def parameters(**settings: Any) -> dict[str, str]:

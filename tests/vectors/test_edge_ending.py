@@ -24,8 +24,8 @@ from edge_process import edge_store, process_store, writer
 from vector_contract import chunk, everything, found, put
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes import file_lock
-from rrext.nodes.file_lock import is_gone
+from rrext.nodes.files import file_lock
+from rrext.nodes.files.file_lock import is_gone
 from rrext.nodes.vectors.edge.messages import Delete
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.store import Scope

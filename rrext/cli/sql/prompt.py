@@ -43,7 +43,7 @@ CHANGES_SCHEMA: Final = frozenset({"create", "drop", "alter", "rename", "commit"
 
 def run_prompt(args: argparse.Namespace) -> int:
     """Ask for statements and run them until the person ends; the exit code."""
-    from rrext.nodes.extras import missing_packages
+    from rrext.nodes.base.extras import missing_packages
 
     missing = missing_packages("cli", "prompt_toolkit")
     if missing is not None or not os.isatty(1):

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.lanes import Tag
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.documents.records import Parsed, Request, too_large
-from rrext.nodes.extras import missing_packages
-from rrext.nodes.roots import open_root
+from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

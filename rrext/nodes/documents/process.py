@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.children import environment, module_command
+from rrext.nodes.child.launch import environment, module_command
 from rrext.nodes.documents.records import READY, Answer, Request
 from rrext.nodes.sandbox.blocks import block
 

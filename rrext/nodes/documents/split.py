@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments, Unavailable
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.documents.chunks import ChunkMaker
 from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure
 from rrext.nodes.documents.splitter import Passage, Splitter
 from rrext.nodes.documents.strategies import strategy_for
-from rrext.nodes.extras import missing_packages
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

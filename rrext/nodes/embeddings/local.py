@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from rrext.errors import Unavailable
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.node import EmbeddingNode, ThreadedVectors, Vectors
 from rrext.nodes.embeddings.transformer.embedder import Runtime, TransformerEmbedder, TransformerOptions
 from rrext.nodes.embeddings.transformer.folder import ModelFolder, read_folder
-from rrext.nodes.extras import missing_packages
 
 __all__ = ["LocalEmbeddingNode"]
 

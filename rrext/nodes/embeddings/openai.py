@@ -13,11 +13,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.bound import batches
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.node import EmbeddingNode, Vectors
-from rrext.nodes.extras import missing_packages
 from rrext.nodes.http.endpoint import Endpoint, open_endpoint
 from rrext.nodes.http.failures import ServerName, bad_answer
 from rrext.nodes.http.retries import Retries

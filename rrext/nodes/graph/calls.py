@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError, ToolError
 from rrext.limits import DEFAULTS
+from rrext.nodes.databases.cells import size_of, unique_names
 from rrext.nodes.graph.backend import Cursor
 from rrext.nodes.graph.gate import Statement, read_only
 from rrext.nodes.graph.plans import plan_lines
 from rrext.nodes.graph.work import Work
-from rrext.nodes.sql.cells import size_of, unique_names
 
 if TYPE_CHECKING:
     from rrext.nodes.graph.database import Graph

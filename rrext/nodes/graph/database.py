@@ -8,10 +8,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from rrext.nodes.databases.sessions import Sessions
+from rrext.nodes.databases.watch import Watch
 from rrext.nodes.graph.backend import GraphBackend, GraphSchema
 from rrext.nodes.graph.work import Work
-from rrext.nodes.sql.sessions import Sessions
-from rrext.nodes.sql.watch import Watch
 from rrext.tools.context import ToolContext
 
 __all__ = ["Graph", "GraphLimits"]

@@ -10,18 +10,18 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Node
+from rrext.nodes.base.questions import question_text
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.extras import missing_packages
+from rrext.nodes.base.switches import Switch
+from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, Call
 from rrext.nodes.graph.database import Graph, GraphLimits
 from rrext.nodes.graph.questions import Asker
 from rrext.nodes.graph.shown import shown_schema
-from rrext.nodes.models import DATA_ROWS, LLM_SLOT, ModelBound
-from rrext.nodes.questions import question_text
-from rrext.nodes.sql.markdown import markdown_table
-from rrext.nodes.switches import Switch
+from rrext.nodes.llm.bound import DATA_ROWS, LLM_SLOT, ModelBound
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -10,7 +10,7 @@ import msgspec
 from rrext.errors import RrextError, ToolError
 from rrext.nodes.base.node import Node
 from rrext.nodes.graph.shown import schema_text
-from rrext.nodes.models import ask_model, check_question
+from rrext.nodes.llm.bound import ask_model, check_question
 
 if TYPE_CHECKING:
     from rrext.nodes.graph.calls import Call

@@ -9,10 +9,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
-from rrext.nodes.child_engine import EngineLost
+from rrext.nodes.child.engine import EngineLost
+from rrext.nodes.databases.watch import Watch
 from rrext.nodes.graph.backend import Cursor, GraphBackend, Transaction
 from rrext.nodes.sql.backend import Failure, FailureKind
-from rrext.nodes.sql.watch import Watch
 
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.answers import answer_value
+from rrext.nodes.base.answers import answer_value
 from rrext.nodes.http.endpoint import Endpoint
 from rrext.nodes.http.failures import broken
 from rrext.nodes.llm.messages import JSON_ONLY, Message, messages_of

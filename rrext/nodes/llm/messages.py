@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.nodes.questions import question_text
+from rrext.nodes.base.questions import question_text
 
 __all__ = ["JSON_ONLY", "Message", "messages_of"]
 

@@ -9,16 +9,16 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.answers import answer_value
+from rrext.nodes.base.answers import answer_value
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Node
+from rrext.nodes.base.questions import asked_question
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.extras import missing_packages
 from rrext.nodes.http.endpoint import open_endpoint
 from rrext.nodes.http.retries import Retries
 from rrext.nodes.http.settings import EndpointSettings
 from rrext.nodes.llm.chat import ChatModel, ChatSettings
 from rrext.nodes.llm.profiles import OLLAMA_PROFILES, OPENAI_PROFILES
-from rrext.nodes.questions import asked_question
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -8,14 +8,14 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
-from rrext.nodes.sql.cells import Rows
+from rrext.nodes.databases.cells import Rows
 from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
 if TYPE_CHECKING:
+    from rrext.nodes.databases.sessions import Session
     from rrext.nodes.sql.database import Database
-    from rrext.nodes.sql.sessions import Session
-    from rrext.nodes.sql.statement import Statement
+    from rrext.nodes.sql.gate.statement import Statement
     from rrext.tools.context import ToolContext
 
 __all__ = ["Call", "RowMode"]

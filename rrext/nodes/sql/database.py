@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.databases.sessions import Sessions
+from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.conflicts import retried
-from rrext.nodes.sql.gate import Gate
+from rrext.nodes.sql.gate.gate import Gate
 from rrext.nodes.sql.pool import Pool, PoolExhausted
 from rrext.nodes.sql.running import error_of
-from rrext.nodes.sql.sessions import Sessions
 from rrext.nodes.sql.transaction import Transaction
-from rrext.nodes.sql.watch import Watch
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.schema import Schema

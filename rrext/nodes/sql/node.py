@@ -9,18 +9,18 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from rrext.errors import InvalidArguments
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Node
+from rrext.nodes.base.questions import question_text
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.extras import missing_packages
-from rrext.nodes.models import DATA_ROWS, LLM_SLOT, ModelBound
-from rrext.nodes.questions import question_text
+from rrext.nodes.base.switches import Switch
+from rrext.nodes.databases.markdown import markdown_table
+from rrext.nodes.llm.bound import DATA_ROWS, LLM_SLOT, ModelBound
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import Call, RowMode
 from rrext.nodes.sql.database import Database, PoolLimits
-from rrext.nodes.sql.markdown import markdown_table
 from rrext.nodes.sql.questions import data_for, sql_for
 from rrext.nodes.sql.rows_in import insert_rows
-from rrext.nodes.switches import Switch
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

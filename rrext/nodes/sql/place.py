@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.lexer import line_and_column
+from rrext.nodes.sql.gate.lexer import line_and_column
 
 __all__ = ["note_place"]
 

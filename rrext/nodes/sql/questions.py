@@ -12,7 +12,7 @@ import msgspec
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.base.lanes import new_question
 from rrext.nodes.base.node import Node
-from rrext.nodes.models import ask_model, check_question
+from rrext.nodes.llm.bound import ask_model, check_question
 from rrext.nodes.sql.calls import Call
 from rrext.nodes.sql.database import Database
 from rrext.nodes.sql.schema_text import schema_text

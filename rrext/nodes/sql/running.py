@@ -7,8 +7,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.backend import Backend, Failure, FailureKind
-from rrext.nodes.sql.watch import Watch
 
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext

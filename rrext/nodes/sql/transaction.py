@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
+from rrext.nodes.databases.cells import Rows, json_rows, size_of, unique_names
+from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.backend import Backend, Cursor
-from rrext.nodes.sql.cells import Rows, json_rows, size_of, unique_names
 from rrext.nodes.sql.place import note_place
 from rrext.nodes.sql.running import Running, error_of
-from rrext.nodes.sql.watch import Watch
 
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext

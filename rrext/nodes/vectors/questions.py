@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.lanes import empty_question
+from rrext.nodes.base.questions import question_text
 from rrext.nodes.embeddings.embedder import Embedder
-from rrext.nodes.questions import question_text
 from rrext.nodes.vectors.embedded import query_vector
 from rrext.nodes.vectors.found import document_json
 from rrext.nodes.vectors.incoming import require_vector

@@ -1,6 +1,6 @@
 """The folder of an embedded store: who may open it, whether it is whole, and how it begins.
 
-    FOLDER/lock             held by the process that has the store open; see `file_lock`
+    FOLDER/lock             held by the process that has the store open; see `rrext.nodes.files.file_lock`
     FOLDER/data/store.json  `Manifest`
     FOLDER/data/journal     the request that is being carried out; see `journal`
     FOLDER/data/shard/      the engine's own files
@@ -20,7 +20,7 @@ from zlib import crc32
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.file_lock import NEXT, FileLock, InUse
+from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
 from rrext.nodes.vectors.edge.journal import Journal
 from rrext.nodes.vectors.store import Space
 

@@ -1,4 +1,4 @@
-"""What the server and the process of an embedded store say to each other, in frames of `child_calls`.
+"""What the server and the process of an embedded store say to each other, in frames of `rrext.nodes.child.calls`.
 
 Chunks and answers are JSON inside, as metadata may be any JSON, whole numbers of any length too. Vectors are numbers of
 four bytes, one after the other.
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from rrext.nodes.child_calls import Answer, Done, Failed, frame, receive
-from rrext.nodes.child_engine import Cancel
-from rrext.nodes.child_engine import Request as ChildRequest
+from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
+from rrext.nodes.child.engine import Cancel
+from rrext.nodes.child.engine import Request as ChildRequest
 from rrext.nodes.vectors.edge.journal import Piece, numbers_of
 from rrext.nodes.vectors.store import Mode, Scope, Search, Space
 from rrext.tools.context import ToolContext

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.extras import missing_packages
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.node import VectorStoreNode
 

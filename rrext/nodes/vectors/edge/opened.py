@@ -11,7 +11,7 @@ import msgspec
 import qdrant_edge as qe
 
 from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.turns import Turns
+from rrext.nodes.files.turns import Turns
 from rrext.nodes.vectors.edge.folder import FORMAT, Manifest, StoreFolder
 from rrext.nodes.vectors.edge.journal import BATCH, Change
 from rrext.nodes.vectors.edge.places import Places

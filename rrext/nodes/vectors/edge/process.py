@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from rrext.nodes.child_engine import ChildEngine
-from rrext.nodes.children import module_command
+from rrext.nodes.child.engine import ChildEngine
+from rrext.nodes.child.launch import module_command
 from rrext.nodes.vectors.edge.messages import StoreSettings
 
 __all__ = ["CLOSED", "EngineProcess"]

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from rrext.errors import InternalError, RrextError, ToolError
-from rrext.nodes.child_calls import receive_settings
-from rrext.nodes.children import leave_signals_to_server, private_streams
+from rrext.nodes.child.calls import receive_settings
+from rrext.nodes.child.launch import leave_signals_to_server, private_streams
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Message, Request, StoreSettings, frame, receive
 from rrext.tools.context import CancelToken, ToolContext

@@ -21,7 +21,7 @@ from psycopg import Connection, sql
 from psycopg.pq import TransactionStatus
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.postgres import connection_failure, place_of
+from rrext.nodes.databases.postgres import connection_failure, place_of
 from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
 

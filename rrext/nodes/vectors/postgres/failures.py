@@ -7,7 +7,7 @@ from typing import Final
 import psycopg
 
 from rrext.errors import RrextError, ToolError, Unavailable
-from rrext.nodes.postgres import driver_sentence
+from rrext.nodes.databases.postgres import driver_sentence
 
 __all__ = ["NO_EXTENSION", "failure_of", "is_missing_table", "is_passing"]
 

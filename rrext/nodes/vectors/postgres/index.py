@@ -12,7 +12,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from rrext.errors import RrextError
-from rrext.nodes.postgres import driver_sentence
+from rrext.nodes.databases.postgres import driver_sentence
 from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION
 from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, Table

@@ -1,0 +1,1 @@
+"""Nodes that most pipelines have: sources, prompts, memory and responses."""

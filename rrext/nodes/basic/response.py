@@ -1,0 +1,253 @@
+"""Nodes that put what reaches them into the result body that `close` answers with."""
+
+from __future__ import annotations
+
+import binascii
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import msgspec
+
+from rrext.errors import ResultTooLarge, ToolError
+from rrext.nodes.base.answers import answer_value
+from rrext.nodes.base.node import Entry, Node
+
+if TYPE_CHECKING:
+    from rrext.nodes.base.lanes import Media
+
+__all__ = [
+    "LaneKey",
+    "ResponseAnswersNode",
+    "ResponseAudioNode",
+    "ResponseDocumentsNode",
+    "ResponseImageNode",
+    "ResponseNode",
+    "ResponseQuestionsNode",
+    "ResponseTableNode",
+    "ResponseTextNode",
+    "ResponseVideoNode",
+]
+
+MIB = 1024 * 1024
+MAX_BYTES = 16 * MIB
+
+RESERVED = frozenset({"name", "path", "objectId", "result_types", "stored", "metadata", "error"})
+"""Keys of the result body that are no results."""
+
+
+class LaneKey(TypedDict):
+    """Under which key of the result a lane's values appear."""
+
+    laneId: str
+    laneName: str
+
+
+class Responder(Node):
+    """What all response nodes do. Each class declares the lanes that it takes.
+
+    An object's text is one value, put together at `close`, a blank line after each piece. Everything else is a value
+    of its own: a document, question, answer, table, JSON value, whole image, or piece of audio or video.
+    """
+
+    class_types = ("infrastructure",)
+
+    class Config:
+        laneName: Annotated[str, "The key of the result; empty: the lane's own name."] = ""
+        maxBytes: Annotated[int, "Bytes that one object may collect here; a result of more could not be sent."] = MAX_BYTES
+
+    def open(self, entry: Entry) -> None:
+        self._entry = entry
+        self._bytes = 0
+        self._text: list[str] = []
+        self._image: list[bytes] = []
+        for lane in self.lanes:
+            if self._key(lane) in RESERVED:
+                raise ToolError(
+                    f'Node "{self.node_id}" would put {lane} under "{self._key(lane)}", which is a key of the result itself',
+                    hint='Choose another "laneName".',
+                )
+
+    def write_text(self, text: str) -> None:
+        self._count(len(text) + 2)
+        self._text.append(text)
+
+    def write_table(self, table: str) -> None:
+        self._respond("table", table, len(table))
+
+    def write_words(self, words: list[str]) -> None:
+        self._respond_json("words", words)
+
+    def write_documents(self, documents: list[dict[str, Any]]) -> None:
+        for document in documents:
+            self._respond_json("documents", document)
+
+    def write_questions(self, question: dict[str, Any]) -> None:
+        self._respond_json("questions", question)
+
+    def write_answers(self, answer: dict[str, Any]) -> None:
+        try:
+            value = answer_value(answer)
+        except ToolError:
+            self._respond_json("answers", answer["answer"])  # the object fails, but what was answered is not lost
+            raise
+        self._respond_json("answers", value)
+
+    def write_json(self, value: Any) -> None:
+        self._respond_json("json", value)
+
+    def write_classifications(self, value: Any) -> None:
+        self._respond_json("classifications", value)
+
+    def write_image(self, media: Media) -> None:
+        if media.action == "begin":
+            self._image.clear()
+        self._image.append(media.data)
+        self._count(len(media.data) * 4 // 3)  # base64
+        if media.action == "end":
+            encoded = binascii.b2a_base64(b"".join(self._image), newline=False).decode("ascii")
+            self._image.clear()
+            self._respond("image", {"mime_type": media.mime_type, "image": encoded}, 0)
+
+    def write_audio(self, media: Media) -> None:
+        self._respond_piece("audio", media)
+
+    def write_video(self, media: Media) -> None:
+        self._respond_piece("video", media)
+
+    def close(self) -> None:
+        if self._text:
+            self._entry.respond(self._key("text"), "text", "".join(text + "\n\n" for text in self._text))
+
+    def _key(self, lane: str) -> str:
+        return self.config.laneName or lane
+
+    def _respond_piece(self, lane: str, media: Media) -> None:
+        """Audio and video are too large to send back: the result says what passed, a value for each piece."""
+        if media.action == "write":
+            piece = {
+                "url": f"null://Stream/{self._entry.name}",
+                "aviAction": media.action,
+                "mimeType": media.mime_type,
+                "size": len(media.data),
+            }
+            self._respond_json(lane, piece)
+
+    def _respond_json(self, lane: str, value: Any) -> None:
+        self._respond(lane, value, len(msgspec.json.encode(value)))
+
+    def _respond(self, lane: str, value: Any, size: int) -> None:
+        self._count(size)
+        self._entry.respond(self._key(lane), lane, value)
+
+    def _count(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > self.config.maxBytes:
+            raise ResultTooLarge(
+                f'Node "{self.node_id}" may collect {self.config.maxBytes} bytes of one object (maxBytes), and this is more',
+                hint='Send less in one object, or raise "maxBytes" of that node.',
+                data={"limit": "maxBytes", "nodeId": self.node_id},
+            )
+
+
+class ResponseNode(Responder):
+    """Puts everything that reaches it into the result of `close`, each lane under a key of its own.
+
+    `laneName` gives all lanes one key; else `lanes` gives a lane its key; else the key is the lane's name. Text is one
+    string, with a blank line after each piece; images are base64; audio and video are described, not sent back.
+    """
+
+    provider = "response"
+    title = "Response"
+    lanes = dict.fromkeys(
+        (
+            "text",
+            "table",
+            "documents",
+            "questions",
+            "answers",
+            "image",
+            "audio",
+            "video",
+            "json",
+            "words",
+            "classifications",
+        ),
+        (),
+    )
+
+    class Config(Responder.Config):
+        lanes: Annotated[tuple[LaneKey, ...], "The key of each lane; a lane that is not named keeps its own name."] = ()
+
+    def _key(self, lane: str) -> str:
+        if self.config.laneName:
+            return self.config.laneName
+        for mapping in self.config.lanes:
+            if mapping["laneId"] == lane:
+                return mapping["laneName"] or lane
+        return lane
+
+
+class ResponseTextNode(Responder):
+    """Puts text into the result of `close`: one string per object, with a blank line after each piece."""
+
+    provider = "response_text"
+    title = "Response (text)"
+    lanes = {"text": ()}
+
+
+class ResponseTableNode(Responder):
+    """Puts tables into the result of `close`: a string for each."""
+
+    provider = "response_table"
+    title = "Response (table)"
+    lanes = {"table": ()}
+
+
+class ResponseDocumentsNode(Responder):
+    """Puts documents into the result of `close`: an object for each."""
+
+    provider = "response_documents"
+    title = "Response (documents)"
+    lanes = {"documents": ()}
+
+
+class ResponseQuestionsNode(Responder):
+    """Puts questions into the result of `close`: an object for each."""
+
+    provider = "response_questions"
+    title = "Response (questions)"
+    lanes = {"questions": ()}
+
+
+class ResponseAnswersNode(Responder):
+    """Puts answers into the result of `close`: a text for each, or the value of its JSON if the question asks for JSON.
+
+    An answer that should be JSON and is none fails the object; its text still stands in the result.
+    """
+
+    provider = "response_answers"
+    title = "Response (answers)"
+    lanes = {"answers": ()}
+
+
+class ResponseImageNode(Responder):
+    """Puts images into the result of `close`: `{mime_type, image}`, the image as it came, in base64."""
+
+    provider = "response_image"
+    title = "Response (image)"
+    lanes = {"image": ()}
+
+
+class ResponseAudioNode(Responder):
+    """Puts what passed as audio into the result of `close`: `{url, aviAction, mimeType, size}` for each piece."""
+
+    provider = "response_audio"
+    title = "Response (audio)"
+    lanes = {"audio": ()}
+
+
+class ResponseVideoNode(Responder):
+    """Puts what passed as video into the result of `close`: `{url, aviAction, mimeType, size}` for each piece."""
+
+    provider = "response_video"
+    title = "Response (video)"
+    lanes = {"video": ()}

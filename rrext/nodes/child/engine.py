@@ -1,0 +1,357 @@
+"""A process with an engine in it, as the server sees it: started, asked by many threads at once, and ended.
+
+`supervisor` starts another one when it has ended, and repeats the calls that lost their answers by no fault of their own.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import logging
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from typing import ClassVar, Final, cast
+
+import msgspec
+
+from rrext.errors import RrextError, ToolError, Unavailable
+from rrext.nodes.child.calls import Answer, Failed, frame, receive
+from rrext.nodes.child.launch import environment
+from rrext.nodes.child.outbox import Outbox
+from rrext.tools.context import CancelReason, ToolContext
+from rrext.workers import Workers
+
+__all__ = ["Cancel", "ChildEngine", "EngineLost", "Request"]
+
+_ENDING: Final = 5.0
+"""Seconds for a process that closed its end to be gone, before it is killed."""
+_SETTLING: Final = 2.0
+"""Seconds that a process which is to be killed has for answers to requests that change something."""
+_TURN: Final = 0.01
+"""Seconds between looks at whether those have their answers."""
+
+_ALLOCATOR: Final = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"}
+"""Engines plan a statement in thousands of small pieces, and glibc has only 7 of a size at hand for each thread."""
+_LINE: Final = 4096
+"""Bytes of a line that is logged; more of it is another event."""
+
+_IN_ORDER: Final = "exit code 0"
+
+log = logging.getLogger(__name__)
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is asked for.
+
+    `changes`: the answer alone says what was done, so it is awaited also when nobody waits for the call.
+    `begins`: it runs nothing of the caller's yet, so asking again is always harmless.
+    `patience`: seconds after which a request that was cancelled, and does not stop, ends with its process; None: never.
+    """
+
+    changes: ClassVar[bool] = False
+    begins: ClassVar[bool] = False
+    patience: ClassVar[float | None] = None
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    """Nobody waits for the call any more. This has no answer of its own."""
+
+    reason: CancelReason
+
+
+class EngineLost(ToolError):
+    """The process ended before it answered.
+
+    `suspects` is how many calls were at work when it ended by itself; 0 if it was killed for a call that did not stop, as
+    no other call has part in that. `is_harmless` says that nothing of the caller's has run; `is_unknown` that something may
+    be done whose answer is lost.
+    """
+
+    __slots__ = ("is_harmless", "is_unknown", "suspects")
+
+    def __init__(
+        self, message: str, *, code: str, hint: str, suspects: int = 0, is_harmless: bool = False, is_unknown: bool = False
+    ) -> None:
+        super().__init__(message, code=code, hint=hint)
+        self.suspects = suspects
+        self.is_harmless = is_harmless
+        self.is_unknown = is_unknown
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """In place of an answer: how the process ended, with so many calls at work; 0 if it was killed for one of them."""
+
+    how: str
+    at_work: int
+
+
+class Waiting:
+    """One call, for whose answer a thread waits."""
+
+    __slots__ = ("_answer", "changed", "request", "settled")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.changed = threading.Event()
+        self.settled: threading.Event | None = None  # for who waits beside the call itself
+        self._answer: Answer | _Ended | None = None
+
+    def settle(self, answer: Answer | _Ended) -> None:
+        """The answer is there."""
+        self._answer = answer
+        self.changed.set()
+        if self.settled is not None:
+            self.settled.set()
+
+    def settles_within(self, seconds: float) -> bool:
+        """Whether the answer comes in so many seconds. One thread may wait here while the call's own one does."""
+        self.settled = threading.Event()
+        return self._answer is not None or self.settled.wait(seconds)
+
+    def wait(self, ctx: ToolContext) -> bool:
+        """Wait for the answer, as long as the call is wanted; whether it is there. Cancelling sets `changed`."""
+        while self._answer is None and not ctx.cancelled and ctx.remaining() != 0.0:
+            self.changed.wait(ctx.remaining())
+        return self._answer is not None
+
+    def wait_on(self) -> Answer | _Ended:
+        """The answer, however long it takes. It always comes, at the latest when the process ends."""
+        while self._answer is None:
+            self.changed.wait()
+            self.changed.clear()
+        return self._answer
+
+    def __repr__(self) -> str:
+        return f"<Waiting {self._answer}>"
+
+
+class ChildEngine:
+    """A process with an engine in it. Any number of threads may ask it at once.
+
+    `what` names it in messages, as `the vector store in "texts"`; `crash` is the code and the hint of the error for calls
+    that it did not answer before it ended, and `closed` the message for those that its own end leaves without an answer.
+    """
+
+    __slots__ = (
+        "_answers", "_calls", "_child", "_closed", "_crash", "_ending", "_is_closing", "_is_doomed", "_lock", "_numbers",
+        "_outbox", "_reader", "_what", "_workers",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        command: list[str],
+        settings: msgspec.Struct,
+        *,
+        what: str,
+        crash: tuple[str, str],
+        closed: str,
+        inherits: Sequence[int] = (),
+    ) -> None:
+        """Start it; `settings` are its first message. It gets the descriptors that it `inherits`, by their numbers.
+
+        Raises `Unavailable` if it cannot be started.
+        """
+        pipe = subprocess.PIPE
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                bufsize=0,
+                cwd="/",
+                env=environment() | _ALLOCATOR,
+                pass_fds=inherits,
+            )
+        except OSError as error:
+            raise Unavailable(f"The process of {what} cannot be started: {error.strerror}") from error
+        self._what = what
+        self._crash = crash
+        self._closed = closed
+        self._outbox = Outbox(cast(io.FileIO, self._child.stdin))  # what it is without a buffer
+        self._answers = io.BufferedReader(cast(io.FileIO, self._child.stdout))
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self.tell(settings)
+        self._calls: dict[int, Waiting] = {}
+        self._ending: _Ended | None = None
+        self._is_closing = False
+        self._is_doomed = False  # is killed for a call that does not stop, and takes no others
+        self._workers = Workers()
+        self._reader = threading.Thread(target=self._read, name=f"rrext-child-{self._child.pid}", daemon=True)
+        self._reader.start()
+        threading.Thread(target=self._listen, name=f"rrext-child-stderr-{self._child.pid}", daemon=True).start()
+
+    @property
+    def id(self) -> int:
+        """The id that the system knows it by."""
+        return self._child.pid
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is gone or about to be; it may have ended a moment ago, and nobody was told yet."""
+        return self._ending is not None or self._is_doomed or self._child.poll() is not None
+
+    def ask(self, request: Request, ctx: ToolContext) -> bytes:
+        """What the process answers, JSON.
+
+        When nobody waits for the call any more, the process hears of it, and this raises at once; a process that does not
+        end the request within its `patience` is killed. Only for the answer to a request that changes something this waits
+        all the same. Raises what the engine's side raised; `EngineLost` with the code of `crash` if the process ends.
+        """
+        number = next(self._numbers)
+        data = frame(number, request)
+        call = Waiting(request)
+        with self._lock:
+            if self._ending is not None or self._is_doomed:
+                raise self._farewell(self._ending or _Ended("SIGKILL", 0), request, is_sent=False)
+            self._calls[number] = call
+        ctx.on_cancel(call.changed.set)
+        is_left = False
+        try:
+            self._outbox.send(data)
+            if not call.wait(ctx):
+                # Said by this thread and not by the one that cancels, which has others to look after.
+                self._outbox.send(frame(number, Cancel(ctx.token.reason or "timeout")))
+                patience = request.patience
+                if patience is not None:
+                    is_left = not request.changes
+                    self._workers.run(lambda: self._see_off(number, call, patience))
+                if not request.changes:
+                    ctx.check()
+            answer = call.wait_on()
+        finally:
+            ctx.token.forget(call.changed.set)
+            if not is_left:
+                self._calls.pop(number, None)
+        if isinstance(answer, _Ended):
+            raise self._farewell(answer, request)
+        if isinstance(answer, Failed):
+            raise answer.error()
+        return answer.result
+
+    def tell(self, message: msgspec.Struct) -> None:
+        """Say something that has no answer, or whose answer nobody waits for. Never blocks."""
+        self._outbox.send(frame(next(self._numbers), message))
+
+    def close(self, patience: float) -> None:
+        """Have it finish what it does and close; kill it if that takes more than so many seconds."""
+        deadline = time.monotonic() + patience
+        self._is_closing = True
+        self._outbox.close()
+        self._reader.join(max(0.0, deadline - time.monotonic()))
+        if self._reader.is_alive():
+            log.warning("the process of %s did not end and is killed", self._what)
+            self._child.kill()
+            self._reader.join()
+        self._workers.stop()
+
+    def wait(self) -> None:
+        """Wait, for a few seconds, until it is known how the process ended."""
+        self._reader.join(_ENDING)
+
+    def let_go(self) -> None:
+        """The process has ended: close what belongs to it. A subclass may have something."""
+
+    def doom(self) -> None:
+        """Kill it: what it does for somebody who talks to it in another way than by `ask` does not stop."""
+        with self._lock:
+            if self._is_doomed or self._ending is not None:
+                return
+            self._is_doomed = True
+        log.warning("the process of %s is killed: it does not stop", self._what)
+        self._child.kill()
+
+    def lost(self, *, suspects: int, is_harmless: bool, is_unknown: bool) -> RrextError:
+        """The error of a call for which somebody talked to it in another way than by `ask`, and heard it end."""
+        self.wait()
+        how = "it closed a connection" if self._ending is None else self._ending.how
+        return self._lost(how, suspects=suspects, is_harmless=is_harmless, is_unknown=is_unknown)
+
+    def _see_off(self, number: int, call: Waiting, patience: float) -> None:
+        """Kill the process if a call that was cancelled does not end soon. Commits get their answers before that."""
+        if call.settles_within(patience):
+            return
+        deadline = time.monotonic() + _SETTLING
+        while not self._doomed(call, is_late=time.monotonic() >= deadline):
+            time.sleep(_TURN)
+        self._child.kill()
+
+    def _doomed(self, call: Waiting, *, is_late: bool) -> bool:
+        """Take no calls any more, unless others still change something."""
+        with self._lock:
+            if self._is_doomed or self._ending is not None:
+                return True
+            if not is_late and any(other.request.changes for other in self._calls.values() if other is not call):
+                return False
+            self._is_doomed = True
+        log.warning("the process of %s is killed: it does not stop", self._what)
+        return True
+
+    def _read(self) -> None:
+        """Hand out answers until the process has ended, and see it off."""
+        decoder = msgspec.msgpack.Decoder(Answer)
+        try:
+            with self._answers:
+                while (received := receive(self._answers)) is not None:
+                    answer = decoder.decode(received[1])
+                    call = self._calls.pop(received[0], None)
+                    if call is not None:  # else nobody waits for it any more
+                        call.settle(answer)
+        except Exception:
+            log.exception("the process of %s said something strange and is killed", self._what)
+            self._child.kill()
+        how = self._reaped()
+        if not self._is_closing or how != _IN_ORDER:
+            log.warning("the process of %s ended (%s)", self._what, how)
+        with self._lock:
+            calls = list(self._calls.values())
+            ended = self._ending = _Ended(how, 0 if self._is_doomed else len(calls))
+        for call in calls:
+            call.settle(ended)
+        self._outbox.close()
+        self.let_go()
+
+    def _listen(self) -> None:
+        """Log what the engine has to say, as when it panics: it may name what the settings say, which the log does not."""
+        with io.BufferedReader(cast(io.FileIO, self._child.stderr)) as said:
+            while line := said.readline(_LINE):
+                log.warning("the process of %s says: %s", self._what, line.decode("utf-8", "replace").rstrip())
+
+    def _reaped(self) -> str:
+        try:
+            code = self._child.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            code = self._child.wait()
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+    def _farewell(self, ended: _Ended, request: Request, *, is_sent: bool = True) -> RrextError:
+        """The error of a call that the process will never answer."""
+        return self._lost(
+            ended.how,
+            suspects=ended.at_work,
+            is_harmless=request.begins or not is_sent,
+            is_unknown=request.changes and is_sent,
+        )
+
+    def _lost(self, how: str, *, suspects: int, is_harmless: bool, is_unknown: bool) -> RrextError:
+        if self._is_closing:
+            return Unavailable(self._closed)
+        code, hint = self._crash
+        if self._is_doomed:
+            how, hint = "killed, as another call did not stop", "Another process is started. Call again."
+        return EngineLost(
+            f"The process of {self._what} ended ({how}) before it answered this call",
+            code=code,
+            hint=hint,
+            suspects=0 if self._is_doomed else suspects,
+            is_harmless=is_harmless,
+            is_unknown=is_unknown,
+        )
+
+    def __repr__(self) -> str:
+        return f"<ChildEngine {self._child.pid} {'running' if self._ending is None else self._ending.how}>"

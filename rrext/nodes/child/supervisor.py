@@ -1,0 +1,188 @@
+"""Keeps an engine in a process running: what ends or holds up the process takes no innocent call with it.
+
+How a node uses it:
+
+    supervisor = Supervisor(start, what="the database", is_kept=bool(path))    # start() -> ChildEngine
+
+- Each request that may be stuck has a `patience` (see `engine.Request`). When its call is cancelled or its time is up,
+  cancel the `ToolContext` that `ask` was given: `ask` raises at once, and the process is killed if the request does not
+  end within its patience. Send what ends the transaction with `tell`; in the process that has to wait for its turn.
+- A call that only reads is `supervisor.repeated(attempt, ctx, reads=True, timeout=statement_timeout)`. `attempt(left)` gets
+  the process from `supervisor.engine()`, does everything from the beginning, and takes at most `left` seconds (0: no limit).
+  If it raises `EngineLost` by no fault of its own it is done again on the next process. For a stream, an attempt ends with
+  the first chunk: what a caller has seen cannot be taken back.
+- A call that may write is the same with `reads=False`: it is done again only if nothing of the caller's had run. Otherwise
+  `EngineLost` comes through; its `is_unknown` says that it was lost during a commit.
+- What was committed in a database in memory is lost with its process. Call `wrote()` after each commit: then calls say so
+  (`database_lost`) instead of answering from an empty database, until a call that may write has been told.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from time import monotonic
+from typing import Final, TypeVar
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.child.engine import ChildEngine, EngineLost
+from rrext.tools.context import ToolContext
+
+__all__ = ["Supervisor"]
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 5
+"""How often a call is done at most."""
+ALONE: Final = 1.0
+"""Seconds for which a call that may have ended the process has the next one for itself."""
+TURN: Final = 0.05
+"""Seconds between looks at whether a call that waits is still wanted."""
+LEAST: Final = 0.001
+"""Seconds that an attempt gets whose time is over, so that it ends as all calls do that take too long."""
+
+
+class Supervisor:
+    """One engine, in one process after the other. Thread-safe. `is_kept` says that what is committed outlives the process."""
+
+    __slots__ = (
+        "_closed",
+        "_engine",
+        "_has_data",
+        "_is_closed",
+        "_is_kept",
+        "_is_lost",
+        "_lock",
+        "_start",
+        "_suspects",
+        "_what",
+    )
+
+    def __init__(self, start: Callable[[], ChildEngine], *, what: str, closed: str, is_kept: bool) -> None:
+        self._start = start
+        self._what = what
+        self._closed = closed
+        self._is_kept = is_kept
+        self._lock = threading.Lock()
+        self._engine: ChildEngine | None = None
+        self._is_closed = False
+        self._has_data = False  # in memory alone
+        self._is_lost = False  # and nobody who may write was told
+        self._suspects = Suspects()
+
+    def engine(self) -> ChildEngine:
+        """The process, started if there is none. Raises `Unavailable` if that cannot be."""
+        with self._lock:
+            if self._is_closed:
+                raise Unavailable(self._closed)
+            self._look()
+            if self._engine is None:
+                self._engine = self._start()
+            return self._engine
+
+    def wrote(self) -> None:
+        """Something was committed."""
+        self._has_data = not self._is_kept
+
+    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
+        """What `attempt` returns; done again when the process ended by no fault of its own.
+
+        Raises what `attempt` raises: `EngineLost` if it is to blame, or writes; `ToolError` (`database_lost`).
+        """
+        since = monotonic()
+        self._suspects.let_pass(ctx)
+        lost: EngineLost | None = None
+        for number in range(ATTEMPTS):
+            self._admit(reads=reads)
+            is_suspect = lost is not None and lost.suspects > 0
+            with self._suspects.turn(ctx) if is_suspect else nullcontext():
+                left = timeout and max(LEAST, timeout - (monotonic() - since if lost else 0.0))
+                try:
+                    return attempt(left)
+                except EngineLost as error:
+                    lost = error
+                    if number == ATTEMPTS - 1 or not self._may_repeat(error, reads=reads):
+                        raise
+            ctx.check()
+        raise AssertionError("unreachable")
+
+    def close(self, patience: float) -> None:
+        """End the process, and start none any more."""
+        with self._lock:
+            self._is_closed = True
+            engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close(patience)
+
+    def _look(self) -> None:
+        """Forget a process that is over, and remember what went with it."""
+        if self._engine is not None and self._engine.is_over:
+            self._engine = None
+            self._is_lost = self._is_lost or self._has_data
+            self._has_data = False
+
+    def _admit(self, *, reads: bool) -> None:
+        with self._lock:
+            self._look()
+            if not self._is_lost:
+                return
+            self._is_lost = reads
+        raise ToolError(
+            f"The data of {self._what} is lost: it was in memory alone, and its process ended",
+            code="database_lost",
+            hint="The next statement that may write begins with an empty one."
+            if reads
+            else "Call again to begin with an empty one. A database with a path keeps what is committed.",
+        )
+
+    def _may_repeat(self, lost: EngineLost, *, reads: bool) -> bool:
+        """Whether the call may be done again. One that was at work alone ended the process itself."""
+        return lost.suspects != 1 and (reads or lost.is_harmless)
+
+    def __repr__(self) -> str:
+        return f"<Supervisor of {self._what}: {self._engine!r}>"
+
+
+class Suspects:
+    """The calls that were at work when a process ended by itself. One after the other is done again, alone at first, so that
+    the one to blame ends nobody else; new calls wait for that."""
+
+    __slots__ = ("_alone_until", "_changed", "_waiting")
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting = 0
+        self._alone_until = 0.0
+
+    def let_pass(self, ctx: ToolContext) -> None:
+        """Wait, as long as the call is wanted, until no suspect waits or is alone. Raises when it is not wanted."""
+        if not self._waiting and not self._alone_until:
+            return
+        with self._changed:
+            while self._waiting or monotonic() < self._alone_until:
+                self._changed.wait(TURN)
+                ctx.check()
+
+    @contextmanager
+    def turn(self, ctx: ToolContext) -> Iterator[None]:
+        """The time that a suspect has. Raises when the call is not wanted."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                while monotonic() < self._alone_until:
+                    self._changed.wait(TURN)
+                    ctx.check()
+                mine = self._alone_until = monotonic() + ALONE
+            finally:
+                self._waiting -= 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                if self._alone_until == mine:
+                    self._alone_until = 0.0
+                self._changed.notify_all()
+
+    def __repr__(self) -> str:
+        return f"<Suspects {self._waiting} waiting>"

@@ -1,0 +1,1 @@
+"""The kernel that SQL and graph databases share: sessions, timeouts, cells and connection settings."""

@@ -1,0 +1,177 @@
+"""Transactions that last longer than one call: whose they are, who uses them now, and when they are given up."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from rrext.errors import ToolError
+from rrext.nodes.databases.watch import Watch
+
+if TYPE_CHECKING:
+    from rrext.tools.context import ToolContext
+
+__all__ = ["Session", "Sessions"]
+
+TURN: Final = 0.25
+"""Seconds between looks at whether a call that waits for its turn in a session is still wanted."""
+
+log: Final = logging.getLogger("rrext.sql")
+
+
+class Ending(Protocol):
+    """A transaction, as far as sessions know it: of any kind of database."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is still something to commit."""
+        ...
+
+    def close(self) -> None:
+        """Undo what is not committed. May be called twice."""
+        ...
+
+
+Work = TypeVar("Work", bound=Ending)
+Made = TypeVar("Made", bound=Ending, covariant=True)
+
+
+class Begin(Protocol[Made]):
+    """How a session gets its transaction. The call of `ctx` waits for it, and the transaction outlives that call."""
+
+    def __call__(self, ctx: ToolContext, /, *, read_only: bool) -> Made: ...
+
+
+class Session(Generic[Work]):
+    """One transaction and the connection that it belongs to. `lock` is held by the call that uses it."""
+
+    __slots__ = ("id", "is_over", "lock", "owner", "transaction", "used")
+
+    def __init__(self, session_id: str, owner: int | str | None, transaction: Work) -> None:
+        self.id = session_id
+        self.owner = owner
+        self.transaction = transaction
+        self.lock = threading.Lock()
+        self.is_over = False
+        self.used = monotonic()
+
+    def end(self) -> None:
+        """Nobody uses it any more; what was not committed is rolled back when the call that uses it is done."""
+        self.is_over = True
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id}{' over' if self.is_over else ''}>"
+
+
+class Sessions(Generic[Work]):
+    """The open sessions of one database. Thread-safe."""
+
+    __slots__ = ("_begin", "_idle", "_is_closed", "_lock", "_open", "_watch")
+
+    def __init__(self, begin: Begin[Work], watch: Watch, idle: float) -> None:
+        self._begin = begin
+        self._watch = watch
+        self._idle = idle
+        self._lock = threading.Lock()
+        self._open: dict[str, Session[Work]] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, ctx: ToolContext) -> Session[Work]:
+        """A new session of the caller's connection. One whose caller is gone when it is ready is rolled back at once."""
+        session = Session(os.urandom(16).hex(), ctx.connection_id, self._begin(ctx, read_only=False))
+        with self._lock:
+            refused = self._is_closed
+            if not refused:
+                self._open[session.id] = session
+        # A connection's calls are cancelled before `lost` hears of it: whichever comes second sees what the first one did.
+        if refused or ctx.cancelled:
+            self._give_up(session)
+            ctx.check()
+            raise _unknown(session.id)
+        self._watch.set(session, session.used + self._idle, lambda: self._reap(session))
+        if session.is_over:
+            self._watch.drop(session)
+        return session
+
+    @contextmanager
+    def using(self, session_id: str, ctx: ToolContext) -> Iterator[Session[Work]]:
+        """The caller's session, for itself alone; calls of one session take turns.
+
+        Raises `ToolError` (`session_not_found`) for one that is unknown, over, or another connection's.
+        """
+        session = self._open.get(session_id)
+        if session is None or session.owner != ctx.connection_id:
+            raise _unknown(session_id)
+        while not session.lock.acquire(timeout=TURN):
+            ctx.check()
+        try:
+            if session.is_over:
+                raise _unknown(session_id)
+            yield session
+        finally:
+            session.used = monotonic()
+            if not session.transaction.is_open:  # as after a commit that failed: what came next would be kept at once
+                session.is_over = True
+            session.lock.release()
+            if session.is_over:
+                self._give_up(session)
+
+    def lost(self, connection_id: str) -> None:
+        """A connection is gone: its sessions are rolled back."""
+        with self._lock:
+            gone = [session for session in self._open.values() if str(session.owner) == connection_id]
+        for session in gone:
+            self._give_up(session)
+
+    def close(self) -> None:
+        """Roll back all of them; no other begins."""
+        with self._lock:
+            self._is_closed = True
+            gone = [*self._open.values()]
+        for session in gone:
+            self._give_up(session)
+
+    def _reap(self, session: Session[Work]) -> float | None:
+        due = session.used + self._idle
+        if session.lock.locked() or due > monotonic():
+            return max(due, monotonic() + self._idle / 2)
+        log.info("a transaction was idle for %g s and is rolled back", self._idle)
+        self._give_up(session)
+        return None
+
+    def _give_up(self, session: Session[Work]) -> None:
+        self._forget(session)
+        self._settle(session)
+
+    def _forget(self, session: Session[Work]) -> None:
+        session.is_over = True
+        with self._lock:
+            self._open.pop(session.id, None)
+        self._watch.drop(session)
+
+    def _settle(self, session: Session[Work]) -> None:
+        """End a session that is over, unless somebody uses it: he does it then."""
+        if session.lock.acquire(blocking=False):
+            try:
+                session.transaction.close()
+            finally:
+                session.lock.release()
+
+    def __repr__(self) -> str:
+        return f"<Sessions {len(self._open)}>"
+
+
+def _unknown(session_id: str) -> ToolError:
+    return ToolError(
+        f"unknown or expired transaction session: {session_id}",
+        code="session_not_found",
+        hint="A session belongs to the connection that began it, and ends when it is committed, rolled back or idle for long.",
+    )

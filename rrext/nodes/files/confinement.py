@@ -1,0 +1,310 @@
+"""File access that cannot leave one directory, whatever path it is given and whoever moves things meanwhile.
+
+A path is walked one component at a time, each opened relative to the one before and never through a symbolic link,
+so there is no moment between a check and a use. What a path may not do: be absolute, hold `..` or a null byte, pass
+or end at a symbolic link, or end at anything but a regular file or a directory (a FIFO or a device is never opened
+for long). What this cannot see: hard links and mounts, which only somebody with rights outside can make.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from rrext.errors import ToolError
+from rrext.nodes.files.path_errors import explained, explanation, link, refusal
+
+__all__ = ["Confinement", "FileInfo"]
+
+MAX_PATH = 4096
+"""Characters of a path; what Linux takes at once."""
+MAX_DEPTH = 128
+"""Components of a path; each one costs a system call."""
+SCAN_STEP = 1024
+"""Names of a directory that are read between two looks at the caller's deadline."""
+
+_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
+_PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _SAFE
+_LIST = os.O_RDONLY | os.O_DIRECTORY | _SAFE
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | _SAFE
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+
+
+class FileInfo(msgspec.Struct, frozen=True):
+    """A name in a directory: `type` is file, dir, symlink or other, `size` bytes, `modified` seconds since 1970.
+
+    A name that is not UTF-8 is shown with `\\x` for its other bytes, and no path can lead to it: it is not `addressable`.
+    """
+
+    name: str
+    type: str
+    size: int
+    modified: float
+    addressable: bool = True
+
+    @classmethod
+    def of(cls, name: str, info: os.stat_result, *, addressable: bool = True) -> FileInfo:
+        """From what the system says of it."""
+        return cls(name, _kind(info.st_mode), info.st_size, info.st_mtime, addressable)
+
+
+class Confinement:
+    """One directory, held open, and everything below it. A context manager; every failure is a `ToolError`."""
+
+    __slots__ = ("_root",)
+
+    def __init__(self, root_fd: int) -> None:
+        """Takes over the descriptor of the directory."""
+        self._root = root_fd
+
+    @classmethod
+    def at(cls, root: str) -> Confinement:
+        """The directory at a trusted path; raises `OSError`. Links in `root` itself are followed."""
+        return cls(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def beneath(self, path: str) -> Confinement:
+        """A directory below this one as a root of its own."""
+        return Confinement(self._directory(path))
+
+    def close(self) -> None:
+        """Let go of the directory. Descriptors that `beneath` made stay open."""
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    def __enter__(self) -> Confinement:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Confinement fd={self._root}>" if self._root >= 0 else "<Confinement closed>"
+
+    def read(self, path: str, *, offset: int = 0, limit: int) -> tuple[bytes, int]:
+        """At most `limit` bytes from `offset`, and the size of the whole file. Regular files only."""
+        with self._parent(path) as (parent, name), explained(path):
+            _require_file(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
+            fd = os.open(name, _READ, dir_fd=parent)
+            try:
+                info = os.fstat(fd)
+                _require_file(info, path)  # what was opened, not what stood there a moment ago
+                data = _read_at(fd, offset, limit)
+            finally:
+                os.close(fd)
+        return data, max(info.st_size, offset + len(data))
+
+    def listing(self, path: str, *, limit: int, after: str = "", check: Callable[[], None] | None = None) -> list[FileInfo]:
+        """At most `limit` names of a directory, in the order of their characters, from the first one behind `after`.
+
+        Memory holds `limit` names, however many there are. `check` is called now and then and may raise.
+        """
+        fd = self._directory(path)
+        try:
+            with explained(path), os.scandir(fd) as entries:
+                named = ((_shown(e.name), e.name) for e in _checked(entries, check))
+                first = heapq.nsmallest(limit, (pair for pair in named if pair[0] > after))
+                return [
+                    FileInfo.of(shown, info, addressable=shown == name)
+                    for shown, name in first
+                    if (info := _lstat_or_none(fd, name)) is not None  # None: removed since
+                ]
+        finally:
+            os.close(fd)
+
+    def info(self, path: str) -> FileInfo | None:
+        """What a path leads to, or None if nothing is there. A final symbolic link is reported, not followed."""
+        try:
+            with self._parent(path) as (parent, name), explained(path):
+                return FileInfo.of(name.decode(), os.stat(name, dir_fd=parent, follow_symlinks=False))
+        except ToolError as error:
+            if error.code == "path_not_found":
+                return None
+            raise
+
+    def write(self, path: str, data: bytes) -> None:
+        """Put a file there, whole or not at all: readers see the old content or the new one.
+
+        A new file belongs to its owner alone (0600); one that is replaced keeps its mode. A file without write
+        permission, and anything that is no regular file, is refused.
+        """
+        with self._parent(path) as (parent, name), explained(path):
+            old = _lstat_or_none(parent, name)
+            if old is not None:
+                _require_file(old, path)
+                if not old.st_mode & stat.S_IWUSR:
+                    raise refusal(path, "permission_denied", "is write-protected")
+            _replace(parent, name, data, 0o600 if old is None else stat.S_IMODE(old.st_mode) & 0o777)
+
+    def delete(self, path: str) -> None:
+        """Remove a regular file. Directories, links and all else are refused."""
+        with self._parent(path) as (parent, name), explained(path):
+            _require_file(os.stat(name, dir_fd=parent, follow_symlinks=False), path)
+            os.unlink(name, dir_fd=parent)
+
+    def make_directory(self, path: str) -> bool:
+        """Make a directory and those above it that are missing (mode 0700); False if it was there."""
+        created = False
+        parts = _parts(path)
+        here = os.dup(self._root)
+        try:
+            for depth, part in enumerate(parts, 1):
+                with explained(_joined(parts[:depth])):
+                    created = _made(here, part)
+                here = _step(here, parts, depth, _PASS)
+        finally:
+            os.close(here)
+        return created
+
+    def _directory(self, path: str) -> int:
+        """A new descriptor of the directory at `path`, to read its names."""
+        parts = _parts(path) or [b"."]
+        here = self._above(parts)
+        try:
+            return _step(here, parts, len(parts), _LIST)
+        except ToolError:
+            os.close(here)
+            raise
+
+    @contextmanager
+    def _parent(self, path: str) -> Iterator[tuple[int, bytes]]:
+        """The descriptor of the directory that holds the last component, and that component (`.` for the root)."""
+        parts = _parts(path) or [b"."]
+        here = self._above(parts)
+        try:
+            yield here, parts[-1]
+        finally:
+            os.close(here)
+
+    def _above(self, parts: Sequence[bytes]) -> int:
+        """A new descriptor of the directory that holds the last component."""
+        here = os.dup(self._root)
+        try:
+            for depth in range(1, len(parts)):
+                here = _step(here, parts, depth, _PASS)
+        except ToolError:
+            os.close(here)
+            raise
+        return here
+
+
+def _parts(path: str) -> list[bytes]:
+    """The components of a path below the root; raises for one that could lead elsewhere."""
+    if len(path) > MAX_PATH:
+        raise ToolError(f"A path may have {MAX_PATH} characters, this one has {len(path)}", code="path_invalid")
+    if path.startswith("/"):
+        raise refusal(path, "path_outside_root", "is absolute", hint="Give a path that starts below the root.")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise refusal(path, "path_outside_root", 'goes up with ".."', hint="Give a path that starts below the root.")
+    if len(parts) > MAX_DEPTH:
+        raise refusal(path, "path_invalid", f"is more than {MAX_DEPTH} directories deep")
+    if "\0" in path:
+        raise refusal(path.replace("\0", "\\0"), "path_invalid", "has a null byte")
+    try:
+        return [part.encode() for part in parts]
+    except UnicodeEncodeError:
+        raise refusal(ascii(path), "path_invalid", "is not UTF-8") from None
+
+
+def _step(here: int, parts: Sequence[bytes], depth: int, flags: int) -> int:
+    """Open the directory `parts[depth - 1]` in `here`, never through a link. Closes `here`, unless it raises."""
+    part = parts[depth - 1]
+    try:
+        there = os.open(part, flags, dir_fd=here)
+    except OSError as error:
+        shown = _joined(parts[:depth])
+        raise (link(shown) if _islink(here, part) else explanation(error, shown)) from error
+    os.close(here)
+    return there
+
+
+def _joined(parts: Sequence[bytes]) -> str:
+    return b"/".join(parts).decode()
+
+
+def _made(parent: int, name: bytes) -> bool:
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _lstat_or_none(parent: int, name: bytes | str) -> os.stat_result | None:
+    with suppress(FileNotFoundError):
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    return None
+
+
+def _islink(parent: int, name: bytes) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _require_file(info: os.stat_result, path: str) -> None:
+    if stat.S_ISREG(info.st_mode):
+        return
+    if stat.S_ISLNK(info.st_mode):
+        raise link(path)
+    what = "is a directory" if stat.S_ISDIR(info.st_mode) else "is not a regular file"
+    raise refusal(path, "not_a_file", what)
+
+
+def _read_at(fd: int, offset: int, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    while limit > 0:
+        piece = os.pread(fd, min(limit, 1 << 20), offset)
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+        limit -= len(piece)
+    return b"".join(pieces)
+
+
+def _replace(parent: int, name: bytes, data: bytes, mode: int) -> None:
+    """Write a new file beside the old one, then let it take the name."""
+    new = b".rrext-" + os.urandom(8).hex().encode() + b".tmp"
+    fd = os.open(new, _CREATE, 0o600, dir_fd=parent)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            os.fchmod(fd, mode)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(new, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(new, dir_fd=parent)
+        raise
+
+
+def _checked(entries: Iterable[os.DirEntry[str]], check: Callable[[], None] | None) -> Iterator[os.DirEntry[str]]:
+    for count, entry in enumerate(entries, 1):
+        if check is not None and count % SCAN_STEP == 0:
+            check()
+        yield entry
+
+
+def _shown(name: str) -> str:
+    """A name as JSON can hold it."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "dir"
+    return "symlink" if stat.S_ISLNK(mode) else "other"

@@ -1,0 +1,31 @@
+"""The one directory that a node's settings let its callers into, opened so that no path leads out of it."""
+
+from __future__ import annotations
+
+import os
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.base.node import Node
+from rrext.nodes.files.confinement import Confinement
+
+__all__ = ["open_root"]
+
+
+def open_root(node: Node, root: str) -> Confinement:
+    """The directory `root` of a node, opened anew for each call: one that is replaced meanwhile is no problem.
+
+    A relative one begins at the node's `directory`; a confined node's may not lead out of it. Raises `Unavailable`.
+    """
+    try:
+        if not node.confined:
+            return Confinement.at(os.path.join(node.directory, root))
+        with Confinement.at(node.directory or ".") as base:
+            return base.beneath(os.path.relpath(root, os.path.abspath(node.directory)) if os.path.isabs(root) else root)
+    except OSError as error:
+        what = error.strerror or "the system gives no reason"
+    except ToolError as error:
+        what = error.message
+    raise Unavailable(
+        f'The root "{root}" of node "{node.node_id}" cannot be used: {what}',
+        hint="A relative root begins at --root, or else at the folder of the pipeline's file.",
+    )

@@ -1,0 +1,1 @@
+"""Ladybug as a graph database, in a process of its own."""

@@ -1,0 +1,253 @@
+"""A graph database in this process: Ladybug, in a file or in memory. Importing this imports nothing of it yet.
+
+One process at a time opens a file for writing; processes take turns between transactions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from math import ceil
+from typing import Any, ClassVar, Final
+
+from rrext.errors import ToolError, Unavailable
+from rrext.nodes.files.turns import Turns
+from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.effects import effects_of
+from rrext.nodes.graph.ladybug.file import Lease, OpenDatabase
+from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
+from rrext.nodes.graph.parameters import Readings
+from rrext.nodes.graph.tally import Tally
+from rrext.nodes.graph.values import EmbeddedValues
+from rrext.nodes.sql.backend import Failure
+
+__all__ = ["EmbeddedBackend"]
+
+TURN: Final = 0.05
+"""Seconds between looks at whether a call that waits for its turn to write is still wanted."""
+RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
+"""What the engine raises when it runs a statement, and when its values become Python's."""
+
+
+class EmbeddedBackend(GraphBackend):
+    """One database. It is opened by the first call; if that fails, the next one tries again."""
+
+    dialect: ClassVar[str] = "ladybug"
+
+    __slots__ = ("_settings", "turns", "values", "writing")
+
+    def __init__(self, settings: EmbeddedSettings) -> None:
+        import_module("ladybug")  # the slow part of the first call, on this thread
+        self._settings = settings
+        self.turns: Turns[OpenDatabase] = Turns(lambda check: OpenDatabase.open(settings, check), refusal=_closed)
+        """Each transaction is a use."""
+        self.values = EmbeddedValues()
+        self.writing = threading.Lock()
+
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+        return _EmbeddedTransaction(self, read_only, timeout, check)
+
+    def read_schema(self, run: Rows) -> GraphSchema:
+        return schema_of(self._settings, run)
+
+    def changing(self, cypher: str) -> str:
+        return changing(self._settings, cypher)
+
+    def failure(self, error: Exception) -> Failure | None:
+        return failure_of(error)
+
+    def open(self) -> None:
+        """Open the database, if it is not open."""
+        with self.turns.use(lambda: None):
+            pass
+
+    def wait_to_write(self, check: Callable[[], None]) -> None:
+        """Wait for the turn to write: the engine has one writing transaction at a time."""
+        left = self._settings.lock_timeout
+        while not self.writing.acquire(timeout=min(TURN, left)):
+            check()
+            left -= TURN
+            if left <= 0:
+                raise ToolError(
+                    f"Another transaction writes, and did not end within {self._settings.lock_timeout:g} s (lock_timeout)",
+                    code="database_locked",
+                    hint="Try again, or end the open transaction.",
+                )
+
+    def close(self) -> None:
+        self.turns.close(0.0)
+
+    def __repr__(self) -> str:
+        return f"<EmbeddedBackend {self.turns!r}>"
+
+
+class _EmbeddedTransaction(Transaction):
+    """A connection with one transaction on it."""
+
+    __slots__ = (
+        "_backend", "_check", "_database", "_is_cancelled", "_is_first", "_is_open", "_lease", "_read_only", "_timeout",
+        "_writes",
+    )  # fmt: skip
+
+    def __init__(self, backend: EmbeddedBackend, read_only: bool, timeout: float, check: Callable[[], None]) -> None:
+        self._backend = backend
+        self._read_only = read_only
+        self._timeout = timeout
+        self._check = check
+        self._database: OpenDatabase | None = None
+        self._lease: Lease | None = None
+        self._is_open = False
+        self._is_cancelled = False
+        self._is_first = True  # whether no statement ran yet
+        self._writes = False
+
+    def start(self) -> None:
+        if not self._read_only:
+            self._backend.wait_to_write(self._check)
+            self._writes = True
+        self._database = self._backend.turns.enter(self._check)
+        assert self._database is not None  # it was opened, or that raised
+        self._lease = self._database.lease()
+        self._lease.connection.set_query_timeout(ceil(self._timeout * 1000))  # 0: none
+        self._begin()
+        self._is_open = True
+
+    def _begin(self) -> None:
+        self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
+
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        is_first, self._is_first = self._is_first, False
+        readings = Readings(params)
+        while True:
+            try:
+                return self._ran(cypher, readings.params, counts=counts)
+            except EmbeddedError as error:
+                # It ended the transaction mostly; if nothing was done in that yet, another one is as good.
+                if not is_first or not readings.learn(str(error)):
+                    raise
+            if (lease := self._lease) is not None:
+                _rolled_back(lease.connection)
+            self._begin()
+
+    def _ran(self, cypher: str, params: Mapping[str, Any], *, counts: bool) -> Cursor:
+        tally = Tally(effects_of(cypher), self._rows, params) if counts else None
+        cursor = _EmbeddedCursor(self._execute(cypher, params), self._backend.values)
+        if tally is not None:
+            cursor.settle(tally.counters())
+        return cursor
+
+    def _rows(self, cypher: str, params: Mapping[str, Any]) -> list[Any]:
+        result = self._execute(cypher, params)
+        try:
+            return result.get_all()
+        finally:
+            result.close()
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        result = self._execute(f"EXPLAIN {cypher}", Readings(params).params)
+        try:
+            return result.get_next()[0]
+        finally:
+            result.close()
+
+    def commit(self) -> None:
+        self._execute("COMMIT").close()
+        self._is_open = False
+
+    def end(self) -> None:
+        lease, self._lease = self._lease, None
+        database, self._database = self._database, None
+        try:
+            if database is not None and lease is not None:
+                is_good = not self._is_cancelled
+                if self._is_open:
+                    is_good = _rolled_back(lease.connection) and is_good
+                database.give_back(lease, is_good=is_good)
+        finally:
+            self._is_open = False
+            if database is not None:
+                self._backend.turns.leave()
+            if self._writes:
+                self._writes = False
+                self._backend.writing.release()
+
+    def cancel(self) -> None:
+        self._is_cancelled = True
+        lease = self._lease
+        if lease is not None:
+            with suppress(Exception):
+                lease.connection.interrupt()
+
+    def _execute(self, cypher: str, params: Mapping[str, Any] | None = None) -> Any:
+        lease = self._lease
+        assert lease is not None  # started, and not ended
+        try:
+            if params:
+                lease.statements.add(cypher)
+                result = lease.connection.execute(cypher, dict(params))
+            else:
+                result = lease.connection.execute(cypher)
+        except RAISED as error:
+            raise EmbeddedError(str(error)) from None
+        return result[-1] if isinstance(result, list) else result
+
+    def __repr__(self) -> str:
+        return f"<_EmbeddedTransaction {'open' if self._is_open else 'over'}>"
+
+
+class _EmbeddedCursor:
+    """The result of one statement. The engine holds it; rows become Python's when they are fetched."""
+
+    __slots__ = ("_counters", "_result", "_values", "columns", "types")
+
+    def __init__(self, result: Any, values: EmbeddedValues) -> None:
+        self._result = result
+        self._values = values
+        self._counters: dict[str, int] | None = None
+        self.columns: list[str] = list(result.get_column_names())
+        self.types: list[str | None] = list(result.get_column_data_types())
+
+    def settle(self, counters: dict[str, int] | None) -> None:
+        """What the statement did, which is known before its rows are fetched."""
+        self._counters = counters
+
+    def fetch(self, size: int, /) -> list[list[Any]]:
+        json = self._values.json
+        rows: list[list[Any]] = []
+        while len(rows) < size and (values := self._next()) is not None:
+            rows.append([json(value) for value in values])
+        return rows
+
+    def _next(self) -> list[Any] | None:
+        """The next row; None if there is none. A value that Python has no room for fails the statement."""
+        try:
+            return self._result.get_next() if self._result.has_next() else None
+        except RAISED as error:
+            raise EmbeddedError(str(error)) from None
+
+    def counters(self) -> dict[str, int] | None:
+        return self._counters
+
+    def affected(self) -> int | None:
+        return None if self._counters is None else sum(self._counters.values())
+
+    def plan(self) -> Any:
+        return None  # it is the only row
+
+    def close(self) -> None:
+        self._result.close()
+
+
+def _rolled_back(connection: Any) -> bool:
+    """Undo a transaction. A statement that failed ended it already; such a connection is not used again."""
+    try:
+        connection.execute("ROLLBACK").close()
+    except Exception:
+        return False
+    return True
+
+
+def _closed() -> Unavailable:
+    return Unavailable("The graph database is closed: the node is being unloaded")

@@ -1,0 +1,177 @@
+"""`ProcessBackend`: the embedded graph database in a process of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, TypeVar
+
+import msgspec
+
+from rrext.nodes.child.engine import ChildEngine, Request
+from rrext.nodes.child.launch import module_command
+from rrext.nodes.child.supervisor import Supervisor
+from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Transaction
+from rrext.nodes.graph.backend import Rows as RunsReads
+from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Open, Rows, Run, Start
+from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
+from rrext.nodes.sql.backend import Failure
+from rrext.tools.context import ToolContext
+
+__all__ = ["ProcessBackend"]
+
+PATIENCE: Final = 10.0
+"""Seconds for the process to undo what is open and to close the database."""
+FIRST: Final = 64
+"""Rows that come with the answer to a statement, so that most need one answer only."""
+
+CLOSED: Final = "The graph database is closed: the node is being unloaded"
+CRASHED: Final = "graph_crashed"
+WHAT: Final = "the graph database"
+
+T = TypeVar("T")
+
+
+class ProcessBackend(GraphBackend):
+    """One database in a process, which the first call starts.
+
+    Some wrong uses of the engine's functions end the process that they happen in, and some statements cannot be stopped.
+    Another process is started then. Calls that only read are done again there; a call that wrote, or ends the engine by
+    itself, fails with `graph_crashed`. What was committed to a file is still there; a database in memory is lost.
+    """
+
+    dialect: ClassVar[str] = "ladybug"
+    integers: ClassVar[range] = range(-(2**63), 2**64)
+
+    __slots__ = ("_numbers", "_opened", "_settings", "supervisor")
+
+    def __init__(self, settings: EmbeddedSettings) -> None:
+        self._settings = settings
+        self._numbers = itertools.count()
+        self._opened: ChildEngine | None = None  # the process that has the database open
+        self.supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=bool(settings.path))
+
+    def prepare(self, ctx: ToolContext) -> None:
+        process = self.supervisor.engine()
+        if self._opened is not process:
+            process.ask(Open(), ctx)
+            self._opened = process
+
+    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
+        return self.supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)
+
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+        return _RemoteTransaction(self, next(self._numbers), read_only, timeout)
+
+    def read_schema(self, run: RunsReads) -> GraphSchema:
+        return schema_of(self._settings, run)
+
+    def changing(self, cypher: str) -> str:
+        return changing(self._settings, cypher)
+
+    def failure(self, error: Exception) -> Failure | None:
+        return failure_of(error)
+
+    def _started(self) -> ChildEngine:
+        lost = "What was committed is still there." if self._settings.path else "What was in memory is lost."
+        return ChildEngine(
+            module_command("rrext.nodes.graph.ladybug.worker"),
+            self._settings,
+            what=WHAT,
+            crash=(CRASHED, f"The statement may use a function wrongly, as id(null). Another process is started. {lost}"),
+            closed=CLOSED,
+        )
+
+    def close(self) -> None:
+        self.supervisor.close(PATIENCE)
+
+    def __repr__(self) -> str:
+        return f"<ProcessBackend {self.supervisor!r}>"
+
+
+class _RemoteTransaction(Transaction):
+    """A transaction in the process."""
+
+    __slots__ = ("_backend", "_ctx", "_number", "_process", "_read_only", "_timeout")
+
+    def __init__(self, backend: ProcessBackend, number: int, read_only: bool, timeout: float) -> None:
+        self._backend = backend
+        self._number = number
+        self._read_only = read_only
+        self._timeout = timeout
+        self._ctx = ToolContext()  # until it is cancelled as a whole
+        self._process: ChildEngine | None = None
+
+    def start(self) -> None:
+        self._process = self._backend.supervisor.engine()
+        self._ask(Start(self._number, self._read_only, self._timeout))
+
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+        answer = self.rows(Run(self._number, cypher, msgspec.json.encode(params), FIRST, counts))
+        return _RemoteCursor(self, self._number, answer)
+
+    def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
+        return msgspec.json.decode(self._ask(Explain(self._number, cypher, msgspec.json.encode(params))))
+
+    def commit(self) -> None:
+        self._ask(Commit(self._number))
+        self._backend.supervisor.wrote()
+
+    def end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.tell(End(self._number))
+
+    def cancel(self) -> None:
+        self._ctx.token.cancel("timeout")  # whoever waits for an answer leaves; the reason is known to who cancels
+
+    def rows(self, request: Request) -> Rows:
+        """Rows that a request asks for."""
+        return msgspec.json.decode(self._ask(request), type=Rows)
+
+    def _ask(self, request: Request) -> bytes:
+        process = self._process
+        assert process is not None  # started, and not ended
+        try:
+            return process.ask(request, self._ctx)
+        except Exception as error:
+            if getattr(error, "code", None) == ENGINE_FAILED:
+                raise EmbeddedError(str(error)) from None
+            raise
+
+    def __repr__(self) -> str:
+        return f"<_RemoteTransaction {self._number}>"
+
+
+class _RemoteCursor:
+    """The rows of a statement that runs in the process."""
+
+    __slots__ = ("_counters", "_is_last", "_number", "_rows", "_transaction", "columns", "types")
+
+    def __init__(self, transaction: _RemoteTransaction, number: int, first: Rows) -> None:
+        self._transaction = transaction
+        self._number = number
+        self._rows: list[list[Any]] = first.rows
+        self._is_last = first.is_last
+        self._counters = first.counters
+        self.columns = first.columns
+        self.types = first.types
+
+    def fetch(self, size: int, /) -> list[list[Any]]:
+        if not self._rows and not self._is_last:
+            answer = self._transaction.rows(Fetch(self._number, size))
+            self._rows, self._is_last = answer.rows, answer.is_last
+        found, self._rows = self._rows[:size], self._rows[size:]
+        return found
+
+    def counters(self) -> dict[str, int] | None:
+        return self._counters
+
+    def affected(self) -> int | None:
+        return None if self._counters is None else sum(self._counters.values())
+
+    def plan(self) -> Any:
+        return None  # it is the only row
+
+    def close(self) -> None:
+        self._rows, self._is_last = [], True

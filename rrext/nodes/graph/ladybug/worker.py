@@ -1,0 +1,201 @@
+"""The process of an embedded graph: `python -m rrext.nodes.graph.ladybug.worker`.
+
+Requests come through the standard input and answers leave through the standard output, as `calls` says, after the
+`EmbeddedSettings`. When the server closes its end, or is killed, open transactions are undone, the database
+is closed, and this process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import traceback
+from typing import Any, BinaryIO
+
+import msgspec
+
+from rrext.errors import Cancelled, InternalError, RrextError
+from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
+from rrext.nodes.child.launch import leave_signals_to_server, private_streams
+from rrext.nodes.graph.backend import Cursor, Transaction
+from rrext.nodes.graph.ladybug.backend import EmbeddedBackend, EmbeddedError, EmbeddedSettings
+from rrext.nodes.graph.ladybug.calls import (
+    ENGINE_FAILED,
+    Cancel,
+    Commit,
+    End,
+    Explain,
+    Fetch,
+    Message,
+    Open,
+    Rows,
+    Run,
+    Start,
+)
+from rrext.workers import Workers
+
+__all__ = ["LEAVING", "Worker", "main"]
+
+AGAIN = 0.05
+"""Seconds until a step that is to stop is told once more: the first time may have come before it began."""
+LEAVING = 5.0
+"""Seconds that undoing what is open and closing the database may take once the server is gone."""
+
+
+class Seat:
+    """One transaction and the statement that it runs. Its requests are done one after the other; only `interrupt` may come
+    meanwhile."""
+
+    __slots__ = ("_cursor", "_is_interrupted", "_lock", "_transaction")
+
+    def __init__(self, backend: EmbeddedBackend, request: Start) -> None:
+        self._lock = threading.Lock()
+        self._cursor: Cursor | None = None
+        self._is_interrupted = False
+        self._transaction: Transaction = backend.transaction(
+            read_only=request.read_only, timeout=request.timeout, check=self._check
+        )
+
+    def _check(self) -> None:
+        if self._is_interrupted:
+            raise Cancelled
+
+    def do(self, request: Any) -> Any:
+        """What the request asks for, when what was asked before is done. Raises what the engine does."""
+        with self._lock:
+            return self._done(request)
+
+    def _done(self, request: Any) -> Any:
+        match request:
+            case Start():
+                self._transaction.start()
+                return None
+            case Run():
+                self._let_go()
+                params = msgspec.json.decode(request.params)
+                cursor = self._cursor = self._transaction.run(request.cypher, params, counts=request.counts)
+                columns, types, counters = cursor.columns, cursor.types, cursor.counters()
+                return Rows(*self._rows(request.size), columns, types, counters)
+            case Fetch():
+                return Rows(*self._rows(request.size))
+            case Explain():
+                self._let_go()
+                return self._transaction.explain(request.cypher, msgspec.json.decode(request.params))
+            case Commit():
+                self._let_go()
+                self._transaction.commit()
+                return None
+            case _:
+                self._let_go()
+                self._transaction.end()
+                return None
+
+    def _rows(self, size: int) -> tuple[list[list[Any]], bool]:
+        cursor = self._cursor
+        rows: list[list[Any]] = [] if cursor is None else cursor.fetch(size)
+        is_last = len(rows) < size
+        if is_last:
+            self._let_go()
+        return rows, is_last
+
+    def _let_go(self) -> None:
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            cursor.close()
+
+    def interrupt(self) -> None:
+        """Make what runs fail soon; returns when it does not run any more."""
+        self._is_interrupted = True
+        while True:
+            self._transaction.cancel()
+            if self._lock.acquire(timeout=AGAIN):
+                self._lock.release()
+                return
+
+    def __repr__(self) -> str:
+        return f"<Seat {self._transaction!r}>"
+
+
+class Worker:
+    """Does what it is asked: each request on a thread, as many as there are transactions."""
+
+    __slots__ = ("_answers", "_at_work", "_backend", "_seats", "_sending", "_threads")
+
+    def __init__(self, backend: EmbeddedBackend, answers: BinaryIO) -> None:
+        self._backend = backend
+        self._answers = answers
+        self._sending = threading.Lock()
+        self._seats: dict[int, Seat] = {}
+        self._at_work: dict[int, Seat] = {}
+        """Seats by the number of the call that they do something for."""
+        self._threads = Workers()
+
+    def serve(self, requests: BinaryIO) -> None:
+        """Answer until the other end closes; then undo what is open and close the database."""
+        decoder = msgspec.msgpack.Decoder(Message)
+        while (received := receive(requests)) is not None:
+            call, data = received
+            message = decoder.decode(data)
+            if isinstance(message, Open):
+                self._threads.run(lambda call=call, message=message: self._do(call, message, None))
+                continue
+            if isinstance(message, Cancel):
+                at_work = self._at_work.get(call)
+                if at_work is not None:
+                    self._threads.run(at_work.interrupt)
+                continue
+            seat = self._seats.get(message.transaction)
+            if isinstance(message, Start):
+                seat = self._seats[message.transaction] = Seat(self._backend, message)
+            elif isinstance(message, End):
+                self._seats.pop(message.transaction, None)
+            if seat is not None:
+                self._at_work[call] = seat
+            self._threads.run(lambda call=call, message=message, seat=seat: self._do(call, message, seat))
+        # A statement that nothing stops must not keep a process that nobody has any more.
+        leaving = threading.Timer(LEAVING, os._exit, (1,))
+        leaving.daemon = True
+        leaving.start()
+        for seat in list(self._seats.values()):
+            self._threads.run(seat.interrupt)
+        self._backend.close()
+        leaving.cancel()
+
+    def _do(self, call: int, message: Any, seat: Seat | None) -> None:
+        data = frame(call, self._answer(message, seat))
+        self._at_work.pop(call, None)
+        with self._sending, contextlib.suppress(OSError):  # the server is gone: `serve` hears of it too
+            self._answers.write(data)
+            self._answers.flush()
+
+    def _answer(self, message: Any, seat: Seat | None) -> Answer:
+        try:
+            if isinstance(message, Open):
+                self._backend.open()
+                return Done(b"null")
+            if seat is None:
+                raise InternalError("The transaction is not known here")
+            return Done(msgspec.json.encode(seat.do(message)))
+        except RrextError as error:
+            return Failed.of(error)
+        except EmbeddedError as error:
+            return Failed(ENGINE_FAILED, str(error))
+        except BaseException:
+            traceback.print_exc()
+            return Failed.of(InternalError("The graph database failed; the server's log has it"))
+
+    def __repr__(self) -> str:
+        return f"<Worker {len(self._seats)} transactions>"
+
+
+def main() -> None:
+    """Serve one database until the server is gone."""
+    leave_signals_to_server()
+    requests, answers = private_streams()
+    settings = receive_settings(requests, EmbeddedSettings)
+    Worker(EmbeddedBackend(settings), answers).serve(requests)
+
+
+if __name__ == "__main__":
+    main()

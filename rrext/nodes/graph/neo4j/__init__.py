@@ -1,0 +1,1 @@
+"""Neo4j, and other servers that speak Bolt, as graph databases."""

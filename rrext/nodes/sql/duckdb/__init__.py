@@ -1,0 +1,1 @@
+"""DuckDB as an SQL database, in a process of its own."""

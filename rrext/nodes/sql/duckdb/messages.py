@@ -1,0 +1,164 @@
+"""What the server and the process of a DuckDB database say to each other.
+
+Each connection has a socket of its own, on which every request but `Rollback` of a read has one answer: frames as in
+`rrext.nodes.child.calls`, with JSON in them. The number of a frame is that of its request. A statement that is committed as
+soon as it has answered has the answer to the commit too. `Interrupt` comes through the standard input of the process instead,
+since a connection hears nothing while its statement runs.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, Literal
+
+import msgspec
+
+from rrext.nodes.child.calls import receive
+from rrext.nodes.sql.backend import FailureKind
+
+__all__ = [
+    "MEMORY",
+    "Answer",
+    "Begin",
+    "Commit",
+    "EngineSettings",
+    "Failed",
+    "Fetch",
+    "Interrupt",
+    "Load",
+    "Ok",
+    "Open",
+    "Refused",
+    "Request",
+    "Rollback",
+    "Rows",
+    "Run",
+    "is_committing",
+    "is_over",
+    "message_frame",
+    "receive",
+]
+
+MEMORY: Final = ":memory:"
+"""The path of a database that lives as long as its process."""
+
+_HEAD: Final = struct.Struct("<IQ")
+
+Begin = Literal["", "read", "write", "once"]
+"""Which transaction begins with a statement, if one does. `once` is one that may write, with this statement alone."""
+
+
+class EngineSettings(msgspec.Struct, frozen=True):
+    """The settings of one database; `path` is absolute or `:memory:`, `shown` how messages name it."""
+
+    path: str
+    shown: str
+    create: bool
+    writes: bool
+    memory_limit: str
+    threads: int
+
+
+class Open(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Open the database, if it is not open."""
+
+
+class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Make each table anew from its files; all of them or none."""
+
+    tables: dict[str, list[str]]
+
+
+class Run(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Begin a transaction, if `begin` says which, run a statement in it, and answer its first rows."""
+
+    begin: Begin
+    sql: str
+    params: list[Any]
+    nested_as_text: bool
+    size: int
+
+
+class Fetch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Answer the next rows of the statement."""
+
+    size: int
+
+
+class Commit(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Keep what was done."""
+
+
+class Rollback(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Undo what is not committed."""
+
+    is_answered: bool
+
+
+Request = Open | Load | Run | Fetch | Commit | Rollback
+"""What the server asks for."""
+
+
+class Interrupt(msgspec.Struct, frozen=True, tag=True):
+    """Make one request of a connection fail soon. Has no answer."""
+
+    connection: int
+    request: int
+
+
+class Ok(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """It is done."""
+
+
+class Rows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Rows in JSON; `is_last` says that there are no more.
+
+    `columns` is None for a statement that gives no rows, and in the answer to `Fetch`. `changed` counts the rows that a
+    statement changed so far, and -1 is for one that changes none. `writes` says that it may have changed the database,
+    `leaves_traces` that the connection may not be as it was.
+    """
+
+    columns: list[str] | None
+    types: list[str | None]
+    rows: list[list[Any]]
+    is_last: bool
+    changed: int = -1
+    writes: bool = False
+    leaves_traces: bool = False
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The database failed the request: a `Failure`."""
+
+    kind: FailureKind
+    message: str
+    hint: str | None = None
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """An error of rrext's."""
+
+    code: str
+    message: str
+    hint: str | None
+    data: dict[str, Any]
+
+
+Answer = Ok | Rows | Refused | Failed
+"""What the process answers."""
+
+
+def is_committing(request: Request, answer: Answer) -> bool:
+    """Whether the process goes on as if `Commit` had been asked too, and sends the answer to that as well."""
+    return is_over(request, answer) and isinstance(answer, Rows) and answer.writes
+
+
+def is_over(request: Request, answer: Answer) -> bool:
+    """Whether the answer has all that there is of a transaction of one statement. What only reads is committed by then."""
+    return isinstance(request, Run) and request.begin == "once" and isinstance(answer, Rows) and answer.is_last
+
+
+def message_frame(number: int, message: Request | Answer) -> bytes:
+    """A message as it travels on a connection's socket. Raises `UnicodeEncodeError` for a text with a lone surrogate."""
+    data = msgspec.json.encode(message)
+    return _HEAD.pack(len(data), number) + data

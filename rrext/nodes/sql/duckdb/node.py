@@ -1,0 +1,192 @@
+"""`db_duckdb`: DuckDB, over a database file or over CSV, Parquet and JSON files that the settings name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Final, TypeVar
+
+import msgspec
+
+from rrext.errors import Unavailable
+from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.child.engine import EngineLost
+from rrext.nodes.child.supervisor import Supervisor
+from rrext.nodes.sql.backend import Backend, Cursor, Failure
+from rrext.nodes.sql.duckdb.files import FileTables
+from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, Load, Open
+from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbError, DuckdbProcess, Link
+from rrext.nodes.sql.duckdb.schema import read_schema
+from rrext.nodes.sql.node import SqlNode
+from rrext.nodes.sql.schema import Schema
+from rrext.tools.context import ToolContext
+
+__all__ = ["DuckdbBackend", "DuckdbNode"]
+
+PATIENCE: Final = 10.0
+"""Seconds for the process to undo what is open and to close the database."""
+
+T = TypeVar("T")
+
+
+class DuckdbBackend(Backend):
+    """One database in a process of its own, which the first call starts.
+
+    DuckDB takes more memory than its `memory_limit` for some values, and some of its functions cannot be stopped. The
+    process has a limit that the system enforces, and one in which a statement goes on after its time is killed. Another
+    process is started then: calls that only read are done again there.
+    """
+
+    dialect = "duckdb"
+    retries_conflicts = True
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        files: Mapping[str, str],
+        create: bool,
+        writes: bool,
+        memory_limit: str,
+        threads: int,
+        locate: Callable[[str], str] = str,
+        shown: str = "",
+    ) -> None:
+        """`path` is absolute or `:memory:`; `shown` is how messages name it. `files` are table name → path or pattern, which
+        `locate` makes absolute."""
+        self._settings = EngineSettings(path, shown or path, create, writes, memory_limit, threads)
+        self._files = FileTables(files, locate)
+        self._loading = threading.Lock()
+        self._supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=path != MEMORY)
+
+    def _started(self) -> DuckdbProcess:
+        return DuckdbProcess(self._settings)
+
+    def connect(self, *, read_only: bool) -> Link:
+        process = self._supervisor.engine()
+        assert isinstance(process, DuckdbProcess)
+        link = process.connect()
+        try:
+            link.ask(Open())
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def close(self) -> None:
+        self._supervisor.close(PATIENCE)
+
+    def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
+        return self._supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)
+
+    # transactions
+
+    def begin(self, connection: Link, *, read_only: bool) -> None:
+        if connection.process.is_over:
+            raise connection.process.lost_by(Open(), is_sent=False)
+        if self._files:
+            self._load_changed(connection)
+        connection.begin(read_only=read_only)
+
+    def _load_changed(self, connection: Link) -> None:
+        """Make the tables anew of which files changed since they were read. Others wait for that meanwhile."""
+        with self._loading:
+            loaded = connection.process.loaded
+            found = self._files.look()
+            changed = {table: source for table, source in found.items() if loaded.get(table) != source}
+            if changed:
+                connection.ask(Load({table: list(source.files) for table, source in changed.items()}))
+                loaded.update(changed)
+
+    def commit(self, connection: Link) -> None:
+        if connection.commit():
+            self._supervisor.wrote()
+
+    def rollback(self, connection: Link) -> None:
+        connection.rollback()
+
+    def in_transaction(self, connection: Link) -> bool:
+        return connection.in_transaction
+
+    def is_clean(self, connection: Link) -> bool:
+        return connection.is_clean
+
+    # statements
+
+    def run(self, connection: Link, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
+        return connection.run(sql, params)
+
+    def run_only(self, connection: Link, sql: str, params: Sequence[Any], *, most_rows: int) -> Cursor:
+        return connection.run(sql, params, most_rows)
+
+    def is_committing(self, connection: Link) -> bool:
+        return connection.is_committing
+
+    def cancel(self, connection: Link) -> None:
+        connection.cancel()
+
+    def explain(self, sql: str) -> str:
+        return f"EXPLAIN (FORMAT compact) {sql}"
+
+    def failure(self, error: Exception) -> Failure | None:
+        if isinstance(error, DuckdbError):
+            return error.failure
+        if isinstance(error, EngineLost):
+            return Failure("lost", error.message, error.hint)
+        if isinstance(error, UnicodeEncodeError):
+            return Failure("syntax", "a text has a character that is none (a lone surrogate)")
+        return None
+
+    def read_schema(self, connection: Link) -> Schema:
+        return read_schema(lambda sql: connection.run(sql, ()))
+
+    def __repr__(self) -> str:
+        return f"<DuckdbBackend {self._settings.shown}>"
+
+
+class DuckdbNode(SqlNode):
+    """A DuckDB database for analytic queries. Reading needs no permission; `allow_execute` adds statements of any kind.
+
+    `files` are read into tables in memory when the database is first used, and again when one of them has changed. Other
+    files, networks and extensions are out of reach for every statement. The database works in a process of its own.
+    """
+
+    provider = "db_duckdb"
+    title = "DuckDB"
+
+    class Config(SqlNode.Config):
+        path: Annotated[
+            str, "The database file; a relative path begins at --root, or else at the folder of the pipeline's file. "
+            '":memory:" is one that lives as long as the pipeline is loaded.'
+        ] = MEMORY  # fmt: skip
+        files: Annotated[
+            dict[str, str],
+            "Name of a table → CSV, TSV, Parquet or JSON file that it is made from, or a pattern of names: *, ?, ** for any "
+            "folders; not together with a path.",
+        ] = {}
+        create: Annotated[bool, "Begin with an empty file if there is none."] = False
+        memory_limit: Annotated[str, "Memory of the database, its tables and queries; what needs more fails."] = "1GB"
+        threads: Annotated[
+            int, msgspec.Meta(ge=0, le=1024), "Threads of the database; 0: as many as the processors that rrext may use."
+        ] = 0
+
+    extra: ClassVar[str] = "duckdb"
+    packages: ClassVar[tuple[str, ...]] = ("duckdb", "pytz")  # the driver makes timestamps with a time zone of pytz
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> DuckdbBackend:
+        if config.files and config.path != MEMORY:
+            raise Unavailable(
+                f'Node "{ctx.node_id}" has both "path" and "files": files become tables in memory, beside no other database',
+                hint="Use two nodes, or load the files into the database once, with a program of your own.",
+            )
+        return DuckdbBackend(
+            config.path if config.path == MEMORY else ctx.path(config.path),
+            files=config.files,
+            create=config.create,
+            writes=config.allow_execute,
+            memory_limit=config.memory_limit,
+            threads=config.threads,
+            locate=ctx.path,
+            shown=ctx.shown(config.path),
+        )

@@ -1,0 +1,304 @@
+"""The process of a DuckDB database as the server sees it, and the connections to it."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final
+
+import msgspec
+
+from rrext.errors import RrextError, error_from_wire
+from rrext.nodes.child.engine import ChildEngine, EngineLost
+from rrext.nodes.child.launch import module_command
+from rrext.nodes.sql.backend import Failure
+from rrext.nodes.sql.duckdb.messages import (
+    MEMORY,
+    Answer,
+    Begin,
+    Commit,
+    EngineSettings,
+    Failed,
+    Fetch,
+    Interrupt,
+    Load,
+    Open,
+    Refused,
+    Request,
+    Rollback,
+    Rows,
+    Run,
+    is_over,
+    message_frame,
+    receive,
+)
+
+__all__ = ["CLOSED", "WHAT", "DuckdbError", "DuckdbProcess", "Link", "LinkCursor"]
+
+WHAT: Final = "the DuckDB database"
+CLOSED: Final = "The database is closed: its component was unloaded"
+_CRASHED: Final = (
+    "connection_lost",
+    "The next call starts another process. SIGKILL often means that memory was short.",
+)
+
+FIRST: Final = 64
+"""Rows that come with the answer to a statement, so that most need one answer only."""
+MORE: Final = 1024
+"""Rows that are fetched at once after those; fewer if they are large."""
+STUCK: Final = 2.0
+"""Seconds after which a statement that was cancelled, and does not stop, ends with its process: some never look up."""
+SETTLING: Final = 2.0
+"""Seconds that commits of others have until then to be answered."""
+
+
+class DuckdbError(Exception):
+    """What DuckDB failed with, in its process."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class DuckdbProcess(ChildEngine):
+    """A process with one database in it. Each connection has a socket of its own to a thread of its own there."""
+
+    __slots__ = ("_at_work", "_door", "_is_memory", "_links", "busy", "loaded")
+
+    def __init__(self, settings: EngineSettings) -> None:
+        """Start it. Raises `Unavailable` if that cannot be."""
+        self._door, door = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._is_memory = settings.path == MEMORY
+        self._links = itertools.count(1)
+        self._at_work = 1
+        self.busy: dict[int, Request] = {}
+        """What is asked for and not answered yet, by connection."""
+        self.loaded: dict[str, Any] = {}
+        """Tables that were made of files, and the state of these."""
+        with door:
+            command = module_command("rrext.nodes.sql.duckdb.worker", str(door.fileno()))
+            super().__init__(command, settings, what=WHAT, crash=_CRASHED, closed=CLOSED, inherits=(door.fileno(),))
+
+    def lost_by(self, request: Request, *, is_sent: bool) -> RrextError:
+        """The error of a connection that heard the process end, or could not send any more."""
+        self.wait()
+        is_unknown = is_sent and isinstance(request, Commit)
+        error = self.lost(
+            suspects=self._at_work if is_sent else 0,
+            is_harmless=not is_sent or isinstance(request, Open | Load),
+            is_unknown=is_unknown,
+        )
+        if isinstance(error, EngineLost):
+            if is_unknown:
+                error.data["committed"] = None
+            kept = "Whether it was kept is not known." if is_unknown else "Nothing that was not committed is kept."
+            gone = " What was written to this database in memory is lost." if self._is_memory else ""
+            error.hint = f"{kept}{gone} {error.hint}"
+        return error
+
+    def connect(self) -> Link:
+        """A new connection. If the process is gone, the first request on it says so."""
+        number = next(self._links)
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(OSError):
+            socket.send_fds(self._door, [number.to_bytes(8, "little")], [theirs.fileno()])
+        return Link(self, number, ours)
+
+    @property
+    def has_commits(self) -> bool:
+        """Whether somebody waits for the answer to a commit."""
+        return any(isinstance(request, Commit) for request in list(self.busy.values()))
+
+    def let_go(self) -> None:
+        self._at_work = max(1, len(self.busy))
+        self._door.close()
+
+
+class Link:
+    """A connection to the process. One thread uses it at a time; only `cancel` may come from another one meanwhile.
+
+    A transaction begins with its first statement, so that both travel together. One that only reads ends with the last row
+    of it. One of a single statement is committed by the process as soon as that has answered.
+    """
+
+    __slots__ = (
+        "_answers", "_begin", "_cancelled_since", "_number", "_request", "_socket", "_writes", "in_transaction",
+        "is_clean", "is_committing", "process", "reads_only",
+    )  # fmt: skip
+
+    def __init__(self, process: DuckdbProcess, number: int, link: socket.socket) -> None:
+        self.process = process
+        self._number = number
+        self._socket = link
+        self._answers = link.makefile("rb")
+        self._request = 0
+        self._begin: Begin = ""
+        self._cancelled_since: float | None = None
+        self._writes = False
+        self.in_transaction = False
+        self.is_committing = False
+        self.reads_only = False
+        self.is_clean = True
+
+    # transactions
+
+    def begin(self, *, read_only: bool) -> None:
+        """Begin a transaction, with the next statement."""
+        self._begin = "read" if read_only else "write"
+        self.reads_only = read_only
+        self.in_transaction = True
+        self._writes = False
+
+    def commit(self) -> bool:
+        """Keep what was done; whether that may be anything."""
+        try:
+            if self.is_committing:
+                self.is_committing = False
+                self._cancelled_since = None
+                self._answer(Commit())
+            elif not self._begin:
+                self.ask(Commit())
+        except DuckdbError:  # a commit that fails has rolled back
+            self.in_transaction = False
+            raise
+        self._begin = ""
+        self.in_transaction = False
+        return self._writes
+
+    def rollback(self) -> None:
+        """Undo what is not committed. Nobody waits for the end of a transaction that only read."""
+        assert not self.is_committing  # an answer is on its way: this connection is good for nothing else
+        is_begun, self._begin = not self._begin, ""
+        self.in_transaction = False
+        if not is_begun:
+            return
+        if self.reads_only:
+            self._send(Rollback(is_answered=False))
+        else:
+            self.ask(Rollback(is_answered=True))
+
+    # requests
+
+    def run(self, sql: str, params: Sequence[Any], only: int | None = None) -> LinkCursor:
+        """Run a statement, up to its first rows. With `only`, it is the only one of a transaction that may write, and nothing
+        may be kept of it if it has more rows than so many."""
+        begin, self._begin = self._begin, ""
+        size = FIRST
+        if only is not None:
+            begin, size = "once", min(FIRST, only)
+        request = Run(begin, sql, list(params), not self.reads_only, size)
+        first = self.rows(request)
+        if is_over(request, first):
+            self.in_transaction = self.is_committing = first.writes
+        return LinkCursor(self, first)
+
+    def rows(self, request: Request) -> Rows:
+        """Rows that a request asks for."""
+        answer = self.ask(request)
+        assert isinstance(answer, Rows)  # what both these requests are answered with
+        self._writes = self._writes or answer.writes
+        self.is_clean = self.is_clean and not answer.leaves_traces
+        return answer
+
+    def ask(self, request: Request) -> Answer:
+        """The answer. Raises `DuckdbError`, what else failed there, and `EngineLost` if the process ends."""
+        if not self._send(request):
+            raise self._lost(request, is_sent=False)
+        return self._answer(request)
+
+    def _answer(self, request: Request) -> Answer:
+        busy = self.process.busy
+        busy[self._number] = request
+        try:
+            received = receive(self._answers)
+            if received is None:
+                raise self._lost(request)
+        except OSError:
+            raise self._lost(request) from None
+        finally:
+            busy.pop(self._number, None)
+        answer = _DECODER.decode(received[1])
+        if self.reads_only and not (isinstance(answer, Rows) and not answer.is_last):
+            self._begin = "read"  # the transaction is over with its statement; another one would begin anew
+        if isinstance(answer, Refused):
+            raise DuckdbError(Failure(answer.kind, answer.message, answer.hint))
+        if isinstance(answer, Failed):
+            raise error_from_wire(answer.code, answer.message, answer.hint, answer.data)
+        return answer
+
+    def _send(self, request: Request) -> bool:
+        """Whether the process was there to get it."""
+        self._request += 1
+        data = message_frame(self._request, request)
+        self._cancelled_since = None
+        try:
+            self._socket.sendall(data)
+        except OSError:
+            return False
+        return True
+
+    def _lost(self, request: Request, *, is_sent: bool = True) -> RrextError | DuckdbError:
+        self.in_transaction = False
+        if self._cancelled_since is not None:  # it may have been killed for this one, and nobody wants its answer
+            return DuckdbError(Failure("cancelled", "the process of the database ended before the statement did"))
+        return self.process.lost_by(request, is_sent=is_sent)
+
+    def cancel(self) -> None:
+        """Make what runs fail soon. A process in which it goes on for long is killed, after the commits of others."""
+        now = monotonic()
+        if self._cancelled_since is None:
+            self._cancelled_since = now
+        late = now - self._cancelled_since - STUCK
+        if late > 0 and (late > SETTLING or not self.process.has_commits):
+            self.process.doom()
+        else:
+            self.process.tell(Interrupt(self._number, self._request))
+
+    def close(self) -> None:
+        """Let go of the connection; the process undoes what is not committed."""
+        self._answers.close()
+        self._socket.close()
+
+    def __repr__(self) -> str:
+        return f"<Link {self._number}{' in a transaction' if self.in_transaction else ''}>"
+
+
+class LinkCursor:
+    """The rows of a statement that runs in the process. They are JSON already."""
+
+    __slots__ = ("_is_last", "_link", "_rows", "description", "rowcount", "types", "warnings")
+    is_json = True
+
+    def __init__(self, link: Link, first: Rows) -> None:
+        self._link = link
+        self._rows: list[list[Any]] = first.rows
+        self._is_last = first.is_last
+        self.description: Sequence[Sequence[Any]] | None = None
+        if first.columns is not None:
+            self.description = [(name,) for name in first.columns]
+        self.types: Sequence[str | None] = first.types
+        self.warnings: Sequence[str] = ()
+        self.rowcount = first.changed
+
+    def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
+        if not self._rows and not self._is_last:
+            answer = self._link.rows(Fetch(max(size, MORE)))
+            self._rows, self._is_last = answer.rows, answer.is_last
+            self.rowcount += max(0, answer.changed)
+        if len(self._rows) <= size:
+            found, self._rows = self._rows, []
+        else:
+            found, self._rows = self._rows[:size], self._rows[size:]
+        return found
+
+    def close(self) -> None:
+        self._rows, self._is_last = [], True
+
+    def __repr__(self) -> str:
+        return f"<LinkCursor {len(self._rows)} rows ahead{'' if self._is_last else ', and more'}>"
+
+
+_DECODER: Final = msgspec.json.Decoder(Answer)

@@ -1,0 +1,263 @@
+"""One connection in the process of a DuckDB database: its transaction, and the statement that it runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import duckdb
+
+from rrext.errors import ToolError
+from rrext.nodes.sql.backend import Failure
+from rrext.nodes.sql.duckdb.engine import Engine, Parsed, sentence
+from rrext.nodes.sql.duckdb.messages import (
+    Answer,
+    Commit,
+    Fetch,
+    Load,
+    Ok,
+    Open,
+    Request,
+    Rollback,
+    Rows,
+    Run,
+    is_committing,
+    is_over,
+)
+from rrext.nodes.sql.duckdb.rows import ExactRows, ResultRows, needs_exact
+from rrext.nodes.sql.duckdb.values import parameters
+from rrext.nodes.sql.gate.placeholders import split_at_placeholders
+
+__all__ = ["Seat", "failure_of"]
+
+_ABORTED: Final = "Current transaction is aborted"
+_TYPED: Final = (str, list, dict, float)
+"""Values of JSON that may mean several things, so that the type matters that the statement expects."""
+
+
+class Seat:
+    """A connection. Its requests come one after the other; only `interrupt` may come meanwhile."""
+
+    __slots__ = (
+        "_connection", "_engine", "_has_failed", "_in_transaction", "_is_stopped", "_lock", "_number", "_parsed", "_reads_only",
+        "_rows", "_traces",
+    )  # fmt: skip
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._number: int | None = None  # of the request that is worked on
+        self._is_stopped = False  # whether it was interrupted
+        self._in_transaction = False
+        self._reads_only = False
+        self._traces = False  # whether a statement of the transaction left some
+        self._has_failed = False  # whether one failed
+        self._parsed: Parsed | None = None
+        self._rows: ResultRows | None = None
+
+    def do(self, number: int, request: Request) -> Answer | None:
+        """What the request asks for; None if it has no answer. Raises what DuckDB does, and errors of rrext."""
+        if self._connection is None:
+            self._connection = self._engine.connection()
+        with self._lock:
+            self._number, self._is_stopped = number, False
+        try:
+            answer = self._done(self._connection, request)
+        except BaseException:
+            self._has_failed = True
+            self._let_go()
+            raise
+        finally:
+            with self._lock:
+                self._number = None
+        if self._is_stopped and answer is not None and is_committing(request, answer):
+            raise duckdb.InterruptException("Interrupted!")  # at its end, when DuckDB looks no more
+        return answer
+
+    def _done(self, connection: duckdb.DuckDBPyConnection, request: Request) -> Answer | None:
+        match request:
+            case Run():
+                return self._run(connection, request)
+            case Fetch():
+                return self._answer(connection, request.size, None)
+            case Rollback():
+                self._let_go()
+                if self._in_transaction:
+                    self._in_transaction = False
+                    self._send(connection, "ROLLBACK")
+                return Ok() if request.is_answered else None
+            case Commit():
+                self._commit(connection)
+            case Load():
+                self._engine.load(request.tables)
+            case Open():
+                pass
+        return Ok()
+
+    def rest(self) -> None:
+        """The answer is sent. A transaction that reads is over with the last row of its statement: nobody needs to say so."""
+        if self._in_transaction and self._reads_only and self._rows is None and self._connection is not None:
+            self._in_transaction = False
+            self._send(self._connection, "ROLLBACK")
+
+    # transactions
+
+    def _send(self, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+        connection.execute(self._engine.parsed(connection, sql).statement)
+
+    def _begin(self, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+        self._send(connection, "BEGIN TRANSACTION READ ONLY" if read_only else "BEGIN TRANSACTION")
+        self._in_transaction, self._reads_only, self._traces, self._has_failed = True, read_only, False, False
+
+    def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._let_go()
+        if self._has_failed and self._is_aborted(connection):
+            # DuckDB would answer COMMIT with a rollback, and call that a success.
+            raise ToolError(
+                "The transaction cannot be committed: a statement in it failed",
+                code="transaction_aborted",
+                hint="Roll it back, and begin another one.",
+            )
+        self._in_transaction = False  # a commit that fails has rolled back
+        self._send(connection, "COMMIT")
+        if self._traces:
+            self._engine.forget()
+
+    def _is_aborted(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Most failures of a statement end what its transaction can do; those of parsing and binding do not."""
+        try:
+            self._send(connection, "SELECT 1")
+        except duckdb.TransactionException as error:
+            return _ABORTED in str(error)
+        return False
+
+    # statements
+
+    def _run(self, connection: duckdb.DuckDBPyConnection, request: Run) -> Rows:
+        self._let_go()
+        if request.begin:
+            self._begin(connection, read_only=request.begin == "read")
+        count = len(request.params)
+        known = self._engine.known(request.sql)
+        if count and (known is None or known.count != count):
+            split_at_placeholders(request.sql, "duckdb", count)
+        parsed = self._parsed = known or self._engine.parsed(connection, request.sql)
+        parsed.count = count
+        if parsed.leaves_traces:
+            self._traces = True
+            self._engine.forget()
+        params = self._parameters(connection, parsed, request)
+        self._rows = rows = self._started(connection, parsed, params, nested_as_text=request.nested_as_text)
+        changed = connection.rowcount if parsed.counts_changes and rows is None else -1
+        if rows is None:
+            answer = Rows(None, [], [], True, changed, parsed.writes, parsed.leaves_traces)
+        else:
+            answer = self._answer(connection, request.size, rows)
+        if is_over(request, answer) and not answer.writes:
+            self._commit(connection)
+        return answer
+
+    def _started(
+        self, connection: duckdb.DuckDBPyConnection, parsed: Parsed, params: list[Any], *, nested_as_text: bool
+    ) -> ResultRows | None:
+        """Run it, until its first rows are there; None if it gives none."""
+        names: list[str] = []
+        kinds: list[Any] = []
+        if parsed.is_exact or (parsed.is_exact is None and not self._reads_only):  # running it twice could change something
+            names, kinds, _ = _bound(connection, parsed, params)
+            parsed.is_exact = needs_exact(kinds)
+        if not parsed.is_exact:
+            connection.execute(parsed.statement, params or None)
+            if connection.rowcount >= 0 or not parsed.gives_rows:
+                return None
+            names = [column[0] for column in connection.description or ()]
+            kinds = [column[1] for column in connection.description or ()]
+            if parsed.kind != "SELECT" or not self._reads_only or not needs_exact(kinds):
+                return ResultRows(connection, names, kinds, nested_as_text=nested_as_text)
+            connection.abort()  # the rows that it holds ready
+            parsed.is_exact = True
+        return ExactRows(connection, parsed.statement, params, names, kinds, nested_as_text=nested_as_text)
+
+    def _parameters(self, connection: duckdb.DuckDBPyConnection, parsed: Parsed, request: Run) -> list[Any]:
+        if not any(isinstance(value, _TYPED) for value in request.params):
+            return parameters(request.params, {})
+        if parsed.parameter_types is None:
+            parsed.parameter_types = _bound(connection, parsed, None)[2]
+        return parameters(request.params, parsed.parameter_types)
+
+    def _answer(self, connection: duckdb.DuckDBPyConnection, size: int, first: ResultRows | None) -> Rows:
+        rows, parsed = self._rows, self._parsed
+        if rows is None or parsed is None:
+            return Rows(None, [], [], True)
+        taken, is_last = rows.read(size)
+        changed = len(taken) if parsed.counts_changes else -1
+        if is_last:
+            self._let_go()
+        columns, types = (first.columns, first.types) if first is not None else (None, [])
+        return Rows(columns, types, taken, is_last, changed, parsed.writes, parsed.leaves_traces)
+
+    def _let_go(self) -> None:
+        rows, self._rows = self._rows, None
+        if rows is not None:
+            rows.close()
+
+    def interrupt(self, number: int | None = None) -> None:
+        """Make one request fail soon, if it is still worked on; any with None."""
+        with self._lock:
+            if self._number is None or number not in (None, self._number) or self._connection is None:
+                return
+            self._is_stopped = True
+            self._connection.interrupt()
+
+    def close(self) -> None:
+        """Undo what is not committed, and let go of the connection."""
+        self._let_go()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def __repr__(self) -> str:
+        return f"<Seat {'in a transaction' if self._in_transaction else 'idle'}>"
+
+
+def _bound(
+    connection: duckdb.DuckDBPyConnection, parsed: Parsed, params: Sequence[Any] | None
+) -> tuple[list[str], list[Any], Mapping[str, Any]]:
+    """The names and types of a statement's columns, and the types that it says of its parameters if they are not given.
+    Nothing is run."""
+    try:
+        bind: Any = connection._bind  # the driver offers this to nobody but its own relations
+        names, kinds, expected, *_ = bind(parsed.statement, values=params or None)
+    except (duckdb.Error, AttributeError, TypeError, ValueError):  # it will say what is wrong when it runs
+        return [], [], {}
+    return list(names), list(kinds), {str(number): kind for number, kind in expected}
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """What an exception of DuckDB means; None for any other."""
+    if isinstance(error, MemoryError):
+        return Failure("statement", "out of memory: a value is too large", _MORE_MEMORY)
+    if not isinstance(error, duckdb.Error):
+        return None
+    message = sentence(error)
+    match error:
+        case duckdb.ParserException():
+            return Failure("syntax", message)
+        case duckdb.InterruptException():
+            return Failure("cancelled", message)
+        case duckdb.FatalException() | duckdb.ConnectionException():
+            return Failure("lost", message)
+        case duckdb.OutOfMemoryException():
+            return Failure("statement", message, _MORE_MEMORY)
+        case duckdb.TransactionException() if "read-only" in message:
+            return Failure("read_only", message)
+        case duckdb.TransactionException() if "onflict" in message:
+            return Failure("locked", message, "Another transaction changed the same rows: roll back and begin anew.")
+        case duckdb.TransactionException() if _ABORTED in message:
+            return Failure("statement", message, "A statement in this transaction failed: roll it back.")
+    return Failure("statement", message)
+
+
+_MORE_MEMORY: Final = 'The operator may raise "memory_limit" in the settings of the node.'

@@ -1,0 +1,264 @@
+"""Values of DuckDB's types: how they become what `cells` knows, and how JSON becomes parameters again.
+
+| type | JSON |
+|---|---|
+| BIGNUM | a number |
+| INTERVAL | an ISO 8601 duration with months: "P1M2DT3H" |
+| TIMESTAMP_NS, TIMESTAMPTZ_NS, TIME_NS | ISO 8601 text with all nine digits |
+| GEOMETRY | its text: "POINT (1 2)" |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import duckdb
+import msgspec
+
+from rrext.nodes.databases.cells import bytes_in, json_document
+
+__all__ = ["converter", "exact_type", "parameters", "sources_of_types"]
+
+Convert = Callable[[Any], Any]
+
+_FROM_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIME_NS", "GEOMETRY"})
+"""Types of which Python's own values would lose something: their text is what is read."""
+_PLAIN: Final = frozenset(
+    {
+        "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+        "UHUGEINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "BLOB",
+    }
+)  # fmt: skip
+"""Types that need nothing, so that nobody has to look further."""
+_NESTED: Final = frozenset({"list", "array", "struct", "map", "tuple"})
+
+_DURATION: Final = re.compile(
+    r"(?P<sign>[-+]?)P(?=.)(?:(?P<years>[-+]?\d+)Y)?(?:(?P<months>[-+]?\d+)M)?(?:(?P<weeks>[-+]?\d+)W)?(?:(?P<days>[-+]?\d+)D)?"
+    r"(?:T(?=.)(?:(?P<hours>[-+]?\d+)H)?(?:(?P<minutes>[-+]?\d+)M)?(?:(?P<seconds>[-+]?\d+(?:\.\d+)?)S)?)?",
+    re.ASCII,
+)
+_PARTS: Final = re.compile(r"(-?\d+) (year|month|day)s?|(-?)(\d+):(\d+):(\d+(?:\.\d+)?)")
+
+
+# results
+
+
+def exact_type(kind: Any) -> str | None:
+    """The type that a column of this one is read as, so that nothing is lost; None if it can be read as it is."""
+    name = str(kind)
+    if name in _PLAIN:
+        return None
+    if name in _FROM_TEXT:
+        return "VARCHAR"
+    if kind.id not in _NESTED:
+        return None
+    parts = sources_of_types(kind)
+    exact = [exact_type(part) for _, part in parts]
+    if not any(exact):
+        return None
+    types = [found or str(part) for found, (_, part) in zip(exact, parts, strict=True)]
+    match kind.id:
+        case "list":
+            return f"{types[0]}[]"
+        case "array":
+            return f"{types[0]}[{dict(kind.children)['size']}]"
+        case "map":
+            return f"MAP({types[0]}, {types[1]})"
+        case "struct":
+            names = [_quoted(label) for label, _ in parts]
+            return f"STRUCT({', '.join(f'{label} {found}' for label, found in zip(names, types, strict=True))})"
+        case _:
+            return f"TUPLE({', '.join(types)})"
+
+
+def sources_of_types(kind: Any) -> list[tuple[str, Any]]:
+    """The types within a nested one, by name."""
+    return [(name, part) for name, part in kind.children if not isinstance(part, int)]
+
+
+def converter(kind: Any) -> Convert | None:
+    """What makes of a value of this type one that `json_cell` knows; None if it does already."""
+    name = str(kind)
+    if name in _PLAIN:
+        return None
+    if name in _CONVERTERS:
+        return _CONVERTERS[name]
+    if kind.id not in _NESTED:
+        return None
+    parts = sources_of_types(kind)
+    within = [converter(part) for _, part in parts]
+    if not any(within):
+        return None
+    match kind.id:
+        case "list" | "array":
+            return lambda value: None if value is None else [_with(within[0], entry) for entry in value]
+        case "map":
+            return lambda value: _map(value, within[0], within[1])
+        case "struct":
+            convert = {label: found for (label, _), found in zip(parts, within, strict=True)}
+            return lambda value: (
+                None if value is None else {label: _with(convert.get(label), entry) for label, entry in value.items()}
+            )
+        case _:
+            return lambda value: (
+                None if value is None else [_with(found, entry) for found, entry in zip(within, value, strict=True)]
+            )
+
+
+def _with(convert: Convert | None, value: Any) -> Any:
+    return value if convert is None else convert(value)
+
+
+def _map(value: Any, key: Convert | None, entry: Convert | None) -> Any:
+    return {_with(key, k): _with(entry, v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _json(value: Any) -> Any:
+    return json_document(value, may_repeat=True) if isinstance(value, str) else value
+
+
+def _bignum(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and len(value) < 4000 else value  # Python reads no longer ones
+
+
+def _interval(value: Any) -> Any:
+    """DuckDB's `1 year 2 months -3 days 04:05:06.7` in ISO 8601."""
+    if not isinstance(value, str):
+        return value
+    years = months = days = 0
+    time = ""
+    for number, unit, sign, hours, minutes, seconds in _PARTS.findall(value):
+        if unit:
+            years, months, days = (
+                years + int(number) * (unit == "year"),
+                months + int(number) * (unit == "month"),
+                days + int(number) * (unit == "day"),
+            )
+        else:
+            seconds = seconds.rstrip("0").rstrip(".") if "." in seconds else seconds
+            parts = ((int(hours), "H"), (int(minutes), "M"), (seconds.lstrip("0") or "0", "S"))
+            shown = [(f"0{number}" if str(number).startswith(".") else number, unit) for number, unit in parts]
+            time = "".join(f"{sign}{number}{unit}" for number, unit in shown if str(number) != "0")
+    date = "".join(f"{number}{unit}" for number, unit in ((years, "Y"), (months, "M"), (days, "D")) if number)
+    return f"P{date}{'T' + time if time else ''}" if date or time else "PT0S"
+
+
+def _timestamp(value: Any) -> Any:
+    """DuckDB's `2026-01-01 00:00:00.123456789+00` in ISO 8601."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace(" ", "T", 1)
+    return f"{text}:00" if re.fullmatch(r".*T.*[-+]\d\d", text) else text
+
+
+_CONVERTERS: Final[dict[str, Convert]] = {
+    "JSON": _json,
+    "BIGNUM": _bignum,
+    "INTERVAL": _interval,
+    "TIMESTAMP_NS": _timestamp,
+    "TIMESTAMPTZ_NS": _timestamp,
+}
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# parameters
+
+
+def parameters(values: Sequence[Any], types: Mapping[str, Any]) -> list[Any]:
+    """JSON values as parameters; `types` are those that the statement expects, by the number of the parameter.
+
+    Raises `InvalidArguments` for `{"base64": …}` that is none.
+    """
+    return [_parameter(value, types.get(str(number)), f"/input/params/{number - 1}") for number, value in enumerate(values, 1)]
+
+
+def _parameter(value: Any, kind: Any, path: str) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    name = str(kind) if kind is not None else "UNKNOWN"
+    if name == "JSON":
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, dict) and (data := bytes_in(value, path)) is not None:
+        return data
+    if isinstance(value, int):
+        return value if -(2**127) <= value < 2**128 else str(value)
+    if isinstance(value, float):
+        return repr(value) if name.startswith("DECIMAL") else value
+    if isinstance(value, str):
+        return value.encode() if name == "BLOB" else _duration(value) if name == "INTERVAL" else value
+    return _untyped(value, path) if name in ("UNKNOWN", "VARIANT", "ANY") else _nested(value, kind, path)
+
+
+def _nested(value: Any, kind: Any, path: str) -> Any:
+    """A list or an object for a type that may have parts."""
+    if kind.id not in _NESTED:
+        return _untyped(value, path)
+    parts = sources_of_types(kind)
+    if isinstance(value, list):
+        within = [part for _, part in parts]
+        if kind.id in ("list", "array"):
+            return [_parameter(entry, within[0], path) for entry in value]
+        if kind.id == "tuple" and len(value) == len(within):
+            return tuple(_parameter(entry, part, path) for entry, part in zip(value, within, strict=True))
+        return _untyped(value, path)
+    if kind.id == "map":
+        key, within = parts[0][1], parts[1][1]
+        return duckdb.Value({_parameter(k, key, path): _parameter(v, within, path) for k, v in value.items()}, kind)
+    of_names = {label.lower(): part for label, part in parts}
+    return {label: _parameter(entry, of_names.get(label.lower()), path) for label, entry in value.items()}
+
+
+def _untyped(value: Any, path: str) -> Any:
+    """A list or an object of which nothing says what it is for: a list or a struct if all parts fit one, else JSON."""
+    plain = _plain(value, path)
+    if _shape(plain) is None:
+        return duckdb.Value(msgspec.json.encode(value).decode(), duckdb.sqltype("JSON"))
+    return plain
+
+
+def _plain(value: Any, path: str) -> Any:
+    """The value with the bytes in it."""
+    if isinstance(value, dict):
+        data = bytes_in(value, path)
+        return {label: _plain(entry, path) for label, entry in value.items()} if data is None else data
+    return [_plain(entry, path) for entry in value] if isinstance(value, list) else value
+
+
+def _shape(value: Any) -> object:
+    """What two values have in common if a list may hold both; None for a value that no typed list or struct holds."""
+    if isinstance(value, list):
+        shapes = {shape for entry in value if (shape := _shape(entry)) != "null"}
+        return None if None in shapes or len(shapes) > 1 else ("list", *shapes)
+    if isinstance(value, dict):
+        shapes = [_shape(entry) for entry in value.values()]
+        folded = {label.lower() for label in value}
+        return (
+            None
+            if None in shapes or not all(value) or not value or len(folded) < len(value)
+            else ("struct", *zip(value, shapes, strict=True))
+        )
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**127) <= value < 2**127:
+        return None
+    return "null" if value is None else type(value).__name__
+
+
+def _duration(text: str) -> str:
+    """An ISO 8601 duration as DuckDB reads intervals; any other text as it is."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return text
+    turned = found["sign"] == "-"
+    said: list[str] = []
+    for unit in ("years", "months", "weeks", "days", "hours", "minutes", "seconds"):
+        number = found[unit]
+        if number is not None:
+            shown = number.removeprefix("+")
+            if turned:
+                shown = shown[1:] if shown.startswith("-") else f"-{shown}"
+            said.append(f"{shown} {unit}")
+    return " ".join(said)

@@ -1,0 +1,156 @@
+"""The process of a DuckDB database: `python -m rrext.nodes.sql.duckdb.worker DOOR`.
+
+DOOR is the descriptor of a socket through which the sockets of connections come, each with its number; `messages` says
+what is asked on them. The standard input brings the `EngineSettings`, and then what is to be interrupted. When the server
+closes it, or is killed, what runs is interrupted, open transactions are undone, the database is closed, and this process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from typing import BinaryIO, Final
+
+import msgspec
+
+from rrext.errors import InternalError, RrextError
+from rrext.nodes.child.calls import receive_settings
+from rrext.nodes.child.launch import leave_signals_to_server, private_streams
+from rrext.nodes.sql.duckdb.engine import Engine
+from rrext.nodes.sql.duckdb.messages import (
+    Answer,
+    Commit,
+    EngineSettings,
+    Failed,
+    Interrupt,
+    Refused,
+    Request,
+    is_committing,
+    message_frame,
+    receive,
+)
+from rrext.nodes.sql.duckdb.session import Seat, failure_of
+
+__all__ = ["LEAVING", "Worker", "main"]
+
+NOBODYS: Final = 0
+"""The number of a request that nobody interrupts."""
+LEAVING: Final = 5.0
+"""Seconds that undoing what is open and closing the database may take once the server is gone."""
+
+
+class Worker:
+    """Serves connections, each on a thread of its own, until the server is gone."""
+
+    __slots__ = ("_door", "_engine", "_seats", "_threads")
+
+    def __init__(self, engine: Engine, door: socket.socket) -> None:
+        self._engine = engine
+        self._door = door
+        self._seats: dict[int, Seat] = {}
+        self._threads: dict[int, threading.Thread] = {}
+
+    def serve(self, control: BinaryIO) -> None:
+        """Take connections and interrupt them until the other end closes; then undo what is open and close the database."""
+        threading.Thread(target=self._take, name="rrext-duckdb-door", daemon=True).start()
+        decoder = msgspec.msgpack.Decoder(Interrupt)
+        while (received := receive(control)) is not None:
+            message = decoder.decode(received[1])
+            seat = self._seats.get(message.connection)
+            if seat is not None:
+                seat.interrupt(message.request)
+        # A statement that nothing stops must not keep a process that nobody has any more.
+        leaving = threading.Timer(LEAVING, os._exit, (1,))
+        leaving.daemon = True
+        leaving.start()
+        for seat in list(self._seats.values()):
+            seat.interrupt()
+        for thread in list(self._threads.values()):
+            thread.join()
+        self._engine.close()
+
+    def _take(self) -> None:
+        """Connections, as they come."""
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(self._door, 8, 1)
+            if not descriptors:
+                return
+            number = int.from_bytes(data, "little")
+            link = socket.socket(fileno=descriptors[0])
+            thread = threading.Thread(target=self._sit, args=(number, link), name=f"rrext-duckdb-{number}", daemon=True)
+            self._threads[number] = thread
+            try:
+                thread.start()
+            except RuntimeError:  # the system gives no more: the server sees that the connection ends
+                link.close()
+
+    def _sit(self, number: int, link: socket.socket) -> None:
+        """Serve one connection until the server closes it."""
+        seat = self._seats[number] = Seat(self._engine)
+        decoder = msgspec.json.Decoder(Request)
+        with suppress(OSError), link, link.makefile("rb") as requests:  # the server may be gone before its answer
+            while (received := receive(requests)) is not None:
+                call, data = received
+                request = decoder.decode(data)
+                answer = _answered(link, call, _answer(seat, call, request))
+                if answer is not None and is_committing(request, answer):
+                    _answered(link, call, _answer(seat, NOBODYS, Commit()))
+                seat.rest()
+        del self._seats[number], self._threads[number]
+        with suppress(Exception):
+            seat.close()
+
+    def __repr__(self) -> str:
+        return f"<Worker {len(self._seats)} connections>"
+
+
+def _answer(seat: Seat, number: int, request: Request) -> Answer | None:
+    try:
+        return seat.do(number, request)
+    except RrextError as error:
+        return Failed(error.code, error.message, error.hint, dict(error.data))
+    except BaseException as error:
+        failure = failure_of(error)
+        if failure is not None:
+            return Refused(failure.kind, failure.message, failure.hint)
+        traceback.print_exc()
+        return _failed(InternalError("DuckDB failed; the server's log has it"))
+
+
+def _answered(link: socket.socket, number: int, answer: Answer | None) -> Answer | None:
+    """Send an answer; what was sent. An answer that cannot travel is sent as a failure."""
+    if answer is None:
+        return None
+    try:
+        data = message_frame(number, answer)
+    except UnicodeEncodeError:
+        answer = Refused("statement", "a text has a character that is none (a lone surrogate)")
+        data = message_frame(number, answer)
+    except MemoryError:
+        answer = Refused("statement", "out of memory: the rows are too large")
+        data = message_frame(number, answer)
+    link.sendall(data)
+    if isinstance(answer, Refused) and answer.kind == "lost":
+        os._exit(1)  # DuckDB refuses everything until it is opened anew
+    return answer
+
+
+def _failed(error: RrextError) -> Failed:
+    return Failed(error.code, error.message, error.hint, dict(error.data))
+
+
+def main() -> None:
+    """Serve one database until the server is gone."""
+    leave_signals_to_server()
+    control, _ = private_streams()
+    settings = receive_settings(control, EngineSettings)
+    Worker(Engine(settings), socket.socket(fileno=int(sys.argv[1]))).serve(control)
+    os._exit(0)  # the driver has a lot to say about what is left at an ordinary end
+
+
+if __name__ == "__main__":
+    main()

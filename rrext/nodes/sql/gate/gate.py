@@ -1,0 +1,80 @@
+"""The read-only gate: which statements only read, told from their words. It judges; what is sent is the caller's own text.
+
+The gate gives early and clear errors, and keeps away what a read-only transaction does not stop: functions that read
+files or hold locks, `COPY … TO`, several statements in one text. It is the first of two walls: the second is the
+database, in which everything that passed runs in a transaction that the database keeps read-only.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from threading import Lock
+from typing import Final
+
+from rrext.errors import InvalidArguments
+from rrext.nodes.sql.gate.inspection import Inspection
+from rrext.nodes.sql.gate.statement import Statement
+
+__all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "MAX_STATEMENT", "Gate", "Statement", "read_only"]
+
+MAX_STATEMENT: Final = 4 * 1024 * 1024
+"""Characters of a statement that is judged: a list of some 500,000 numbers. Values belong into parameters."""
+
+CACHE_ENTRIES: Final = 1024
+"""Statements that a gate remembers; programs repeat a few dozen."""
+CACHE_BYTES: Final = 4 * 1024 * 1024
+"""Characters of remembered statements: a few huge ones must not fill the memory."""
+
+
+class Gate:
+    """Decides for one dialect. Many threads may use it at once."""
+
+    __slots__ = ("_entries", "_inspection", "_lock", "_size", "dialect")
+
+    def __init__(self, dialect: str, allowed_functions: Iterable[str] = ()) -> None:
+        """`allowed_functions`: names beside the known ones, as `my_function`, `schema.function` or `prefix_*`."""
+        self.dialect = dialect
+        self._inspection = Inspection(dialect, allowed_functions)
+        self._entries: OrderedDict[str, Statement] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def __repr__(self) -> str:
+        return f"<Gate {self.dialect}, {len(self._entries)} statements>"
+
+    def read_only(self, sql: str) -> Statement:
+        """The statement, judged. About a microsecond if it was seen before; else in proportion to its length.
+
+        Raises `InvalidArguments` at `/input/sql` for what is no single statement of the dialect (with `line` and `column`
+        in its data), and `ToolError` with code `not_read_only` for what does, or may do, more than read.
+        """
+        with self._lock:
+            known = self._entries.get(sql)
+            if known is not None:
+                self._entries.move_to_end(sql)
+                return known
+        if len(sql) > MAX_STATEMENT:
+            problem = InvalidArguments.at(
+                "/input/sql", f"the statement has {len(sql):,} characters: MAX_STATEMENT is {MAX_STATEMENT:,}"
+            )
+            problem.data["limit"], problem.data["maximum"] = "MAX_STATEMENT", MAX_STATEMENT
+            raise problem
+        made = self._inspection.statement(sql)
+        self._remember(sql, made)
+        return made
+
+    def _remember(self, sql: str, made: Statement) -> None:
+        with self._lock:
+            if sql in self._entries:
+                return
+            self._entries[sql] = made
+            self._size += len(sql)
+            while len(self._entries) > CACHE_ENTRIES or self._size > CACHE_BYTES:
+                old, _ = self._entries.popitem(last=False)
+                self._size -= len(old)
+
+
+def read_only(sql: str, dialect: str, allowed_functions: Iterable[str] = ()) -> Statement:
+    """`Gate.read_only` for one statement, with nothing remembered."""
+    return Gate(dialect, allowed_functions).read_only(sql)

@@ -1,0 +1,311 @@
+"""Whether the tokens of a statement can only read: no writing word, and no function but those known to only read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from rrext.errors import InvalidArguments, ToolError, near_matches
+from rrext.nodes.sql.gate.catalog import catalog_statement, query_after_explain
+from rrext.nodes.sql.gate.functions import ATTRIBUTES_REFUSED, known_functions
+from rrext.nodes.sql.gate.lexer import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Token, placed, readings
+from rrext.nodes.sql.gate.rules import RULES, words
+from rrext.nodes.sql.gate.statement import Kind, Statement
+
+__all__ = ["Inspection", "refusal"]
+
+LONGEST_NAME: Final = 80
+"""Characters of a name that a message repeats."""
+
+_NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
+_TABLE_FOLLOWS: Final = frozenset(
+    {"from", "join", "table", "pivot", "unpivot", "describe", "desc", "summarize", "show", "only"}
+)
+_WRITTEN: Final = {"into": "SELECT … INTO writes", "for": "FOR UPDATE and FOR SHARE take locks"}
+_STATEMENTS: Final = words(
+    """abort alter analyze attach backup begin call change check checkpoint close cluster comment commit copy create
+    deallocate declare delete describe desc detach discard do drop end execute exec export fetch flush force grant
+    handler help import insert install kill listen load lock merge move notify optimize pragma prepare purge refresh reindex
+    release rename repair replace reset revoke rollback savepoint security set show shutdown start stop summarize truncate
+    unlisten unlock update upsert use vacuum xa"""
+)
+"""How statements begin that are no queries."""
+
+_FILE: Final = re.compile(r"[/\\*?:]|\.\w+$")
+"""How a name looks that DuckDB would take for a file: with a folder, a pattern, a protocol or an ending."""
+
+
+def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
+    """The statement is none that only reads, for this reason."""
+    return ToolError(f"The statement may do more than read: {what}", code="not_read_only", hint=hint, data=data or None)
+
+
+class Inspection:
+    """The rules of the read-only gate for one dialect, applied to the tokens of a statement."""
+
+    __slots__ = ("_functions", "_patterns", "_rules", "dialect")
+
+    def __init__(self, dialect: str, allowed: Iterable[str]) -> None:
+        self.dialect = dialect
+        self._rules = RULES[dialect]
+        self._functions = known_functions(dialect)
+        self._patterns = tuple(pattern.lower() for pattern in allowed)
+
+    def statement(self, sql: str) -> Statement:
+        """The statement, if it only reads in every way in which a server may read it. Raises as `Gate.read_only` says."""
+        first, *others = readings(sql, self.dialect, judging=True)
+        found = self._judged(sql, first)
+        for other in others:
+            try:
+                self._judged(sql, other)
+            except (InvalidArguments, ToolError) as error:
+                raise refusal(
+                    f"by a server's sql_mode a backslash may end a literal here. Read so: {error.message}",
+                    hint="Double the quotes instead, or pass the value as a parameter.",
+                ) from None
+        return found
+
+    def _judged(self, sql: str, tokens: list[Token]) -> Statement:
+        tokens = _one_statement(sql, tokens)
+        if catalog_statement(self.dialect, tokens):
+            return Statement(sql, "show", self._inspected(sql, tokens))
+        query = query_after_explain(self.dialect, tokens)
+        self._check_beginning(sql, tokens, query)
+        kind: Kind = "explain" if query else "show" if tokens[0].text == "pragma" else "select"
+        return Statement(sql, kind, self._inspected(sql, tokens))
+
+    def _check_beginning(self, sql: str, tokens: Sequence[Token], at: int) -> None:
+        while at < len(tokens) and tokens[at].kind == "(":
+            at += 1
+        if at >= len(tokens):
+            raise placed(sql, tokens[-1].start, f'syntax error: nothing follows "{_written(sql, tokens[-1])}"')
+        token = tokens[at]
+        if token.kind == WORD and token.text in self._rules.queries:
+            return
+        if token.kind == WORD and token.text in _STATEMENTS:
+            raise refusal(f"{token.text.upper()} is no query", statement=token.text.upper())
+        near = near_matches(token.text, sorted(self._rules.queries)) if len(token.text) <= LONGEST_NAME else []
+        hint = f"Did you mean {' or '.join(near).upper()}?" if near else None
+        raise placed(sql, token.start, f'syntax error near "{_written(sql, token)}"', hint)
+
+    def _inspected(self, sql: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+        """The tables that are named. Raises `ToolError` for what may do more than read."""
+        tables: dict[str, None] = {}
+        defined: set[str] = set()
+        opened: list[int] = []  # the tokens before the brackets that are open
+        closed: dict[int, int] = {}  # a closing bracket → the token before its opening one
+        attributes = self.dialect == "postgres"
+        catalog = "pg_catalog" if attributes and _only_qualifies(tokens, "pg_catalog") else None
+        known = self._functions
+        for index, (kind, text, _) in enumerate(tokens):
+            if kind == WORD:
+                if text in _SUSPECT:
+                    self._check_word(tokens, index)
+                elif text in _TABLE_FOLLOWS and not (
+                    (opened and _text(tokens, opened[-1]) in _SPECIAL) or _compares(tokens, index)
+                ):
+                    self._add_table(tokens, index + 1, tables)
+                elif text == "as" and index and _text(tokens, index + 1) in _QUERY_FOLLOWS:
+                    defined.add(tokens[index - 1].text)
+            elif kind == "(":
+                opened.append(index - 1)
+                before = tokens[index - 1] if index else None
+                if before is not None and before.kind in _NAMES and self.dialect != "sqlite":
+                    self._check_call(sql, tokens, index - 1, closed, defined)
+            elif kind == ")":
+                closed[index] = opened.pop() if opened else -1
+            elif kind == "." and attributes:
+                _check_attribute(tokens, index, catalog, known)
+            elif kind == OTHER_PLACEHOLDER:
+                raise InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
+            elif kind == ":=" and self.dialect == "mysql":
+                raise refusal(":= assigns a variable")
+        return tuple(name for name in tables if name not in defined)
+
+    def _check_word(self, tokens: Sequence[Token], index: int) -> None:
+        """Refuse a word that begins a part of a statement which writes or locks."""
+        text = tokens[index].text
+        before = tokens[index - 1] if index else None
+        after = tokens[index + 1] if index + 1 < len(tokens) else None
+        if before is not None and before.kind == WORD and before.text == "as":
+            return  # a new name of a column
+        if before is not None and before.kind == "." and (self.dialect != "mysql" or before.start + 1 == tokens[index].start):
+            return  # a column's name: to MySQL only if nothing stands between
+        follows = after.text if after is not None and after.kind == WORD else ""
+        is_reserved = self.dialect == "mysql" and (after is None or after.kind != "(")
+        match text:
+            case "into":
+                writes = follows != "name" or self.dialect != "duckdb"  # as in its UNPIVOT
+            case "for":
+                second = _text(tokens, index + 2)
+                writes = follows in ("update", "share") or (follows, second) in (("no", "key"), ("key", "share"))
+            case "lock":
+                writes = follows == "in" and _text(tokens, index + 2) == "share"
+            case "next":
+                writes = follows in ("value", "values") and _text(tokens, index + 2) == "for"
+            case "update":
+                writes = is_reserved or (after is not None and after.kind in _NAMES and follows not in _AFTER_COLUMN)
+            case _:
+                writes = is_reserved or (follows == "from" and before is not None and before.kind in ("(", ")"))
+        if writes:
+            raise refusal(_WRITTEN.get(text) or _LOCKS.get(text) or f"{text.upper()} writes")
+
+    def _add_table(self, tokens: Sequence[Token], index: int, tables: dict[str, None]) -> None:
+        if self.dialect == "duckdb" and index < len(tokens) and tokens[index].kind == STRING:
+            raise refusal("a text in the place of a table names a file")
+        parts: list[str] = []
+        end = index
+        while end < len(tokens) and tokens[end].kind in (WORD, NAME):
+            parts.append(tokens[end].text[:LONGEST_NAME])
+            index, end = end, end + 2
+            if _text(tokens, index + 1) != ".":
+                break
+        if not parts or _text(tokens, index + 1) == "(":
+            return
+        if self.dialect == "duckdb" and tokens[index].kind == NAME and _FILE.search(tokens[index].text):
+            raise refusal(f'"{parts[-1]}" names a file', table=parts[-1])
+        tables[".".join(parts)] = None
+
+    def _check_call(self, sql: str, tokens: Sequence[Token], index: int, closed: dict[int, int], defined: set[str]) -> None:
+        """Refuse the function that the name at `index` is, unless it is known, or the name calls nothing."""
+        token = tokens[index]
+        start = _start_of_name(tokens, index)
+        if start == index and token.kind == WORD and token.text in self._rules.no_calls:
+            return
+        if start == 1 and _text(tokens, 0) == "pragma":
+            return  # DuckDB's, of which the name is known by now
+        before = tokens[start - 1] if start else None
+        is_bare = before is not None and before.kind == WORD
+        if before is not None and (before.kind == "::" or (is_bare and before.text == "as")):
+            return  # a type with a length, or a new name with columns
+        schema = ".".join(part.text for part in tokens[start:index:2])
+        if self._is_known(token, schema, is_method=before is not None and before.kind == "."):
+            return
+        if start == index and before is not None:
+            if (is_bare and before.text in ("with", "recursive")) or (before.kind == "," and _defines(tokens, index)):
+                defined.add(token.text)
+                return
+            if before.kind == ")" and self._gives_rows(tokens, closed.get(start - 1, -1)):
+                return
+        name = (f"{schema}.{token.text}" if schema else token.text)[:LONGEST_NAME]
+        if token.kind == ESCAPED_NAME:
+            raise placed(sql, token.start, "the name of a function may not be written with escapes")
+        near = near_matches(token.text, sorted(self._functions)) if len(token.text) <= LONGEST_NAME else []
+        hint = f'If it is, the operator can add "{name}" to "allowed_functions" in the settings of the node.'
+        raise refusal(
+            f'the function "{name}" is not known to only read',
+            hint=f"Did you mean {' or '.join(near)}? {hint}" if near else hint,
+            function=name,
+        )
+
+    def _gives_rows(self, tokens: Sequence[Token], opener: int) -> bool:
+        """Whether the brackets behind the token at `opener` hold a query or a function's arguments, which may get an alias."""
+        if opener < 0:
+            return False
+        before = tokens[opener]
+        if before.kind == WORD and before.text in self._rules.no_calls:
+            return before.text in _ROWS or before.text in self._functions
+        return before.kind in _NAMES or before.kind in (",", "(")
+
+    def _is_known(self, token: Token, schema: str, *, is_method: bool) -> bool:
+        rules = self._rules
+        text = token.text if token.kind == WORD or rules.exact_quotes else token.text.lower()
+        if text in self._functions:
+            return rules.own_schemas is None or (not is_method and (not schema or schema in rules.own_schemas))
+        full = (f"{schema}.{text}" if schema else text).lower()
+        return token.kind != ESCAPED_NAME and any(fnmatchcase(full, pattern) for pattern in self._patterns)
+
+
+def _check_attribute(tokens: Sequence[Token], index: int, catalog: str | None, known: frozenset[str]) -> None:
+    """PostgreSQL calls a function for `x.f` where there is no column `f`. `catalog`: a schema alone has that name."""
+    after = tokens[index + 1] if index + 1 < len(tokens) else None
+    if after is None or after.kind not in _NAMES or _text(tokens, index + 2) == "(":
+        return
+    if index and catalog is not None and tokens[index - 1].kind in _NAMES and tokens[index - 1].text == catalog:
+        return
+    name = after.text.lower()
+    may_act = name in ATTRIBUTES_REFUSED or (name.startswith(("pg_", "dblink")) and name not in known)
+    if may_act or after.kind == ESCAPED_NAME:
+        raise refusal(f'".{name[:LONGEST_NAME]}" may call the function of that name', function=name[:LONGEST_NAME])
+
+
+def _only_qualifies(tokens: Sequence[Token], name: str) -> bool:
+    """Whether a name stands only before a dot, and no name is written with escapes, which may say it."""
+    if any(token.kind == ESCAPED_NAME for token in tokens):
+        return False
+    places = [index for index, token in enumerate(tokens) if token.text == name]
+    return all(_text(tokens, index + 1) == "." for index in places)
+
+
+_SUSPECT: Final = frozenset({"into", "for", "lock", "delete", "insert", "update", "next"})
+_LOCKS: Final = {"lock": "LOCK IN SHARE MODE takes locks", "next": "NEXT VALUE FOR moves a sequence on"}
+_AFTER_COLUMN: Final = words(
+    """from as asc desc nulls and or not is in like between limit offset order group having union where end then else when
+    collate"""
+)
+"""What may follow a column that has the name `update`, and no UPDATE."""
+_SPECIAL: Final = frozenset({"extract", "trim", "substring", "overlay", "position"})
+"""Functions whose arguments have FROM between them."""
+_QUERY_FOLLOWS: Final = frozenset({"(", "materialized", "not"})
+_ROWS: Final = frozenset({"from", "join", "lateral", "unnest", "json_table", "xmltable", "pivot", "unpivot"})
+"""Keywords before brackets that hold rows."""
+
+
+def _written(sql: str, token: Token) -> str:
+    return sql[token.start : token.start + min(len(token.text) or 20, 40)]
+
+
+def _text(tokens: Sequence[Token], index: int) -> str:
+    """The word or the sign at a place; that of a quoted name, whatever it says, is empty."""
+    if not 0 <= index < len(tokens) or tokens[index].kind in (NAME, ESCAPED_NAME):
+        return ""
+    return tokens[index].text
+
+
+def _one_statement(sql: str, tokens: list[Token]) -> list[Token]:
+    end = len(tokens)
+    while end and tokens[end - 1].kind == ";":
+        end -= 1
+    found = tokens[:end]
+    if not found:
+        raise InvalidArguments.at("/input/sql", "expected a statement")
+    several = next((token for token in found if token.kind == ";"), None)
+    if several is not None:
+        raise placed(sql, several.start, "expected one statement, not several", "Send them one by one.")
+    return found
+
+
+def _start_of_name(tokens: Sequence[Token], index: int) -> int:
+    """The place of the first part of `a.b.c`, of which `c` stands at `index`."""
+    while index > 1 and tokens[index - 1].kind == "." and tokens[index - 2].kind in (WORD, NAME):
+        index -= 2
+    return index
+
+
+def _compares(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the FROM at `index` is that of IS [NOT] DISTINCT FROM."""
+    return (
+        _text(tokens, index) == "from" and _text(tokens, index - 1) == "distinct" and _text(tokens, index - 2) in ("is", "not")
+    )
+
+
+def _defines(tokens: Sequence[Token], index: int) -> bool:
+    """Whether `name(a, b) AS (SELECT` stands here: a further query of WITH. Columns of a function have types."""
+    at = index + 2
+    while at < len(tokens) and tokens[at].kind in (WORD, NAME) and _text(tokens, at + 1) == ",":
+        at += 2
+    if at + 1 >= len(tokens) or tokens[at].kind not in (WORD, NAME) or tokens[at + 1].kind != ")":
+        return False
+    at += 2
+    if _text(tokens, at) != "as":
+        return False
+    at += 1
+    at += _text(tokens, at) == "not"
+    at += _text(tokens, at) == "materialized"
+    if _text(tokens, at) != "(":
+        return False
+    return _text(tokens, at + 1) in ("select", "with", "table", "(") or (
+        _text(tokens, at + 1) == "values" and _text(tokens, at + 2) == "("
+    )

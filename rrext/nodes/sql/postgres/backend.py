@@ -1,0 +1,215 @@
+"""PostgreSQL as a backend of the SQL nodes: psycopg 3 for connections and values, libpq for statements.
+
+Importing this imports psycopg.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.databases.postgres import (
+    PostgresSettings,
+    confined_parameters,
+    connection_failure,
+    connection_parameters,
+    driver_sentence,
+)
+from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.sql.gate.placeholders import check_placeholders
+from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
+from rrext.nodes.sql.postgres.libpq import ask, settle, tell
+from rrext.nodes.sql.postgres.params import encoded
+from rrext.nodes.sql.postgres.reader import Reader
+from rrext.nodes.sql.postgres.rows import CANCEL_TIMEOUT, ResultStream
+from rrext.nodes.sql.postgres.schema import read_schema
+from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
+
+if TYPE_CHECKING:
+    from rrext.nodes.sql.schema import Schema
+
+__all__ = ["PostgresBackend"]
+
+ANSWER_TIMEOUT: Final = 10.0
+"""Seconds for the server to answer what takes it no time: begin, rollback, reset. Longer means that it is gone."""
+
+KNOWN_FORMS: Final = (
+    "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'iso_8601'; "
+    "SET LOCAL bytea_output = 'hex'; SET LOCAL extra_float_digits = 1"
+)
+"""The gate and the placeholders read literals as the SQL standard has them; so must the server, whatever its settings say.
+The others are how values are written that we read."""
+
+_KINDS: Final[tuple[tuple[str, FailureKind], ...]] = (
+    ("57014", "cancelled"),
+    ("55P03", "locked"),
+    ("40P01", "locked"),
+    ("25006", "read_only"),
+    ("42601", "syntax"),
+    ("57P0", "lost"),
+    ("25P03", "lost"),
+    ("57P05", "lost"),
+    ("08", "lost"),
+)
+"""Beginnings of the server's error codes, and what they mean."""
+
+NOT_THERE: Final = frozenset({"42P01", "42883", "42704"})
+"""A table, a function and a type that do not exist."""
+
+_ABORTED: Final = "25P02"
+_LOST: Final = "The next call connects anew. A transaction that was open is rolled back."
+
+log: Final = logging.getLogger("rrext.sql")
+
+
+class PostgresBackend(Backend):
+    """One PostgreSQL database."""
+
+    dialect: ClassVar[str] = "postgres"
+
+    __slots__ = ("_begin_reading", "_begin_writing", "_parameters", "_reader", "_types")
+
+    def __init__(
+        self, settings: PostgresSettings, *, statement_timeout: float, path: Callable[[str], str], confined: bool
+    ) -> None:
+        """`statement_timeout` is in seconds, 0 for none. `path` makes paths of settings absolute, and refuses those outside
+        of the root of a `confined` node. Raises `Unavailable` for settings that cannot be used."""
+        self._parameters: dict[str, Any] = confined_parameters(connection_parameters(settings), path=path, confined=confined)
+        self._types = PostgresTypes()
+        self._reader = Reader()
+        limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_FORMS}"
+        self._begin_reading = f"BEGIN READ ONLY; {limit}; ".encode()
+        self._begin_writing = f"BEGIN READ WRITE; {limit}".encode()
+
+    def connect(self, *, read_only: bool) -> PostgresConnection:
+        # A server's standby, or a pooler, may forget prepared statements; ours are sent once anyway.
+        try:
+            return PostgresConnection.connect(**self._parameters, autocommit=True, prepare_threshold=None, context=adapters())
+        except psycopg.Error as error:
+            raise connection_failure(error, self._parameters) from None
+
+    def begin(self, connection: Any, *, read_only: bool) -> None:
+        self._await_cleaning(connection)
+        if not read_only:
+            ask(connection, self._begin_writing, ANSWER_TIMEOUT)
+            return
+        # The query takes the transaction's snapshot: from then on nothing can make it a writing one any more.
+        ask(connection, self._begin_reading + self._reader.setup(connection) + b"SELECT 1", ANSWER_TIMEOUT)
+
+    def commit(self, connection: Any) -> None:
+        if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+            # The server would answer COMMIT with a rollback, and call that a success.
+            raise ToolError(
+                "The transaction cannot be committed: a statement in it failed",
+                code="transaction_aborted",
+                hint="Roll it back, and begin another one.",
+            )
+        ask(connection, b"COMMIT")
+
+    def rollback(self, connection: Any) -> None:
+        ask(connection, b"ROLLBACK", ANSWER_TIMEOUT)
+
+    def in_transaction(self, connection: Any) -> bool:
+        status = connection.pgconn.transaction_status
+        return status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
+
+    def is_clean(self, connection: Any) -> bool:
+        """Lets the server forget settings, roles, temporary tables, locks and channels of the session. It does so at once;
+        the next call looks whether it did, so that this one need not wait for it."""
+        tell(connection, b"DISCARD ALL")
+        return True
+
+    def _await_cleaning(self, connection: Any) -> None:
+        if connection.pgconn.transaction_status != TransactionStatus.ACTIVE:
+            return
+        try:
+            settle(connection, ANSWER_TIMEOUT)
+        except psycopg.Error as error:  # as when the session was left with a limit that ends this too
+            connection.pgconn.finish()
+            raise psycopg.OperationalError("the connection could not be cleaned") from error
+
+    def run(self, connection: Any, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
+        text = _encoded(sql)
+        if params:
+            check_placeholders(sql, self.dialect, len(params))
+        is_narrow = read_only and self._reader.prepare(connection, sql)
+        try:
+            values = self._bound(connection, sql, text, params) if params else ()
+            return ResultStream(connection, text, values, self._types)
+        except psycopg.Error as error:
+            if params:
+                self._types.forget()
+            if is_narrow and error.sqlstate in NOT_THERE:
+                raise self._reader.refusal() from error
+            raise
+
+    def _bound(
+        self, connection: PostgresConnection, sql: str, text: bytes, params: Sequence[Any]
+    ) -> list[tuple[bytes | None, int]]:
+        expected: Sequence[ParameterType | None] = ()
+        if not all(value is None or isinstance(value, str) for value in params):  # whose types the server finds by itself
+            expected = self._types.parameters(connection, sql, text)
+        try:
+            pairs = zip_longest(params, expected)
+            return [encoded(value, kind, f"/input/params/{place}") for place, (value, kind) in enumerate(pairs)]
+        except RecursionError:
+            raise InvalidArguments.at("/input/params", "has lists or objects too deep in each other") from None
+
+    def cancel(self, connection: Any) -> None:
+        try:
+            connection.cancel_safe(timeout=CANCEL_TIMEOUT)
+        except psycopg.Error:
+            log.debug("a statement could not be cancelled", exc_info=True)
+
+    def failure(self, error: Exception) -> Failure | None:
+        if not isinstance(error, psycopg.Error):
+            return None
+        code = error.sqlstate or ""
+        if not code and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            reason = driver_sentence(error).removeprefix("consuming input failed: ")
+            return Failure("lost", reason, _LOST)
+        kind, message = _kind_of(code), driver_sentence(error)
+        if message.startswith("bind message supplies"):
+            return Failure("syntax", "the statement has placeholders, but there are no params")
+        if kind == "cancelled" and "statement timeout" in message:
+            kind = "timeout"
+        elif kind == "cancelled" and "lock timeout" in message:
+            kind = "locked"
+        position = error.diag.statement_position
+        if position and kind in ("syntax", "statement"):
+            message += f" (at character {position})"
+        hint = error.diag.message_hint
+        if code == _ABORTED:
+            hint = "A statement in this transaction failed: roll it back."
+        elif kind == "lost":
+            hint = _LOST
+        return Failure(kind, message, hint)
+
+    def read_schema(self, connection: Any) -> Schema:
+        self._reader.as_user(connection)  # whose tables they are to be
+        return read_schema(connection, self._parameters["dbname"])
+
+    def __repr__(self) -> str:
+        return f"<PostgresBackend {self._parameters['host']}:{self._parameters['port']}>"
+
+
+def _encoded(sql: str) -> bytes:
+    if "\0" in sql:  # libpq would take it for the end of the statement
+        raise InvalidArguments.at("/input/sql", "has a NUL character in it, which PostgreSQL cannot hold")
+    try:
+        return sql.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArguments.at("/input/sql", f"is no text: {error.reason} at {error.start}") from None
+
+
+def _kind_of(code: str) -> FailureKind:
+    for beginning, kind in _KINDS:
+        if code.startswith(beginning):
+            return kind
+    return "statement"

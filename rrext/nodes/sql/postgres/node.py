@@ -1,0 +1,36 @@
+"""`db_postgres`: the SQL tools over PostgreSQL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.databases.postgres import PostgresSettings
+from rrext.nodes.sql.node import SqlNode
+
+if TYPE_CHECKING:
+    from rrext.nodes.sql.backend import Backend
+
+__all__ = ["PostgresNode"]
+
+
+class PostgresNode(SqlNode):
+    """A PostgreSQL database. Reading needs no permission; `allow_execute` adds statements of any kind.
+
+    Give it a role of the database that may not do more than its callers: no superuser, above all.
+    """
+
+    provider = "db_postgres"
+    title = "PostgreSQL"
+
+    class Config(SqlNode.Config, PostgresSettings):
+        pass
+
+    extra: ClassVar[str] = "postgres"
+    packages: ClassVar[tuple[str, ...]] = ("psycopg",)
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> Backend:
+        from rrext.nodes.sql.postgres.backend import PostgresBackend
+
+        return PostgresBackend(config, statement_timeout=config.statement_timeout, path=ctx.path, confined=ctx.confined)

@@ -1,0 +1,171 @@
+"""The role that reading statements run with on PostgreSQL, so that functions that they reach have no more rights than to read.
+
+The gate refuses functions that are not known. Some run without being named: of operators, of domains and casts, of
+`row.function`. In a read-only transaction they can write nothing, but what a superuser's function may do to files and
+programs no transaction forbids. So where the server has `pg_read_all_data`, and the user may become that role, it does.
+
+No answer may change by that. Where it would (row-level security, foreign tables, views that ask who reads), the user stays
+who it is; and a statement that asks for the role, or reads catalogs that show each role something else, runs as the user,
+and sees nothing then but the system's own tables and functions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.errors import ToolError
+from rrext.nodes.sql.gate.lexer import Token, tokens
+from rrext.nodes.sql.postgres.libpq import ask, rows_of
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+__all__ = ["Reader"]
+
+CHECKED_AGAIN: Final = 60.0
+"""Seconds after which the database is asked anew whether a role would change answers."""
+
+_ASKING: Final = (
+    "current_user|current_role|session_user|user|has_[a-z_]+_privilege|pg_has_role|row_security_active|information_schema|"
+    "pg_stat_(?!statements)[a-z_]+|pg_statio_[a-z_]+|pg_stats[a-z_]*|pg_settings|pg_file_settings|pg_user_mappings?"
+)
+_ASKS: Final = re.compile(rf"\b(?:{_ASKING})\b", re.IGNORECASE)
+_ASKS_WORD: Final = re.compile(rf"(?:{_ASKING})\Z")
+_SHOWS: Final = re.compile(r"\s*show\b", re.IGNORECASE)
+_PLACES: Final = re.compile(r"current_schemas?\Z|to_reg[a-z]+\Z|search_path\Z")
+_PLAIN_SIGNS: Final = frozenset("(),;")
+
+_AS_USER: Final = b"SET LOCAL SESSION AUTHORIZATION DEFAULT; SET LOCAL ROLE NONE; SET LOCAL row_security TO DEFAULT"
+_SYSTEM_ONLY: Final = _AS_USER + b"; SET LOCAL search_path = pg_catalog"
+
+_POSIX: Final = _ASKING.replace("(?:", "(").replace("(?!statements)", "")
+_CHECK: Final = f"""
+SELECT CASE
+    WHEN NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data') THEN ''
+    WHEN NOT pg_catalog.pg_has_role(session_user, 'pg_read_all_data',
+        CASE WHEN pg_catalog.current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)
+      OR current_user <> session_user
+      OR NOT EXISTS (
+        SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        WHERE p.oid >= 16384 AND l.lanname NOT IN ('internal', 'c')
+          AND p.prorettype NOT IN ('trigger'::regtype, 'event_trigger'::regtype)
+          AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+            WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'))
+      OR EXISTS (SELECT FROM pg_catalog.pg_class WHERE relrowsecurity OR relkind = 'f')
+      OR EXISTS (
+        SELECT FROM pg_catalog.pg_rewrite r WHERE r.ev_class >= 16384 AND r.ev_type = '1' AND (
+          r.ev_action::text ~ (
+            SELECT '[{{]SQLVALUEFUNCTION :op (9|10|11|12) |:funcid (' || pg_catalog.string_agg(p.oid::text, '|') || ') '
+            FROM pg_catalog.pg_proc p WHERE p.oid < 16384 AND p.proname ~ '^({_POSIX})$')
+          OR r.ev_action::text ~ (
+            SELECT ':relid (' || pg_catalog.string_agg(c.oid::text, '|') || ') '
+            FROM pg_catalog.pg_class c WHERE c.oid < 16384 AND c.relkind = 'v'
+              AND (c.relnamespace = 'information_schema'::regnamespace OR c.relname ~ '^({_POSIX})$'))
+          OR EXISTS (SELECT FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid
+            WHERE d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_proc'::regclass
+              AND p.prosrc ~* '\\y({_POSIX})\\y')))
+    THEN ''
+    WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = session_user) THEN 'SESSION AUTHORIZATION'
+    ELSE 'ROLE' END,
+  (SELECT pg_catalog.json_agg(nspname)::text FROM pg_catalog.pg_namespace
+    WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')),
+  CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = session_user)
+    THEN (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(s), ', ') FROM pg_catalog.unnest(current_schemas(false)) s) END
+"""
+"""How a statement becomes the reader, if it should; the schemas that are not the system's; and the path of a user who has a
+schema of the same name, which a role of another name would not find."""
+
+
+class Reader:
+    """What is known of a database's reading role. Shared by its connections."""
+
+    __slots__ = ("_checked", "_form", "_path", "_schemas")
+
+    def __init__(self) -> None:
+        self._checked = float("-inf")
+        self._form = ""
+        self._schemas: frozenset[str] = frozenset()
+        self._path = ""
+
+    def setup(self, connection: Connection[Any]) -> bytes:
+        """Statements for the beginning of a reading transaction, after which the user is the reader; b"" if it is not to be.
+
+        Asks the database, once in `CHECKED_AGAIN` seconds.
+        """
+        if monotonic() - self._checked > CHECKED_AGAIN:
+            ((form, schemas, path),) = rows_of(connection, _CHECK.encode())
+            self._form, self._schemas, self._path = form or "", frozenset(json.loads(schemas or "[]")), path or ""
+            self._checked = monotonic()
+        if not self._form:
+            return b""
+        # What row-level security would hide by now is refused then, and not left out.
+        path = f"; SET LOCAL search_path = {self._path}" if self._path else ""
+        return f"SET LOCAL row_security = off{path}; SET LOCAL {self._form} pg_read_all_data; ".encode()
+
+    def as_user(self, connection: Connection[Any]) -> None:
+        """The user is itself again, until the end of the transaction."""
+        if self._form:
+            ask(connection, _AS_USER)
+
+    def prepare(self, connection: Connection[Any], sql: str) -> bool:
+        """Let a statement that asks who runs it run as the user, and with nothing but the system's objects in sight.
+
+        Returns whether objects are out of sight. Raises `ToolError` for a statement that names some of them all the same.
+        """
+        if not self._form:
+            return False
+        if _SHOWS.match(sql):
+            ask(connection, _AS_USER)
+            return False
+        if not _ASKS.search(sql):
+            return False
+        found = list(tokens(sql, "postgres"))
+        if not any(_is_asking(before, token) for before, token in zip([None, *found], found, strict=False)):
+            return False
+        if _is_plain(found):
+            ask(connection, _AS_USER)
+            return False
+        named = any(
+            token.kind in ("word", "name") and token.text in self._schemas and after.kind == "."
+            for token, after in pairwise(found)
+        )
+        if named or any(_PLACES.match(token.text) for token in found if token.kind == "word"):
+            raise self.refusal()
+        ask(connection, _SYSTEM_ONLY)
+        return True
+
+    def refusal(self) -> ToolError:
+        """What is said of a statement that would need both: who the user is, and objects that are the database's own."""
+        return ToolError(
+            "The statement asks who runs it (current_user, information_schema, pg_stat_…), and names a table, type or function "
+            "of the database: read-only statements run as pg_read_all_data there, and would be answered something else",
+            code="not_read_only",
+            hint="Ask for the role and the catalogs in a statement of their own, or use execute.",
+        )
+
+    def __repr__(self) -> str:
+        return f"<Reader by {self._form or 'nothing'}>"
+
+
+def _is_asking(before: Token | None, token: Token) -> bool:
+    if before is not None and (before.text == "as" or (before.kind == "." and token.text in ("user", "current_user"))):
+        return False
+    if token.kind == "word":
+        return _ASKS_WORD.match(token.text) is not None
+    return token.kind == "name" and token.text not in ("user", "current_user") and _ASKS_WORD.match(token.text) is not None
+
+
+def _is_plain(found: list[Token]) -> bool:
+    """Whether a statement is of words, literals, commas and brackets alone, where nothing runs that it does not name."""
+    for before, token in zip([None, *found], found, strict=False):
+        if token.kind == "string" and before is not None and before.kind in ("word", "name"):
+            return False
+        if token.kind not in ("word", "string", "number") and token.kind not in _PLAIN_SIGNS:
+            return False
+        if token.kind == "word" and token.text in ("cast", "from", "between", "like", "ilike", "in", "is", "similar"):
+            return False
+    return True

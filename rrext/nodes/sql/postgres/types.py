@@ -1,0 +1,113 @@
+"""Types of a PostgreSQL database: their names in answers, and the kinds of values that parameters of a type take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from psycopg import adapters
+
+from rrext.nodes.sql.postgres.libpq import described, rows_of
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+__all__ = ["ParameterType", "PostgresTypes"]
+
+KEPT_STATEMENTS: Final = 512
+"""Statements whose types of parameters are kept; programs repeat a few dozen."""
+LONGEST_KEPT: Final = 16 * 1024
+"""Characters of a statement that is kept."""
+
+_FACTS: Final = """
+SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE 0 END,
+  CASE WHEN t.typcategory = 'A' AND t.typlen = -1 THEN t.typelem ELSE 0 END, coalesce(e.typdelim, ',')
+FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem WHERE t.oid = {}"""
+
+
+class ParameterType(msgspec.Struct, frozen=True):
+    """A type that the server expects of a parameter."""
+
+    oid: int
+    """As it is declared to the server: should it expect another one by now, it says so."""
+    base: int
+    """The type that a domain is of; else the same."""
+    element: ParameterType | None = None
+    delimiter: str = ","
+
+
+class PostgresTypes:
+    """What is known of the types of one database. Shared by its connections, which add to it."""
+
+    __slots__ = ("_facts", "_names", "_statements")
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, int], str | None] = {}
+        self._facts: dict[int, ParameterType] = {}
+        self._statements: dict[str, tuple[int, ...] | None] = {}
+
+    # results
+
+    def names(self, connection: Connection[Any], columns: Sequence[tuple[int, int]]) -> list[str | None]:
+        """The names of types with their modifiers, as `numeric(10,2)`. Asks the server for those not seen before."""
+        names = self._names
+        if not all(map(names.__contains__, columns)):
+            self._ask_names(connection, sorted({column for column in columns if column not in names}))
+        return [names[column] for column in columns]
+
+    def _ask_names(self, connection: Connection[Any], unknown: list[tuple[int, int]]) -> None:
+        asked: list[tuple[int, int]] = []
+        for oid, modifier in unknown:
+            known = adapters.types.get(oid)
+            if known is not None and modifier == -1:
+                self._names[oid, modifier] = known.regtype + "[]" * (oid == known.array_oid)
+            else:
+                asked.append((oid, modifier))
+        if asked:
+            calls = ", ".join(f"pg_catalog.format_type({oid}, {modifier})" for oid, modifier in asked)
+            (row,) = rows_of(connection, f"SELECT {calls}".encode())
+            self._names.update(zip(asked, row, strict=True))
+
+    # parameters
+
+    def parameters(self, connection: Connection[Any], sql: str, text: bytes) -> Sequence[ParameterType | None]:
+        """The type of each parameter that the server expects if it is left to it; none if it cannot tell."""
+        oids = self._statements.get(sql)
+        if oids is None and sql not in self._statements:
+            oids = described(connection, text)
+            if len(sql) <= LONGEST_KEPT:
+                if len(self._statements) >= KEPT_STATEMENTS:
+                    self._statements.clear()
+                self._statements[sql] = oids
+        return [self._fact(connection, oid) for oid in oids or ()]
+
+    def forget(self) -> None:
+        """Tables may not be what they were: something was defined, or a statement failed."""
+        self._statements.clear()
+        self._facts.clear()
+
+    def _fact(self, connection: Connection[Any], oid: int) -> ParameterType:
+        found = self._facts.get(oid)
+        if found is None:
+            found = self._facts[oid] = self._built_in(oid) or self._asked(connection, oid)
+        return found
+
+    def _built_in(self, oid: int) -> ParameterType | None:
+        info = adapters.types.get(oid)
+        if info is None:
+            return None
+        if info.array_oid != oid:
+            return ParameterType(oid, oid)
+        return ParameterType(oid, oid, ParameterType(info.oid, info.oid), info.delimiter)
+
+    def _asked(self, connection: Connection[Any], oid: int) -> ParameterType:
+        rows = rows_of(connection, _FACTS.format(oid).encode())
+        _, base, element, delimiter = rows[0] if rows else ("", "0", "0", ",")
+        if base and base != "0":
+            return msgspec.structs.replace(self._fact(connection, int(base)), oid=oid)
+        of = self._fact(connection, int(element)) if element and element != "0" else None
+        return ParameterType(oid, oid, of, delimiter or ",")
+
+    def __repr__(self) -> str:
+        return f"<PostgresTypes {len(self._names)} named>"

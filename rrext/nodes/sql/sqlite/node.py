@@ -1,0 +1,325 @@
+"""`db_sqlite`: an SQLite file, or a database in memory, with the SQLite that comes with Python."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from urllib.parse import quote
+
+import msgspec
+
+from rrext.errors import InvalidArguments, ToolError, Unavailable
+from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.databases.cells import Blob, bytes_in, rows_within
+from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.sql.gate.inspection import refusal
+from rrext.nodes.sql.gate.placeholders import check_placeholders
+from rrext.nodes.sql.node import SqlNode
+from rrext.nodes.sql.schema import Schema
+from rrext.nodes.sql.sqlite.authorizer import reader_may, writer_may
+from rrext.nodes.sql.sqlite.schema import read_schema
+from rrext.nodes.sql.sqlite.types import SqliteTypes
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+__all__ = ["SqliteBackend", "SqliteNode"]
+
+MEMORY: Final = ":memory:"
+LONGEST_VALUE: Final = 64 * 1024 * 1024
+"""Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
+LARGEST_HEAP: Final = 512 * 1024 * 1024
+"""Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
+CACHED_STATEMENTS: Final = 256
+"""Prepared statements that a connection keeps; programs repeat a few dozen."""
+
+_READS_ONLY: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:SELECT|VALUES|EXPLAIN|PRAGMA)\b", re.DOTALL | re.IGNORECASE)
+_SYNTAX: Final = re.compile(r"syntax error|incomplete input|unrecognized token")
+
+_KINDS: Final[dict[int, FailureKind]] = {
+    sqlite3.SQLITE_BUSY: "locked",
+    sqlite3.SQLITE_LOCKED: "locked",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_INTERRUPT: "cancelled",
+    sqlite3.SQLITE_CANTOPEN: "unreachable",
+    sqlite3.SQLITE_CORRUPT: "unreachable",
+    sqlite3.SQLITE_NOTADB: "unreachable",
+    sqlite3.SQLITE_IOERR: "unreachable",
+    sqlite3.SQLITE_PERM: "unreachable",
+}
+_HINTS: Final[dict[int, str]] = {
+    sqlite3.SQLITE_BUSY: "Another transaction writes. Try again, or roll back this one and begin anew.",
+}
+
+
+class FileGone(Exception):
+    """The file that a connection has open is not the one at the path any more."""
+
+
+class SqliteConnection(sqlite3.Connection):
+    """A connection, and what rrext remembers of it."""
+
+    file: tuple[int, int] | None = None
+    """Device and inode of its file."""
+    is_fresh: bool = False
+    """Whether its transaction has run no statement yet."""
+    has_temporary: bool = False
+    """Whether something was made on it that no other connection sees."""
+    refused: str | None = None
+    """What its authorizer did not allow last."""
+
+
+class SqliteCursor(sqlite3.Cursor):
+    """A cursor that holds little of large rows."""
+
+    types_of: Callable[[int], Sequence[str | None]]
+    """Looks up the types of that many columns."""
+
+    @property
+    def types(self) -> Sequence[str | None]:
+        return self.types_of(len(self.description)) if self.description else ()
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return ()
+
+    def fetchmany(self, size: int | None = 1) -> list[Any]:
+        rows = rows_within(self, size or 1)
+        if bytes in set(map(type, chain.from_iterable(rows))):
+            return [tuple(Blob(cell) if type(cell) is bytes else cell for cell in row) for row in rows]
+        return rows
+
+
+class SqliteBackend(Backend):
+    """Readers open the file with `mode=ro`, and an authorizer lets them do nothing but read."""
+
+    dialect = "sqlite"
+    separate_readers = True
+    reusable_after_cancel = True
+
+    def __init__(self, path: str, *, create: bool, lock_timeout: float, foreign_keys: bool, shown: str = "") -> None:
+        """`path` is absolute, or `:memory:`. `shown` is how messages name it: as the node's settings do."""
+        self._shown = shown or path
+        self._folder: TemporaryDirectory[str] | None = None
+        self._is_memory = path == MEMORY
+        if self._is_memory:
+            import tempfile
+
+            # SQLite's own databases in memory let nobody read while a transaction writes. A private file, of which
+            # nothing is ever forced to the disk, is as fast, and readers and the writer do not wait for each other.
+            self._folder = tempfile.TemporaryDirectory(prefix="rrext-sqlite-")
+            path, create = os.path.join(self._folder.name, "memory.db"), True
+        self._path = path
+        self._create = create
+        self._lock_timeout = lock_timeout
+        self._foreign_keys = foreign_keys
+        self._uri = f"file:{quote(path)}"
+        self._types = SqliteTypes(self._for_types)
+
+    def connect(self, *, read_only: bool) -> SqliteConnection:
+        if not os.path.exists(self._path):
+            self._make_file()
+        connection = self._opened("ro" if read_only else "rw")
+        try:
+            self._prepare(connection, read_only=read_only)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _make_file(self) -> None:
+        if not self._create:
+            raise Unavailable(
+                f'There is no database file "{self._shown}"',
+                hint='Set "create": true in the settings to begin with an empty one.',
+            )
+        try:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f'The folder of "{self._shown}" cannot be made: {error.strerror}') from error
+        connection = self._opened("rwc")
+        try:
+            # With a write-ahead log, readers and the writer do not wait for each other. A file that others made keeps its way.
+            connection.execute("PRAGMA journal_mode=WAL")
+        finally:
+            connection.close()
+
+    def _opened(self, mode: str) -> SqliteConnection:
+        return sqlite3.connect(
+            f"{self._uri}?mode={mode}",
+            uri=True,
+            timeout=self._lock_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=CACHED_STATEMENTS,
+            factory=SqliteConnection,
+        )
+
+    def _for_types(self) -> SqliteConnection:
+        connection = self._opened("ro")
+        connection.execute("PRAGMA busy_timeout=0")  # a caller waits for no lock because of types
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        connection.file = self._file()
+        return connection
+
+    def _prepare(self, connection: SqliteConnection, *, read_only: bool) -> None:
+        connection.file = self._file()
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        connection.execute(f"PRAGMA hard_heap_limit={LARGEST_HEAP}")
+        connection.execute("PRAGMA trusted_schema=OFF")
+        if read_only:
+            connection.execute("PRAGMA query_only=ON")
+        else:
+            connection.execute(f"PRAGMA foreign_keys={'ON' if self._foreign_keys else 'OFF'}")
+            if self._is_memory:
+                connection.execute("PRAGMA synchronous=OFF")
+        connection.set_authorizer(reader_may(connection) if read_only else writer_may(connection))
+
+    def _file(self) -> tuple[int, int]:
+        found = os.stat(self._path)
+        return found.st_dev, found.st_ino
+
+    def close(self) -> None:
+        self._types.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    # transactions
+
+    def begin(self, connection: SqliteConnection, *, read_only: bool) -> None:
+        try:
+            is_same = connection.file == self._file()
+        except OSError:
+            is_same = False
+        if not is_same:
+            raise FileGone
+        connection.is_fresh = True
+        connection.execute("BEGIN")
+
+    def commit(self, connection: SqliteConnection) -> None:
+        connection.execute("COMMIT")
+
+    def rollback(self, connection: SqliteConnection) -> None:
+        connection.execute("ROLLBACK")
+
+    def in_transaction(self, connection: SqliteConnection) -> bool:
+        return connection.in_transaction
+
+    def is_clean(self, connection: SqliteConnection) -> bool:
+        return not connection.has_temporary
+
+    # statements
+
+    def run(self, connection: SqliteConnection, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
+        values: Mapping[str, Any] = {}
+        if params:
+            check_placeholders(sql, self.dialect, len(params))
+            bound = [_bound(value, f"/input/params/{place}") for place, value in enumerate(params)]
+            values = {str(number): value for number, value in enumerate(bound, 1)}  # SQLite's name for $1 is 1
+        if not read_only and connection.is_fresh and not _READS_ONLY.match(sql):
+            # A transaction that begins by writing takes its lock at once, and waits for it: one that read first and
+            # writes later cannot wait, since what it has read may have changed.
+            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+        connection.is_fresh = False
+        connection.refused = None
+        try:
+            cursor = connection.cursor(SqliteCursor)
+            cursor.types_of = partial(self._types.of, connection, sql, len(params))
+            return cursor.execute(sql, values)
+        except sqlite3.DatabaseError as error:
+            if connection.refused is None or getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_AUTH:
+                raise
+            if read_only:
+                raise refusal(connection.refused) from None
+            raise ToolError(f"The statement is refused: {connection.refused}", code="sql_failed") from None
+
+    def cancel(self, connection: SqliteConnection) -> None:
+        connection.interrupt()
+
+    def explain(self, sql: str) -> str:
+        return f"EXPLAIN QUERY PLAN {sql}"
+
+    def failure(self, error: Exception) -> Failure | None:
+        if isinstance(error, FileGone):
+            return Failure("lost", "the file was replaced or removed")
+        if isinstance(error, UnicodeEncodeError):
+            return Failure("syntax", "a text has a character that is none (a lone surrogate)")
+        if isinstance(error, MemoryError):
+            return Failure("statement", f"out of memory: SQLite may use {LARGEST_HEAP // 2**20} MB", "Ask for less at once.")
+        if not isinstance(error, sqlite3.Error | sqlite3.Warning):
+            return None
+        message = str(error)
+        code: int | None = getattr(error, "sqlite_errorcode", None)
+        if code is None:
+            return self._failure_of_module(error, message)
+        kind = _KINDS.get(code & 0xFF, "statement")
+        if kind == "statement" and _SYNTAX.search(message):
+            kind = "syntax"
+        if kind == "unreachable":
+            message = f'{message} ("{os.path.basename(self._shown)}")'
+        return Failure(kind, message, _HINTS.get(code & 0xFF))
+
+    def _failure_of_module(self, error: Exception, message: str) -> Failure:
+        """What Python's module says without SQLite."""
+        if isinstance(error, sqlite3.ProgrammingError | sqlite3.Warning):
+            return Failure("lost" if "closed" in message else "syntax", message)
+        hint = "CAST(column AS BLOB) gives its bytes." if "decode" in message else None
+        return Failure("statement", message, hint)
+
+    def read_schema(self, connection: SqliteConnection) -> Schema:
+        name = MEMORY if self._is_memory else os.path.basename(self._shown)
+        return read_schema(connection, name)
+
+    def __repr__(self) -> str:
+        return f"<SqliteBackend {self._shown}>"
+
+
+def _bound(value: Any, path: str) -> Any:
+    """A value as SQLite holds it; `{"base64": …}` means bytes."""
+    if isinstance(value, dict) and (content := bytes_in(value, path)) is not None:
+        return content
+    if isinstance(value, list | dict):
+        raise InvalidArguments.at(path, 'SQLite has no such values: pass them as JSON text, and bytes as {"base64": "…"}')
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidArguments.at(path, "SQLite's integers have 64 bits: pass it as text")
+    return value
+
+
+class SqliteNode(SqlNode):
+    """An SQLite database. Reading needs no permission; `allow_execute` adds statements of any kind.
+
+    Transactions see what others committed, and one writes at a time: a second one waits for `lock_timeout`.
+    """
+
+    provider = "db_sqlite"
+    title = "SQLite"
+
+    class Config(SqlNode.Config):
+        path: Annotated[
+            str, "The database file; a relative path begins at --root, or else at the folder of the pipeline's file. "
+            '":memory:" is a private one that is gone when the pipeline is unloaded.'
+        ] = MEMORY  # fmt: skip
+        create: Annotated[bool, "Begin with an empty file if there is none."] = False
+        lock_timeout: Annotated[
+            float, msgspec.Meta(ge=0, le=600), "Seconds that a statement waits for another transaction's lock."
+        ] = 5.0
+        foreign_keys: Annotated[bool, "Enforce the foreign keys of the tables."] = True
+
+    extra: ClassVar[str] = "sql"
+
+    @classmethod
+    def backend(cls, config: Any, ctx: SetupContext) -> SqliteBackend:
+        path = config.path if config.path == MEMORY else ctx.path(config.path)
+        return SqliteBackend(
+            path,
+            create=config.create,
+            lock_timeout=config.lock_timeout,
+            foreign_keys=config.foreign_keys,
+            shown=ctx.shown(config.path),
+        )

@@ -1,0 +1,111 @@
+"""The declared types of a result's columns, which Python's driver of SQLite does not tell: those of a view of the statement."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from rrext.nodes.sql.gate.placeholders import split_at_placeholders
+
+if TYPE_CHECKING:
+    from rrext.nodes.sql.sqlite.node import SqliteConnection
+
+__all__ = ["SqliteTypes"]
+
+KEPT_STATEMENTS: Final = 512
+"""Statements whose types are kept; programs repeat a few dozen."""
+LONGEST_KEPT: Final = 16 * 1024
+"""Characters of a statement whose types are looked up."""
+
+_VIEWS: Final = frozenset({sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_DROP_TEMP_VIEW})
+_CHANGES: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
+_OWN_TABLES: Final = frozenset({"sqlite_temp_master", "sqlite_temp_schema", "described"})
+
+
+class SqliteTypes:
+    """What is known of the statements of one database. It has a connection of its own, on which nothing of a caller runs."""
+
+    __slots__ = ("_connection", "_lock", "_open", "_statements")
+
+    def __init__(self, opened: Callable[[], SqliteConnection]) -> None:
+        """`opened` makes a connection that can only read."""
+        self._open = opened
+        self._lock = threading.Lock()
+        self._connection: SqliteConnection | None = None
+        self._statements: dict[tuple[int, str], list[str | None] | None] = {}
+
+    def of(self, connection: SqliteConnection, sql: str, parameters: int, count: int) -> list[str | None]:
+        """The types of the columns of a statement with so many parameters and columns; None for an expression.
+
+        All are None for what is no query, and where the connection has changed tables and committed nothing yet.
+        """
+        found: list[str | None] | None = None
+        if len(sql) <= LONGEST_KEPT:
+            with self._lock:
+                found = self._known(connection, sql, parameters)
+        return found if found is not None and len(found) == count else [None] * count
+
+    def _known(self, asking: SqliteConnection, sql: str, parameters: int) -> list[str | None] | None:
+        try:
+            own = self._connection
+            if own is None or own.file != asking.file:
+                self.close()
+                own = self._connection = self._open()
+                _authorize(own)
+            version = _version(own)
+            if version != _version(asking):
+                return None
+            if (version, sql) not in self._statements:
+                if len(self._statements) >= KEPT_STATEMENTS:
+                    self._statements.clear()
+                texts, _ = split_at_placeholders(sql, "sqlite", parameters) if parameters else ([sql], None)
+                self._statements[version, sql] = _described(own, "NULL".join(texts))
+            return self._statements[version, sql]
+        except (sqlite3.Error, OSError):
+            return None
+
+    def close(self) -> None:
+        """Let go of the connection and of all that is known."""
+        self._statements.clear()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __repr__(self) -> str:
+        return f"<SqliteTypes of {len(self._statements)} statements>"
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return connection.execute("PRAGMA schema_version").fetchone()[0]
+
+
+def _described(connection: sqlite3.Connection, sql: str) -> list[str | None] | None:
+    connection.execute("SELECT 1 FROM main.sqlite_master LIMIT 1").fetchone()  # what it knows of the tables is of today
+    try:
+        connection.execute(f"CREATE TEMP VIEW described AS {sql}")
+    except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError):
+        return None
+    try:
+        return [row[2] or None for row in connection.execute("PRAGMA temp.table_info(described)")]
+    except sqlite3.Error:
+        return None
+    finally:
+        connection.execute("DROP VIEW temp.described")
+
+
+def _authorize(connection: sqlite3.Connection) -> None:
+    """Nothing but to make, to look at and to drop a view, of any query."""
+    connection.execute("PRAGMA temp_store=MEMORY")
+
+    def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
+        is_allowed = (
+            action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+            or action in _VIEWS
+            or (action in _CHANGES and (first or "") in _OWN_TABLES)
+            or (action == sqlite3.SQLITE_PRAGMA and first in ("schema_version", "table_info"))
+        )
+        return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(may)
