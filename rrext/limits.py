@@ -56,6 +56,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Idle time after which a pipe is reclaimed. `--pipe-idle`."""
     expired_pipes: int = 4096
     """Reclaimed pipes that are remembered, so that their owner reads `pipe_expired`."""
+    return_grace: float = 2.0
+    """How long calls that were answered may hold all places before calls that wait for one are `unavailable`; a tool that
+    looks for its cancel now and then, or waits for a slow system, has returned by then."""
     call_depth: int = 8
     """Depth of nested calls, of tools by tools."""
     # pipeline files

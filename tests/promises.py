@@ -18,6 +18,10 @@ PROMISES: dict[str, str] = {
     "pool:limit:true": (
         "Open and borrowed pipes count against one limit, running sync calls against another; a leftover thread holds both"
     ),
+    "pool:left-behind:unavailable": (
+        "Where all places are held by calls that were answered and do not return, who needs one is `unavailable` with "
+        "their names, not before a grace and not after the first one has returned"
+    ),
     # the process
     "stdio:stdout:frames-only": "Whatever tools, C code or children print, the peer reads frames only",
     "stdio:child:stdin-null": "A child of a tool reads EOF on stdin and cannot steal protocol bytes",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, Final
 
 from rrext.engine.flow.pipes import Pipe
@@ -54,7 +53,7 @@ def status_of(task: Task, pipes: list[Pipe]) -> dict[str, Any]:
         "metrics": {},
         "tokens": {},
         "calls": task.calls,
-        "leftBehind": dict(Counter(list(task.left_behind.values()))),
+        "leftBehind": task.left_behind,
         "loopBlocks": {"count": task.blocks.total(), "tools": dict(task.blocks)},
         "threads": {"limit": task.places.limit, "used": task.places.used, "waiting": task.places.waiting},
         "syncCalls": {"limit": task.sync_places.limit, "used": task.sync_places.used, "waiting": task.sync_places.waiting},

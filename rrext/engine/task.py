@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rrext.engine.calls.places import Places
 from rrext.engine.component import Component
@@ -19,14 +18,11 @@ from rrext.pipefile.spec import PipelineSpec
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
-    from rrext.engine.calls.lease import Lease
     from rrext.engine.calls.tool_run import ToolRun
     from rrext.tools.context import CancelReason
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["AMONG_OTHERS", "Route", "Task"]
-
-log: Final = logging.getLogger("rrext.engine")
 
 KEEP_ERRORS = 50  # as the reference server's status does
 AMONG_OTHERS, ALONE = 0.25, 0.9
@@ -93,7 +89,6 @@ class Task:
         "failed_count",
         "finished_count",
         "last_used",
-        "left_behind",
         "name",
         "owner",
         "pipeline",
@@ -147,7 +142,6 @@ class Task:
         self.failed_count = 0
         self.errors: list[str] = []
         self.blocks: Counter[str] = Counter()
-        self.left_behind: dict[Lease, str] = {}
         self.warnings = tuple(warnings)
         self.active: set[Call] = set()
         self._clock = clock
@@ -252,13 +246,11 @@ class Task:
         """A tool blocked the event loop."""
         self.blocks[label] += 1
 
-    def note_left_behind(self, lease: Lease, label: str) -> None:
-        """A call was answered, and its thread goes on; it is in `left_behind` until the thread returns."""
-        self.left_behind[lease] = label or "writes and closes"
-        if len(self.left_behind) == self.sync_places.limit:
-            counts = Counter(self.left_behind.values())
-            names = ", ".join(f"{name} ({count})" for name, count in counts.items())
-            log.warning("%s: all %d places are held by calls that did not return in time: %s", self.name, counts.total(), names)
+    @property
+    def left_behind(self) -> dict[str, int]:
+        """How many calls of which tool were answered and have not returned."""
+        found = self.places.left_behind
+        return {} if found is None else found.counts()
 
     def note_error(self, message: str) -> None:
         """Keep the message for the task's status; the oldest goes when there are too many."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from raw_client import Server
+from socket_client import SocketClient, folder, listen
 
 PROMISE = 0.1
 TURNS = 10
@@ -91,12 +92,37 @@ def test_a_tool_that_awaits_for_long_blocks_nothing(server: Server) -> None:
     assert server.ask("rrext_get_task_status")["loopBlocks"] == {"count": 0, "tools": {}}
 
 
-def test_tools_that_outlive_their_deadline_and_fill_the_places_are_named(spawn: Callable[..., Server]) -> None:
+@pytest.mark.promise("pool:left-behind:unavailable")
+@pytest.mark.parametrize("kind", ["park", "wait_deaf"])
+def test_tools_that_outlive_their_deadline_and_fill_the_places_are_named(spawn: Callable[..., Server], kind: str) -> None:
     server = spawn("--threads", "2")
-    late = [server.send_tool("park", {"gate": "g"}, timeout=0.05) for _ in range(2)]
+    late = [server.send_tool(kind, {"gate": "g"}, timeout=0.05) for _ in range(2)]
     assert {server.code(seq) for seq in late} == {"tool_timeout"}
-    server.heard("all 2 places are held by calls that did not return in time: worker_1.park (2)")
-    assert server.ask("rrext_get_task_status")["leftBehind"] == {"worker_1.park": 2}
+    assert server.ask("rrext_get_task_status")["leftBehind"] == {f"worker_1.{kind}": 2}
+    waiting = [server.send_tool("add", {"a": 1}), server.send("rrext_process", {"subcommand": "open"})]
+    for seq in (*waiting, server.send_tool("add_on_loop", {"a": 1})):
+        assert server.code(seq) == "unavailable"
+        assert server.answers[seq]["data"]["leftBehind"] == {f"worker_1.{kind}": 2}
+    server.heard("all 2 are held by calls that were answered and have not returned: worker_1.")
+
+
+@pytest.mark.promise("pool:left-behind:unavailable")
+def test_every_client_is_told_who_keeps_the_places_and_gets_one_when_they_are_back(
+    spawn: Callable[..., Server], tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    with folder() as here:
+        listen(spawn, here / "s", "--threads", "1")
+        with SocketClient(here / "s") as gone, SocketClient(here / "s") as one, SocketClient(here / "s") as other:
+            gone.send_tool("park", {"gate": str(gate)})
+            with gate.open("wb"):
+                gone.close()
+                for client in (one, other):
+                    seq = client.send_tool("add", {"a": 1})
+                    assert client.code(seq) == "unavailable"
+                    assert "worker_1.park (1, for " in client.answers[seq]["message"]
+            assert one.call("add", {"a": 1}) == other.call("add", {"a": 1}) == 2
 
 
 def test_a_tool_that_returned_is_not_left_behind(server: Server) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rrext.clock import Clock, LoopClock
 from rrext.engine.calls.deadlines import Deadlines
 from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.left_behind import LeftBehind
 from rrext.engine.calls.places import Held, Place, Places
 from rrext.engine.calls.runner import Runner
+from rrext.engine.calls.thread_job import ThreadJob
 from rrext.engine.interface import Call, Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
@@ -108,59 +110,40 @@ class Host:
         *,
         places: Places,
         lease: Lease | None,
+        call: Call | None = None,
+        label: str = "",
         run: Callable[[Job], None] | None = None,
+        turns: Places | None = None,
         turn: Place | Held | None = None,
-        owner: str = "",
     ) -> T:
-        """Run `work` on a thread within the limit `places`, in the line of `owner`, and return or raise what it did.
+        """Run `work` on a thread within the limit `places`, in the line of the call's connection; return or raise what it did.
 
-        `run` hands the job to a thread; without it one of the workers takes it. `turn` is released when the work is over.
-        Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its place until it
-        returns, and leaves the lease spoiled.
+        `run` hands the job to a thread; without it one of the workers takes it. `turn`, one of `turns`, is released when
+        the work is over. Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its
+        place until it returns, is left behind as `label`, and leaves the lease spoiled.
         """
-        place = await self._place(places, owner, turn)
-        outcome: asyncio.Future[T] = self.loop.create_future()
-        unclaimed = [True]  # popped by who runs the job or withdraws it: never both, never neither
-        if lease is not None:
-            lease.keep()
-
-        def let_go() -> None:
-            place.release()
-            if turn is not None:
-                turn.release()
-            if lease is not None:
-                lease.drop()
-
-        def job() -> None:
-            if not _claim(unclaimed):
-                return
-            value: Any = None
-            error: BaseException | None = None
-            try:
-                value = work()
-            except BaseException as raised:
-                error = raised
-            let_go()
-            self.post(_settle, outcome, value, error)
-            error = None  # its traceback leads back to here: such circles would wait for the garbage collector
-
+        place = await self._place(places, call, turn)
+        job = ThreadJob(self, work, lease, places, place, turns, turn)
         try:
             (run or self.workers.run)(job)
         except BaseException:  # no thread to be had
-            let_go()
+            job.let_go()
             raise
         try:
-            return await outcome
+            return await job.outcome
         except asyncio.CancelledError:
-            if _claim(unclaimed):
-                let_go()
-            elif lease is not None and outcome.cancelled():  # else the thread has returned already
-                lease.spoil()
+            job.give_up(call, label)
             raise
 
-    async def _place(self, places: Places, owner: str, turn: Place | Held | None) -> Place | Held:
+    def left_behind(self, places: Places, what: str) -> LeftBehind:
+        """The calls that hold `places` though they were answered. On the loop's thread."""
+        if places.left_behind is None:
+            places.left_behind = LeftBehind(places, self, what)
+        return places.left_behind
+
+    async def _place(self, places: Places, call: Call | None, turn: Place | Held | None) -> Place | Held:
         """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
-        place = places.take(owner)
+        place = places.take("" if call is None else call.caller.connection_id, call)
         try:
             await self.granted(place)
         except BaseException:
@@ -226,25 +209,6 @@ class Host:
         return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"
 
 
-def _claim(unclaimed: list[bool]) -> bool:
-    try:
-        unclaimed.pop()  # atomic, in every thread
-    except IndexError:
-        return False
-    return True
-
-
 def _wake(turn: asyncio.Future[None]) -> None:
     if not turn.done():
         turn.set_result(None)
-
-
-def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -> None:
-    if outcome.done():
-        return
-    if error is None:
-        outcome.set_result(value)
-    elif isinstance(error, StopIteration):  # asyncio cannot carry it
-        outcome.set_exception(RuntimeError("StopIteration was raised"))
-    else:
-        outcome.set_exception(error)

@@ -14,7 +14,9 @@ from rrext.engine.flow.gate import Pass
 from rrext.engine.flow.pipes import Pipe
 
 if TYPE_CHECKING:
+    from rrext.engine.calls.host import Host
     from rrext.engine.flow.objects import NodeObjects
+    from rrext.engine.interface import Call
     from rrext.engine.task import Task
 
 __all__ = ["Lease"]
@@ -24,8 +26,7 @@ class Lease:
     """Either a borrowed place with pooled objects, or a turn on an open pipe with that pipe's objects."""
 
     spoiled = False
-    label = ""
-    """The tool, for people; empty where none is called."""
+    _is_left = False
     _is_tainted = False
     _users = 1
     _lock = threading.Lock()  # of all leases: it is held for a few instructions, and making one costs as much
@@ -54,8 +55,8 @@ class Lease:
             self._users -= 1
             if self._users:
                 return
-        if self.spoiled:
-            self.task.left_behind.pop(self, None)
+        if self._is_left:
+            self.returned()
         if self.pipe is not None:
             self._leave(self.pipe)
             return
@@ -67,13 +68,33 @@ class Lease:
         """The call was stopped half-way: nobody gets borrowed objects after it."""
         self._is_tainted = True
 
+    def leave(self, host: Host, call: Call, label: str, thread: int | None = None) -> None:
+        """The call is answered and goes on: what it holds is missing until it returns. On the loop's thread.
+
+        `thread` is given for a run in a thread, which has a place of its own: the thread if it may lend that, else 0.
+        """
+        task = self.task
+        with self._lock:
+            if not self._users:
+                return
+            self._is_left = True
+            host.left_behind(task.places, f'pipe of "{task.name}"').add(self, label, holder=self.pipe, call=call)
+            if thread is not None:
+                host.left_behind(task.sync_places, f'thread of "{task.name}"').add(self, label, thread=thread)
+
+    def returned(self) -> None:
+        """Nothing of it goes on."""
+        if self._is_left:
+            for places in (self.task.places, self.task.sync_places):
+                if places.left_behind is not None:
+                    places.left_behind.remove(self)
+
     def spoil(self) -> None:
-        """The call is answered, but a thread goes on: let others onto the pipe, which can only be closed now."""
+        """The call is answered, but it goes on: let others onto the pipe, which can only be closed now."""
         with self._lock:
             if self.spoiled or not self._users:
                 return
             self.spoiled = True
-            self.task.note_left_behind(self, self.label)
         if self.pipe is not None:
             self.pipe.leave_thread_behind()
             self.turn.release()

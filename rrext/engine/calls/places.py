@@ -10,19 +10,28 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 from rrext.workers import OwnThread
+
+if TYPE_CHECKING:
+    from rrext.engine.calls.left_behind import LeftBehind
+    from rrext.engine.interface import Call
 
 __all__ = ["Held", "Loan", "Place", "Places"]
 
 
 class Place:
-    """A place that is held, waited for, or given back. `release` may be called in any of these states, once or often."""
+    """A place that is held, waited for, or given back. `release` may be called in any of these states, once or often.
 
-    __slots__ = ("_granted", "_places", "_wake", "owner")
+    `call` is who waits, if it can be told that it waits in vain.
+    """
 
-    def __init__(self, places: Places | None, granted: bool, owner: str = "") -> None:
+    __slots__ = ("_granted", "_places", "_wake", "call", "owner")
+
+    def __init__(self, places: Places | None, granted: bool, owner: str = "", call: Call | None = None) -> None:
         self.owner = owner
+        self.call = call
         self._places = places
         self._granted = granted
         self._wake: Callable[[], None] | None = None
@@ -119,6 +128,10 @@ class _Lines:
         if not line:
             del self._lines[place.owner]
 
+    def all(self) -> list[Place]:
+        """Everybody."""
+        return [*self._first, *(place for line in self._lines.values() for place in line)]
+
     def next(self) -> Place:
         """Whose turn it is; that owner's next one waits until all other owners had theirs."""
         self.count -= 1
@@ -134,9 +147,13 @@ class _Lines:
 
 
 class Places:
-    """`limit` places; who asks when none is free waits in line, those of one owner first come, first served."""
+    """`limit` places; who asks when none is free waits in line, those of one owner first come, first served.
 
-    __slots__ = ("_held", "_line", "_used", "_when_free", "limit", "lock")
+    `lent` are the threads whose places others have meanwhile. `left_behind` are the calls that hold places though they
+    were answered, once there was one.
+    """
+
+    __slots__ = ("_held", "_line", "_used", "_when_free", "left_behind", "lent", "limit", "lock")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -145,16 +162,20 @@ class Places:
         self._used = 0
         self._line = _Lines()
         self._when_free: Callable[[], None] | None = None
+        self.lent: list[int] = []
+        self.left_behind: LeftBehind | None = None
 
-    def take(self, owner: str = "") -> Place | Held:
+    def take(self, owner: str = "", call: Call | None = None) -> Place | Held:
         """A place: held at once if one is free and nobody waits, else in the owner's line."""
         with self.lock:
             if self._used < self.limit and not self._line.count:
                 self._used += 1
                 return self._held
-            place = Place(self, False, owner)
+            place = Place(self, False, owner, call)
             self._line.add(place)
-            return place
+        if self.left_behind is not None:
+            self.left_behind.joined()
+        return place
 
     def give_back(self, place: Place) -> None:
         """What `Place.release` calls."""
@@ -170,8 +191,9 @@ class Places:
         if wake is not None:
             wake()
 
-    def lend(self) -> None:
+    def lend(self, thread: int) -> None:
         """A holder waits and needs no place meanwhile: the next in line may run."""
+        self.lent.append(thread)
         self._held.release()
 
     def _pass_on(self) -> Callable[[], None] | None:
@@ -184,24 +206,28 @@ class Places:
         wake, heir._wake = heir._wake, None
         return wake
 
-    def take_back(self) -> None:
+    def take_back(self, thread: int, call: Call | None = None) -> None:
         """The holder goes on: block until there is a place again, before everybody in line.
 
         It ends, because whoever runs ends or lends in turn. Who runs may need the holder's own thread for that, which
         goes on serving its inner jobs meanwhile.
         """
-        back = Place(self, False)
         with self.lock:
             if self._used < self.limit:
                 self._used += 1
+                self.lent.remove(thread)
                 return
+            back = Place(self, False, "", call)
             granted: Future[None] = Future()
             back._wake = lambda: granted.set_result(None)
             self._line.add_first(back)
+        if self.left_behind is not None:
+            self.left_behind.joined()
         own = OwnThread.current()
         if own is not None:
             own.serve_until(granted)
         granted.result()
+        self.lent.remove(thread)
 
     def when_free(self, wake: Callable[[], None]) -> bool:
         """False if no place is held; else True, and `wake` runs whenever the last one is given back."""
@@ -219,6 +245,16 @@ class Places:
         """How many stand in line."""
         return self._line.count
 
+    def waiting_calls(self) -> list[Call]:
+        """The calls that stand in line."""
+        with self.lock:
+            return [place.call for place in self._line.all() if place.call is not None]
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether calls that were answered have held all places for a while."""
+        return self.left_behind is not None and self.left_behind.are_all
+
     def __repr__(self) -> str:
         return f"<Places {self._used}/{self.limit} waiting={self._line.count}>"
 
@@ -230,11 +266,12 @@ class Loan:
     once, from when the first of them waits until none does.
     """
 
-    __slots__ = ("_lock", "_places", "_waiting", "thread")
+    __slots__ = ("_call", "_lock", "_places", "_waiting", "thread")
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, call: Call | None = None) -> None:
         self.thread = threading.get_ident()
         self._places = places
+        self._call = call
         self._waiting = 0
         self._lock = threading.Lock()
 
@@ -242,13 +279,13 @@ class Loan:
         with self._lock:
             self._waiting += 1
             if self._waiting == 1:
-                self._places.lend()
+                self._places.lend(self.thread)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:  # also while it blocks: what is not back cannot be lent
             self._waiting -= 1
             if not self._waiting:
-                self._places.take_back()
+                self._places.take_back(self.thread, self._call)
 
     def __repr__(self) -> str:
         return f"<Loan waiting={self._waiting}>"

@@ -114,7 +114,6 @@ class ToolCalls:
             deadline = self._host.limit(call, own_timeout)
         run = ToolRun(self._host, call, lease, route, deadline=deadline)
         run.place = place
-        lease.label = route.label
         task.active.add(call)
         call.work = run
         return run
@@ -128,7 +127,7 @@ class ToolCalls:
     def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
         """A lease whose turn is held or stood in line for."""
         if operation.pipe_id is None:
-            return Lease(task, task.places.take(call.caller.connection_id))
+            return Lease(task, task.places.take(call.caller.connection_id, call))
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         pipe.check_usable()
         return Lease(task, self._pipes.enter(pipe, exclusive=False, now=task.now()), pipe)
@@ -170,5 +169,5 @@ class ToolCalls:
                 lease.turn = Place.free()
             await call.outlet.room()
             if lease.pipe is None:
-                lease.turn = lease.task.places.take()
+                lease.turn = lease.task.places.take(call=call)
                 await self._host.granted(lease.turn)

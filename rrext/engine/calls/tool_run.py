@@ -109,7 +109,7 @@ class ToolRun(Work):
             node = self.node = self.lease.objects.object(route.component.id)
         if spec.wants_context:
             if self.place is not None:
-                self.loan = Loan(self.lease.task.sync_places)
+                self.loan = Loan(self.lease.task.sync_places, self.call)
             ctx = self.context()
         if not is_watched(self.host.callbacks):
             return self._called(node, kwargs, ctx, None)
@@ -159,24 +159,27 @@ class ToolRun(Work):
             return await chunks.drain_on_loop(outcome), None
 
     async def _in_thread(self) -> Encoded:
-        places, owner = self.lease.task.sync_places, self.call.caller.connection_id
+        places, call, label = self.lease.task.sync_places, self.call, self.trail[-1]
 
         def work() -> Encoded:
-            self.loan = Loan(places)
+            self.loan = Loan(places, call)
             return self.blocking()
 
         if self.spec.thread != "same":
-            return await self.host.in_thread(work, places=places, lease=self.lease, owner=owner)
+            return await self.host.in_thread(work, places=places, lease=self.lease, call=call, label=label)
         own = self.route.component.own_thread
         if not self.is_outermost:
-            return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run_inner, owner=owner)
-        turn = self.route.component.turns.take(owner)
+            return await self.host.in_thread(work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
+        turns = self.route.component.turns
+        turn = turns.take(call.caller.connection_id, call)
         try:
             await self.host.granted(turn)
         except BaseException:
             turn.release()
             raise
-        return await self.host.in_thread(work, places=places, lease=self.lease, run=own.run, turn=turn, owner=owner)
+        return await self.host.in_thread(
+            work, places=places, lease=self.lease, call=call, label=label, run=own.run, turns=turns, turn=turn
+        )
 
     # its end
 

@@ -56,8 +56,15 @@ class Work(Run):
         """It is answered before its end."""
 
     def left_behind(self, reason: CancelReason) -> None:
-        """It is answered, and a thread goes on with it."""
-        self.lease.spoil()
+        """It is answered, and a thread goes on with it, or a task that was just cancelled."""
+        lease, host = self.lease, self.host
+        if self._task is None:
+            lease.leave(host, self.call, self.trail[0], 0 if self.loan is None else self.loan.thread)
+            lease.spoil()
+            return
+        lease.leave(host, self.call, self.trail[0])
+        if lease.pipe is not None:  # others wait for it there
+            host.clock.call_later(host.limits.return_grace, lease.spoil)
 
     # where it runs
 
@@ -74,7 +81,7 @@ class Work(Run):
 
     def to_worker(self) -> None:
         """Run on a thread of the pool, as soon as one more sync call may run."""
-        place = self.place = self.lease.task.sync_places.take(self.call.caller.connection_id)
+        place = self.place = self.lease.task.sync_places.take(self.call.caller.connection_id, self.call)
         if not place.when_granted(self.to_thread):
             self.to_thread()
 
@@ -122,7 +129,7 @@ class Work(Run):
         self.stopped(reason)
         if self._claim():  # a task that is cancelled before its first step never runs its `finally`
             self.give_back()
-        elif self._task is None:
+        else:
             self.left_behind(reason)
         if self._task is not None:
             self._task.cancel()

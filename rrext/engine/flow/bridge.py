@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from threading import get_ident
 from typing import Any, TypeVar
 
 from rrext.engine.calls.host import Host
@@ -35,17 +36,24 @@ class PipeBridge:
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         lease = Lease(self._pipe.task, Place.free(), self._pipe)
         try:
-            return await self._host.in_thread(work, places=self._pipe.task.sync_places, lease=lease)
+            return await self._host.in_thread(
+                work,
+                places=self._pipe.task.sync_places,
+                lease=lease,
+                call=self._call,
+                label=type(self._call.operation).__name__.lower(),
+            )
         finally:
             lease.drop()
 
     def run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         places = self._pipe.task.sync_places
-        places.lend()
+        thread = get_ident()
+        places.lend(thread)
         try:
             return self._host.from_thread(work, self._token)
         finally:
-            places.take_back()
+            places.take_back(thread, self._call)
 
     def context(self, node_id: str) -> ToolContext:
         pipe, places = self._pipe, self._pipe.task.sync_places
@@ -60,7 +68,7 @@ class PipeBridge:
             trail=(node_id,),
         )
         if not on_loop:
-            run.loan = Loan(places)
+            run.loan = Loan(places, self._call)
         return ToolContext(
             node_id=node_id,
             token=self._token,

@@ -13,7 +13,7 @@ from rrext.engine.flow.gate import Pass
 from rrext.engine.flow.object_input import data_of, entry_of
 from rrext.engine.flow.object_runs import CloseRun, OpenRun, WriteRun, run_step
 from rrext.engine.flow.pipes import Pipe, Pipes
-from rrext.engine.interface import Call, Close, Open, Operation, Write
+from rrext.engine.interface import Call, Close, Open, Write
 from rrext.engine.task import Task
 from rrext.tools.context import CancelToken
 from rrext.workers import apart
@@ -86,17 +86,23 @@ class ObjectCalls:
     async def _abandon(self, pipe: Pipe, turn: Pass) -> None:
         """Let the nodes close what they hold, once no thread works on them any more; then the place is free."""
         host, objects, plan = self._host, pipe.objects, pipe.task.plan
-        bridge = PipeBridge(host, Call(Operation(), Nobody(), caller=pipe.caller), pipe, CancelToken())
-        lease = Lease(pipe.task, turn, pipe)
+        task, call = pipe.task, Call(Close(pipe_id=pipe.id), Nobody(), caller=pipe.caller)
+        bridge = PipeBridge(host, call, pipe, CancelToken())
+        lease = Lease(task, turn, pipe)
+        missing = host.left_behind(task.places, f'pipe of "{task.name}"')
         try:
             await host.granted(turn)
             await host.woken(pipe.when_threads_returned)
             if any("close" in plan.methods(node_id) for node_id in plan.closing):
-                await run_step(host, lease, lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge))
+                missing.add(pipe, "close", other=task.sync_places)
+                await run_step(
+                    host, lease, call, "close", lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge)
+                )
         except asyncio.CancelledError:
             raise
         except Exception as error:
             log.warning("closing the nodes of reclaimed pipe %d failed", pipe.id, exc_info=error)
         finally:
+            missing.remove(pipe)
             lease.drop()
             pipe.free()

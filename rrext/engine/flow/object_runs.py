@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from rrext.engine.calls.failures import failure_of, internal_error
 from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.places import Place
+from rrext.engine.calls.places import Loan, Place
 from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.flow.bridge import PipeBridge
 from rrext.engine.flow.intake import Intake
@@ -32,11 +32,13 @@ T = TypeVar("T")
 log: Final = logging.getLogger("rrext.objects")
 
 
-async def run_step(host: Host, lease: Lease, blocking: Callable[[], T], on_loop: Callable[[], Coroutine[None, None, T]]) -> T:
+async def run_step(
+    host: Host, lease: Lease, call: Call, label: str, blocking: Callable[[], T], on_loop: Callable[[], Coroutine[None, None, T]]
+) -> T:
     """Run one step of an object: whole in a thread where every method is `def`, else on the loop."""
     if lease.task.plan.needs_loop:
         return await on_loop()
-    return await host.in_thread(blocking, places=lease.task.sync_places, lease=lease)
+    return await host.in_thread(blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
 
 
 class ObjectRun(Work):
@@ -104,7 +106,7 @@ class OpenRun(ObjectRun):
         entry: Entry,
         intake: Intake,
     ) -> None:
-        self._place = task.places.take(call.caller.connection_id)
+        self._place = task.places.take(call.caller.connection_id, call)
         super().__init__(host, call, Lease(task, self._place), pipes, reclaim, name="open")
         self._entry = entry
         self._intake = intake
@@ -146,6 +148,8 @@ class OpenRun(ObjectRun):
             await run_step(
                 host,
                 opening,
+                self.call,
+                self.trail[0],
                 lambda: objects.open_blocking(entry, intake, bridge),
                 lambda: objects.open(entry, intake, bridge),
             )
@@ -157,6 +161,8 @@ class OpenRun(ObjectRun):
         self.lease.task.active.discard(self.call)
         if self._pipe is None:
             self.lease.drop()
+        else:
+            self.lease.returned()
 
 
 class WriteRun(ObjectRun):
@@ -178,6 +184,7 @@ class WriteRun(ObjectRun):
 
     def blocking(self) -> Encoded:
         pipe = self._pipe
+        self.loan = Loan(pipe.task.sync_places, self.call)
         bridge = PipeBridge(self.host, self.call, pipe, self.token)
         began = perf_counter()
         try:
@@ -194,7 +201,7 @@ class WriteRun(ObjectRun):
         bridge = PipeBridge(self.host, self.call, pipe, self.token)
         if not pipe.task.plan.needs_loop:
             return await self.host.in_thread(
-                self.blocking, places=pipe.task.sync_places, lease=self.lease, owner=self.call.caller.connection_id
+                self.blocking, places=pipe.task.sync_places, lease=self.lease, call=self.call, label=self.trail[0]
             )
         try:
             await pipe.objects.write(self._data, bridge)
@@ -251,7 +258,12 @@ class CloseRun(ObjectRun):
         bridge = PipeBridge(self.host, self.call, pipe, self.token)
         try:
             failure = await run_step(
-                self.host, self.lease, lambda: objects.finish_blocking(bridge), lambda: objects.finish(bridge)
+                self.host,
+                self.lease,
+                self.call,
+                self.trail[0],
+                lambda: objects.finish_blocking(bridge),
+                lambda: objects.finish(bridge),
             )
             if failure is not None:
                 pipe.fail(failure)

@@ -1,0 +1,129 @@
+"""A part of a call that the loop sends to a thread, with the places that it holds there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from rrext.engine.calls.places import Held, Place, Places
+
+if TYPE_CHECKING:
+    from rrext.engine.calls.host import Host
+    from rrext.engine.calls.lease import Lease
+    from rrext.engine.interface import Call
+
+__all__ = ["ThreadJob"]
+
+T = TypeVar("T")
+
+
+class ThreadJob(Generic[T]):
+    """Runs `work` at most once, settles `outcome`, and gives back what it holds.
+
+    `place` is one of `places`, the running sync calls; `turn` is one of `turns`, if its node's thread is asked for.
+    """
+
+    __slots__ = (
+        "_host",
+        "_is_over",
+        "_lease",
+        "_place",
+        "_places",
+        "_thread",
+        "_turn",
+        "_turns",
+        "_unclaimed",
+        "_work",
+        "outcome",
+    )
+
+    def __init__(
+        self,
+        host: Host,
+        work: Callable[[], T],
+        lease: Lease | None,
+        places: Places,
+        place: Place | Held,
+        turns: Places | None,
+        turn: Place | Held | None,
+    ) -> None:
+        self._host = host
+        self._work = work
+        self._lease = lease
+        self._places = places
+        self._place = place
+        self._turns = turns
+        self._turn = turn
+        self._unclaimed = [True]  # popped by who runs it or withdraws it: never both, never neither
+        self._thread = 0
+        self._is_over = False
+        self.outcome: asyncio.Future[T] = host.loop.create_future()
+        if lease is not None:
+            lease.keep()
+
+    def __call__(self) -> None:
+        """Run, on the thread."""
+        if not self._claim():
+            return
+        self._thread = get_ident()
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = self._work()
+        except BaseException as raised:
+            error = raised
+        self.let_go()
+        self._host.post(_settle, self.outcome, value, error)
+        error = None  # its traceback leads back to here: such circles would wait for the garbage collector
+
+    def let_go(self) -> None:
+        """It is over, or never began."""
+        self._is_over = True
+        self._forget()
+        self._place.release()
+        if self._turn is not None:
+            self._turn.release()
+        if self._lease is not None:
+            self._lease.drop()
+
+    def give_up(self, call: Call | None, label: str) -> None:
+        """Nobody waits for it any more: withdraw it, or leave it behind under this label."""
+        lease, host = self._lease, self._host
+        if self._claim():
+            self.let_go()
+        elif lease is not None and call is not None and self.outcome.cancelled():  # else the thread has returned already
+            lease.leave(host, call, label)
+            lease.spoil()
+            host.left_behind(self._places, f'thread of "{lease.task.name}"').add(self, label, thread=self._thread)
+            if self._turns is not None:
+                host.left_behind(self._turns, f'thread of the node of "{label}"').add(self, label)
+            if self._is_over:  # its thread may have looked before this was there to be found
+                self._forget()
+
+    def _forget(self) -> None:
+        for places in (self._places, self._turns):
+            if places is not None and places.left_behind is not None:
+                places.left_behind.remove(self)
+
+    def _claim(self) -> bool:
+        try:
+            self._unclaimed.pop()  # atomic, in every thread
+        except IndexError:
+            return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"<ThreadJob {'over' if self._is_over else 'running' if self._thread else 'waiting'}>"
+
+
+def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -> None:
+    if outcome.done():
+        return
+    if error is None:
+        outcome.set_result(value)
+    elif isinstance(error, StopIteration):  # asyncio cannot carry it
+        outcome.set_exception(RuntimeError("StopIteration was raised"))
+    else:
+        outcome.set_exception(error)
