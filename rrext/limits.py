@@ -49,6 +49,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The longest deadline that a caller may ask for."""
     progress_text: int = KIB
     """Characters of a progress message."""
+    max_event_data: int = MIB
+    """Encoded data of one event; a larger message of a node is refused, larger arguments and results are left out."""
     # pipes and calls
     threads: int = 64
     """Pipes per task, open or borrowed; also, apart from that, running sync calls per task. `--threads`."""

@@ -90,6 +90,13 @@ PROMISES: dict[str, str] = {
         "Duplicate names refused naming both owners; exported names fit `^[a-zA-Z0-9_-]{1,64}$` and map back one to one"
     ),
     "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",
+    "events:call:one-end": (
+        "Whoever subscribes hears once that a call started and once how it ended, also if it was refused, cancelled or late"
+    ),
+    "events:pipe:in-order": "A pipe's events come in order, from its opening to its closing, whatever ends it",
+    "events:sink:harms-nobody": "A subscriber that raises gets no more events, and no call and no other subscriber notices",
+    "events:secrets:redacted": "No value of a variable is in an event, not in arguments, results, messages or lanes",
+    "events:audit:line-per-call": "The audit log has one line for each call, also a refused one, and no text can forge a field",
     "testing:pair-public": "The same assertions pass on the in-memory pair, the byte pair and a spawned server",
     "variables:values:never-leave": (
         "No value of a variable is in a failure, a log, a name, a child's environment or a command line"

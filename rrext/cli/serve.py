@@ -34,7 +34,6 @@ from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
 
 if TYPE_CHECKING:
-    from rrext.engine.interface import Engine
     from rrext.pipefile.environment import Environment
     from rrext.server.process import ServingProcess
     from rrext.transports.claim import ClaimedStdio
@@ -89,8 +88,13 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--listen", metavar="unix:PATH", help="answer clients of this socket instead of stdin")
     parser.add_argument("--stdio", action="store_true", help="with --listen: stdin too, and end with the client there")
-    parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, a line per call included")
+    parser.add_argument("--log-file", metavar="FILE", help="log there instead of stderr, at level info")
     parser.add_argument("--log-level", choices=LEVELS, help="what to log (info with --log-file, else warning)")
+    parser.add_argument(
+        "--audit",
+        action=argparse.BooleanOptionalAction,
+        help="log a line per call, at any level (default: if the level is info or debug)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -183,6 +187,10 @@ def _serve_claimed(
             DEFAULTS, threads=args.threads, pipe_idle=args.pipe_idle, max_frame=args.max_frame, drain=args.drain
         )
         engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=args.wait)
+        if _is_audited(args.audit):
+            from rrext.server.audit import begin_audit
+
+            begin_audit(engine)
         loaded = [_load(engine, path, limits) for path in args.files]  # all of them, so that the problems of each are told
         if not all(loaded):
             return None
@@ -195,7 +203,7 @@ def _serve_claimed(
 
             listener = UnixClients(socket_path(args.listen), lambda: _tell_listening(args.listen))
         return ServingProcess(
-            _logged(engine),
+            engine,
             engine.host,
             stdio,
             limits=limits,
@@ -223,13 +231,12 @@ def _trace_crashes(fd: int) -> None:
         faulthandler.register(TRACE, fd)
 
 
-def _logged(engine: Engine) -> Engine:
-    """The engine, with a line in the log for each request if the log takes them."""
-    if not logging.getLogger("rrext.calls").isEnabledFor(logging.INFO):
-        return engine
-    from rrext.server.request_log import LoggedEngine
-
-    return LoggedEngine(engine)
+def _is_audited(wanted: bool | None) -> bool:
+    """Whether the log gets a line per call: if that was said, or the log takes what is no more than information."""
+    calls = logging.getLogger("rrext.calls")
+    if wanted:
+        calls.setLevel(min(logging.INFO, calls.getEffectiveLevel()))
+    return calls.isEnabledFor(logging.INFO) if wanted is None else wanted
 
 
 def _load(engine: Any, path: str, limits: Limits) -> bool:

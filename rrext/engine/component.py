@@ -17,10 +17,11 @@ from rrext.workers import OwnThread
 
 if TYPE_CHECKING:
     from rrext.engine.calls.host import Host
+    from rrext.tools.messages import Publisher
 
 __all__ = ["Component"]
 
-GIVEN: Final = 7
+GIVEN: Final = 8
 """Attributes that `new_object` sets."""
 NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
 
@@ -94,7 +95,7 @@ class Component:
         self.turns = Places(1)
         self.ready = self._checked and not hasattr(node_class, "setup")
 
-    def new_object(self) -> Node:
+    def new_object(self, publisher: Publisher) -> Node:
         """A node object of this component, with its settings in place before `__init__` runs."""
         node = self.node_class.__new__(self.node_class)
         node.node_id = self.id
@@ -104,6 +105,7 @@ class Component:
         node.config = self.config
         node.shared = self.shared
         node.bindings = self.bindings
+        node._publisher = publisher
         node.__init__()
         return node
 

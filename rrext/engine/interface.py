@@ -16,6 +16,8 @@ import msgspec
 from rrext.errors import Cancelled, RrextError
 
 if TYPE_CHECKING:
+    from rrext.engine.events.hub import EventSink, Subscription
+    from rrext.engine.events.records import Filter
     from rrext.tools.context import CancelReason
 
 __all__ = [
@@ -306,6 +308,20 @@ class Engine:
         except asyncio.CancelledError:
             call.cancel("cancelled", Cancelled())
             raise
+
+    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
+        """Hand every event that fits the filter to `sink(event)`, until the subscription is cancelled. From any thread.
+
+        Events are the records of `rrext.engine.events.records`, plain data that JSON can hold; times are seconds, sizes
+        bytes, secrets are replaced by their names. A sink is called by the thread in which something happens, perhaps by
+        several at once; it must not block, as the call waits for it. One that raises is logged, and gets no more. The
+        events of one call come in their order, from `CallStarted` to one `CallEnded`, which comes before the answer leaves;
+        so do those of one pipe, from `PipeOpened` to `PipeClosed`, and of one task. Between calls there is no order. What began
+        before the subscription is heard of from then on. Calls that are refused or cancelled before the engine has them
+        have no events. Nothing is kept for a sink: one that is slower than the events brings a queue with a bound of its own.
+        Raises `InvalidArguments` for a kind that does not exist.
+        """
+        raise NotImplementedError
 
     def begin_batch(self) -> None:
         """Several calls may be started before the loop's next turn; `end_batch` says that they were."""

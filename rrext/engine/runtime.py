@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 from threading import get_ident
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from rrext.engine.calls.host import Host
 from rrext.engine.calls.loop_watch import LoopWatch
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
 from rrext.engine.flow.object_calls import ObjectCalls
 from rrext.engine.flow.pipes import Pipes
 from rrext.engine.interface import (
@@ -49,6 +50,10 @@ from rrext.tools.context import CancelReason
 
 __all__ = ["LocalEngine"]
 
+if TYPE_CHECKING:
+    from rrext.engine.events.records import Filter
+
+EndReason: TypeAlias = Literal["terminated", "idle", "closed"]
 UNWINDING: Final = 0.1  # seconds that cancelled calls get to return at the end of all, before what they share is closed
 
 log: Final = logging.getLogger("rrext.engine")
@@ -109,6 +114,8 @@ class LocalEngine(Engine):
             return may_block
         operation = call.operation
         call.redact = self._redact
+        if self._host.events.calls is not None:
+            self._host.events.calls.watch(call, self._tasks, self._pipes)
         kind = type(operation)
         is_late = call.received is not None and self._host.is_late(call)
         if may_block and (is_late or (kind is not Tool and kind is not Write)):
@@ -123,13 +130,8 @@ class LocalEngine(Engine):
                 is_quick = self._objects.write(call, operation, may_block=may_block)  # pyright: ignore[reportArgumentType]
                 if not is_late:
                     return is_quick
-            elif kind is Open:
-                self._objects.open(call, self._live(operation.token), operation)  # pyright: ignore[reportArgumentType]
-                self._watch_idle()
-            elif kind is Close:
-                self._objects.close(call, operation)  # pyright: ignore[reportArgumentType]
             else:
-                self._host.spawn(self._answer(call), f"{kind.__name__} {call.request_id}")
+                self._begin(call, operation)
             if is_late:  # a write is stopped after it stands in its pipe's line: it fails the object that it is missing from
                 self._host.expire(call)
         except RrextError as error:
@@ -138,6 +140,19 @@ class LocalEngine(Engine):
             log.exception("request=%s a bug of rrext", call.request_id)
             call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
         return may_block
+
+    def _begin(self, call: Call, operation: Operation) -> None:
+        """Begin what only the loop begins."""
+        if isinstance(operation, Open):
+            self._objects.open(call, self._live(operation.token), operation)
+            self._watch_idle()
+        elif isinstance(operation, Close):
+            self._objects.close(call, operation)
+        else:
+            self._host.spawn(self._answer(call), f"{type(operation).__name__} {call.request_id}")
+
+    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
+        return self._host.events.subscribe(filter, sink)
 
     def begin_batch(self) -> None:
         self._host.runner.begin()
@@ -185,7 +200,10 @@ class LocalEngine(Engine):
             return same
         if same is not None:
             raise already_running()
+        task.publisher = EventOrigin(self._host.events, task.token)
         self._tasks.add(task)
+        if self._host.events.flow is not None:
+            self._host.events.flow.task_begun(task)
         if ttl:
             self._host.clock.call_later(ttl, lambda: self._end_idle(task))
         return task
@@ -224,7 +242,7 @@ class LocalEngine(Engine):
                 return self._execute(call, operation)
             case Terminate():
                 # Once begun it is finished: who cancels it waits no longer, but nothing stays half unloaded.
-                await asyncio.shield(self._begin_unload(self._tasks.get(operation.token)))
+                await asyncio.shield(self._begin_unload(self._tasks.get(operation.token), "terminated"))
                 return {}
             case Validate():
                 return validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
@@ -288,19 +306,21 @@ class LocalEngine(Engine):
 
     # -- life
 
-    async def unload(self, task: Task, patience: float | None = None) -> None:
-        """Cancel the task's calls, free its pipes, close what its components share.
+    async def unload(self, task: Task, patience: float | None = None, reason: EndReason = "terminated") -> None:
+        """Cancel the task's calls, free its pipes, close what its components share; `reason` is for those who watch.
 
         Calls that do not return within `patience` seconds, `limits.drain` unless given, are not waited for.
         """
         self._retire(task)
         await self._calls_returned(task, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
+        if self._host.events.flow is not None:
+            self._host.events.flow.task_ended(task, reason)
 
-    def _begin_unload(self, task: Task) -> asyncio.Task[None]:
+    def _begin_unload(self, task: Task, reason: EndReason) -> asyncio.Task[None]:
         """Unload, from this moment on: nobody finds the pipeline any more."""
         self._retire(task)
-        return self._host.spawn(self.unload(task), f"unload {task.name}")
+        return self._host.spawn(self.unload(task, reason=reason), f"unload {task.name}")
 
     def _retire(self, task: Task) -> None:
         if task.stopping:
@@ -309,7 +329,7 @@ class LocalEngine(Engine):
         self._tasks.remove(task)
         task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
         for pipe in self._pipes.of_task(task):
-            self._objects.reclaim(pipe)
+            self._objects.reclaim(pipe, reason="terminated")
 
     async def _calls_returned(self, task: Task, patience: float) -> None:
         """What was cancelled unwinds, and nodes are closed, while what they share is still open; what is stuck is left."""
@@ -321,7 +341,7 @@ class LocalEngine(Engine):
 
     def disconnect(self, connection_id: str) -> None:
         for pipe in self._pipes.of_connection(connection_id):
-            self._objects.reclaim(pipe)
+            self._objects.reclaim(pipe, reason="disconnected")
         self._pipes.forget_connection(connection_id)
         for task in self._tasks:
             for component in task.components.values():
@@ -331,7 +351,7 @@ class LocalEngine(Engine):
         """Unload every pipeline and stop what runs on the loop. What is stuck is left behind."""
         if self._reaper is not None:
             self._reaper.cancel()
-        await asyncio.gather(*(self.unload(task, UNWINDING) for task in self._tasks))
+        await asyncio.gather(*(self.unload(task, UNWINDING, "closed") for task in self._tasks))
         await self._host.aclose()
 
     def _end_idle(self, task: Task) -> None:
@@ -342,7 +362,7 @@ class LocalEngine(Engine):
             task.last_used = now
         idle = now - task.last_used
         if idle >= task.ttl:
-            self._begin_unload(task)
+            self._begin_unload(task, "idle")
         else:
             wait = task.ttl / 4 if task.is_busy else task.ttl - idle
             self._host.clock.call_later(wait, lambda: self._end_idle(task))

@@ -15,11 +15,13 @@ from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFoun
 from rrext.nodes.base.node import Node
 from rrext.pipefile.plan import LanePlan
 from rrext.pipefile.spec import PipelineSpec
+from rrext.tools.messages import UNHEARD
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
     from rrext.engine.calls.tool_run import ToolRun
     from rrext.tools.context import CancelReason
+    from rrext.tools.messages import Publisher
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["AMONG_OTHERS", "Route", "Task"]
@@ -82,6 +84,7 @@ class Task:
         "_routes",
         "_spare",
         "active",
+        "began",
         "blocks",
         "calls",
         "components",
@@ -95,6 +98,7 @@ class Task:
         "places",
         "plan",
         "public_token",
+        "publisher",
         "source_class",
         "spec",
         "started",
@@ -135,7 +139,8 @@ class Task:
         self.name = name or spec.name or token
         self.ttl = ttl
         self.started = time()
-        self.last_used = clock.now()
+        self.began = self.last_used = clock.now()
+        self.publisher: Publisher = UNHEARD
         self.stopping = False
         self.calls = 0
         self.finished_count = 0
@@ -180,9 +185,9 @@ class Task:
                     return
             self._spare.append(objects)
 
-    def make_object(self, node_id: str) -> Node:
-        """A fresh node object of a component."""
-        return self.components[node_id].new_object()
+    def make_object(self, node_id: str, publisher: Publisher | None = None) -> Node:
+        """A fresh node object of a component; `publisher` takes its messages, else that of the task."""
+        return self.components[node_id].new_object(publisher or self.publisher)
 
     def route(self, node_id: str | None, tool: str) -> list[Route]:
         """The owners of a tool in chain order: one for a node id, all for none.

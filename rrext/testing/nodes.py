@@ -10,6 +10,7 @@ from typing import Any
 from rrext.client.client import Client
 from rrext.client.pipe import Data
 from rrext.clock import Clock
+from rrext.engine.events.hub import EventSink
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
@@ -41,11 +42,12 @@ async def open_node(
     clock: Clock | None = None,
     callbacks: ToolCallbacks = SILENT,
     context: Mapping[str, Any] | None = None,
+    on_event: EventSink | None = None,
 ) -> AsyncIterator[Client]:
     """Load one node in this process and give a `Client` for it: tools by `client.tool`, lanes by `client.pipe`.
 
     The node's id is `node`. A pipe's `mimetype="lane/text"` names the lane. What the node emits is put into `emitted`,
-    a list of payloads for each lane.
+    a list of payloads for each lane. `on_event` is called with all events, such as what the node publishes.
     """
     recorder = _recorder(emitted if emitted is not None else {})
     outgoing = {lane for lanes in node.lanes.values() for lane in lanes} & set(LANES)
@@ -70,7 +72,15 @@ async def open_node(
     }
     nodes = [node, Feeder, recorder]
     async with open_pipeline(
-        pipeline, nodes=nodes, env=env, root=root, limits=limits, clock=clock, callbacks=callbacks, context=context
+        pipeline,
+        nodes=nodes,
+        env=env,
+        root=root,
+        limits=limits,
+        clock=clock,
+        callbacks=callbacks,
+        context=context,
+        on_event=on_event,
     ) as client:
         yield client
 

@@ -11,6 +11,8 @@ import anyio
 
 from rrext.client.client import Client
 from rrext.clock import Clock
+from rrext.engine.events.hub import EventSink
+from rrext.engine.events.records import Filter
 from rrext.engine.runtime import LocalEngine
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Node
@@ -42,11 +44,12 @@ async def open_pipeline(
     over: Literal["memory", "pipes"] = "memory",
     dialect: Literal["dap", "jsonrpc"] = "dap",
     context: Mapping[str, Any] | None = None,
+    on_event: EventSink | None = None,
 ) -> AsyncIterator[Client]:
     """Load a pipeline in this process and give its `Client`: `async with open_pipeline("a.pipe") as client: …`.
 
-    On asyncio. `env` is all that `${NAME}` may mean. Nothing is left at the end. Raises `InvalidPipeline` with all
-    problems.
+    On asyncio. `env` is all that `${NAME}` may mean. `on_event` is called with all events of the engine and their data, see
+    `Engine.subscribe`. Nothing is left at the end. Raises `InvalidPipeline` with all problems.
     """
     environment = Environment(env, env or ())
     folder = None if root is None else os.fspath(root)
@@ -54,6 +57,8 @@ async def open_pipeline(
         catalog=Catalog(_classes(nodes)), environment=environment, limits=limits, clock=clock, callbacks=callbacks, root=folder
     )
     try:
+        if on_event is not None:
+            engine.subscribe(Filter(data=True), on_event)
         if isinstance(pipeline, Mapping):
             engine.load(dict(pipeline))
         else:

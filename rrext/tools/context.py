@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.messages import checked_message
 
 __all__ = ["CancelReason", "CancelToken", "NestedCalls", "ToolContext"]
 
@@ -19,7 +20,7 @@ CancelReason = Literal["cancelled", "timeout", "disconnected", "shutting_down"]
 
 
 class NestedCalls(Protocol):
-    """How a tool reaches other tools; the engine gives one to each call."""
+    """How a tool reaches other tools, and those who watch it; the engine gives one to each call."""
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """The result of another tool, from an async tool."""
@@ -27,6 +28,10 @@ class NestedCalls(Protocol):
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
         """The result of another tool, from a sync tool."""
+        ...
+
+    def publish(self, node_id: str, type: str, data: Any) -> None:
+        """Tell a message of the call, see `ToolContext.publish`."""
         ...
 
 
@@ -172,6 +177,16 @@ class ToolContext:
             if value >= self._progress:
                 self._progress = value
                 self._report(value, total, message)
+
+    def publish(self, type: str, data: Any = None) -> None:
+        """Tell whoever watches this pipeline a message: `type` is a word of yours, `data` a JSON value. From any thread.
+
+        Raises `ToolError` for data that JSON cannot hold, with its path, or over `max_event_data`.
+        """
+        if self._nested is None:
+            checked_message(type, data, DEFAULTS)
+        else:
+            self._nested.publish(self.node_id, type, data)
 
     def on_cancel(self, listener: Callable[[], object]) -> None:
         """Call `listener` when the call is cancelled for any reason, in whatever thread cancels it."""

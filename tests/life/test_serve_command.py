@@ -244,12 +244,17 @@ def test_the_log_file_has_a_line_per_call_and_is_its_owners_alone(spawn: Callabl
     calls, others = {}, []
     for line in lines(path):
         changed = re.fullmatch(
-            STAMP + r" INFO rrext\.calls request=(\d+) pipe=(\d+) command=(\w+) ms=\d+\.\d+ outcome=(\w+)", line
+            STAMP
+            + r" INFO rrext\.calls request=(\d+) client=stdio pipe=(\d+) command=(\w+) ms=\d+\.\d+ outcome=(\w+) bytes=\d+",
+            line,
         )
         if changed:
             others.append(changed.groups())
         found = re.fullmatch(
-            STAMP + r" INFO rrext\.calls request=(\d+) pipe=(\w+) node=(\w+) tool=(\w+) ms=(\d+\.\d+) outcome=(\w+)", line
+            STAMP
+            + r" INFO rrext\.calls request=(\d+) client=stdio pipe=(\w+) node=(\w+) tool=(\w+) ms=(\d+\.\d+) outcome=(\w+)"
+            + r" bytes=\d+",
+            line,
         )
         if found:
             calls[int(found[1])] = found.groups()[1:4] + found.groups()[5:]
@@ -258,12 +263,30 @@ def test_the_log_file_has_a_line_per_call_and_is_its_owners_alone(spawn: Callabl
         seqs[1]: ("None", "worker_1", "add_on_loop", "done"),
         seqs[2]: ("None", "worker_1", "echo", "done"),
         seqs[3]: (str(pipe), "meter_1", "measured", "done"),
-        seqs[4]: ("None", "worker_1", "raises", "SystemExit"),
+        seqs[4]: ("None", "worker_1", "raises", "tool_failed"),
     }
     assert [other[1:] for other in others] == [(str(pipe), command, "done") for command in ("open", "write", "close")]
     assert others[-1][0] == str(close)
     assert "secret" not in path.read_text()
     assert "rrext.calls" not in server.stderr_text()
+
+
+@pytest.mark.promise("events:audit:line-per-call")
+def test_audit_is_chosen_apart_from_the_level(spawn: Callable[..., Server], tmp_path: Path) -> None:
+    server = spawn("--audit", cwd=tmp_path)
+    server.call("add", {"a": 1})
+    server.body(server.send("tools"))
+    server.ask("shutdown")
+    assert server.wait() == 0
+    said = [line for line in server.stderr_text().splitlines() if "rrext.calls" in line]
+    assert len(said) == 1
+    assert " tool=add " in said[0]
+    path = tmp_path / "without.log"
+    server = spawn("--no-audit", "--log-file", str(path), cwd=tmp_path)
+    server.call("add", {"a": 1})
+    server.ask("shutdown")
+    assert server.wait() == 0
+    assert "rrext.calls" not in path.read_text()
 
 
 def test_without_options_only_warnings_are_told(server: Server) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.engine.interface import Call, Feed, Tool
@@ -11,7 +11,6 @@ from rrext.errors import ResultTooLarge
 from rrext.limits import Limits
 
 if TYPE_CHECKING:
-    from rrext.tools.callbacks import ReportedCall
     from rrext.tools.context import CancelToken
     from rrext.tools.spec import ToolSpec
 
@@ -28,10 +27,11 @@ class Chunks:
     """Takes what a generator yields. `max_result` counts all chunks together; a passed limit stops the generator.
 
     With a feed each chunk leaves at once, and the generator waits while the peer's outbox is full. Without one the
-    result is the list of chunks, or `{chunks, value}` if the generator returned a value.
+    result is the list of chunks, or `{chunks, value}` if the generator returned a value. `told` is called with each chunk:
+    its index, what it was, and what it was encoded to if it is not bytes.
     """
 
-    __slots__ = ("_count", "_feed", "_limits", "_listed", "_node", "_spec", "_watched")
+    __slots__ = ("_count", "_feed", "_limits", "_listed", "_node", "_spec", "told")
 
     def __init__(
         self,
@@ -40,13 +40,12 @@ class Chunks:
         limits: Limits,
         *,
         feed: Feed | None,
-        watched: ReportedCall | None,
     ) -> None:
         self._spec = spec
         self._node = node
         self._limits = limits
         self._feed = feed
-        self._watched = watched
+        self.told: Callable[[int, Any, bytes | None], object] | None = None
         self._listed = bytearray(b"[")  # as it will be sent: millions of small chunks as objects cost twenty times as much
         self._count = 0
 
@@ -104,6 +103,7 @@ class Chunks:
     def _take(self, chunk: Any) -> None:
         limits = self._limits
         feed = self._feed
+        encoded: bytes | None = None
         if feed is not None and type(chunk) is bytes and self._spec.options.output_schema is None:
             if len(chunk) > limits.max_result:
                 raise ResultTooLarge.of(len(chunk), limits.max_result)
@@ -114,8 +114,8 @@ class Chunks:
                 feed.chunk(self._count, encoded, None)
             else:
                 self._keep(encoded)
-        if self._watched is not None:
-            self._watched.chunk(chunk)
+        if self.told is not None:
+            self.told(self._count, chunk, encoded)
         self._count += 1
 
     def _keep(self, encoded: bytes) -> None:

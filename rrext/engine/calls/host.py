@@ -15,6 +15,7 @@ from rrext.engine.calls.left_behind import LeftBehind
 from rrext.engine.calls.places import Held, Place, Places
 from rrext.engine.calls.runner import Runner
 from rrext.engine.calls.thread_job import ThreadJob
+from rrext.engine.events.hub import EventHub
 from rrext.engine.interface import Call, Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
@@ -26,6 +27,7 @@ from rrext.workers import Job, OwnThread, Workers
 __all__ = ["Host"]
 
 if TYPE_CHECKING:
+    from rrext.engine.calls.tool_run import ToolRun
     from rrext.engine.flow.gate import Pass
 
 T = TypeVar("T")
@@ -36,7 +38,8 @@ log: Final = logging.getLogger("rrext.engine")
 class Host:
     """The surroundings of an engine's calls, on one asyncio loop."""
 
-    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "limits", "loop", "redactor", "runner", "wait", "workers")
+    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "events", "limits", "loop", "redactor", "runner", "tool_run",
+                 "wait", "workers")  # fmt: skip
 
     def __init__(
         self,
@@ -58,6 +61,21 @@ class Host:
         self.wait = wait
         self.deadlines = Deadlines(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.tool_run: type[ToolRun]
+        """What makes the run of a tool."""
+        self.events = EventHub(self.clock, self.redactor, limits, watches_calls=callbacks is not SILENT)
+        self.events.when_changed(self._choose_runs)
+
+    def _choose_runs(self) -> None:
+        """Runs of tools that tell of themselves are slower: they are used while somebody watches calls."""
+        if self.events.calls is None:  # which import this module
+            from rrext.engine.calls.tool_run import ToolRun
+
+            self.tool_run = ToolRun
+        else:
+            from rrext.engine.calls.watched_run import WatchedRun
+
+            self.tool_run = WatchedRun
 
     def post(self, action: Callable[..., object], *args: Any) -> None:
         """Run `action` on the loop's thread soon. A loop that is closed has nobody left to tell, so that is no error."""

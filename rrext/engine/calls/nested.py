@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from rrext.engine.calls.failures import cancelled_from_inside
+from rrext.engine.events.hub import EventOrigin
 from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Nesting:
             callee = run.callee(route)
             if len(routes) == 1 or run.lease.task.usable_by(route, run.lease.objects, callee):
                 self._prepare(callee, input)
-                return _plain(await _encoded(callee))
+                return _plain(await self._encoded(callee, input))
         raise self._nobody(tool)
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
@@ -68,9 +69,16 @@ class Nesting:
             self._prepare(callee, input)
             if here:
                 callee.loan = run.loan
-                return _plain(callee.blocking())
-            return _plain(self._wait_for(_encoded(callee)))
+                return _plain(self._blocking(callee, input))
+            return _plain(self._wait_for(self._encoded(callee, input)))
         raise self._nobody(tool)
+
+    def publish(self, node_id: str, type: str, data: Any) -> None:
+        """Tell a message of the call."""
+        call, lease = self._run.call, self._run.lease
+        pipe_id = None if lease.pipe is None else lease.pipe.id
+        origin = EventOrigin(self._run.host.events, lease.task.token, call.caller.connection_id, pipe_id)
+        origin.publish(node_id, type, data, call.request_id)
 
     def _runs_here(self, route: Route, on_loop: bool) -> bool:
         spec, caller = route.spec, self._run
@@ -81,6 +89,22 @@ class Nesting:
         if on_loop:
             return caller.may_hold_the_loop  # an `async def` caller would block everybody
         return spec.thread == "pool" and caller.loan is not None and caller.loan.thread == get_ident()
+
+    def _blocking(self, callee: ToolRun, input: Any) -> Encoded:
+        """The callee's result, from this thread."""
+        watch = callee.begin_nested(self._run, input)
+        if watch is None:
+            return callee.blocking()
+        with watch:
+            return watch.returned(callee.blocking())
+
+    async def _encoded(self, callee: ToolRun, input: Any) -> Encoded:
+        """The callee's result, from the loop."""
+        watch = callee.begin_nested(self._run, input)
+        if watch is None:
+            return await _in_own_time(callee)
+        with watch:
+            return watch.returned(await _in_own_time(callee))
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait for a coroutine on the loop, with the caller's place lent to whoever runs for it."""
@@ -119,7 +143,7 @@ class Nesting:
             raise ToolError(error.message, hint=error.hint, data=error.data) from error
 
 
-async def _encoded(callee: ToolRun) -> Encoded:
+async def _in_own_time(callee: ToolRun) -> Encoded:
     """The callee's result, within its own timeout."""
     seconds = callee.spec.timeout
     try:

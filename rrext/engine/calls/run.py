@@ -65,13 +65,13 @@ class Run:
 
     def callee(self, route: Route) -> ToolRun:
         """The run of a tool that this one calls: for the same call, on the same lease, until the earlier deadline."""
-        from rrext.engine.calls.tool_run import ToolRun
-
         deadline, own = self.deadline, route.spec.timeout
         if own is not None:
             until = self.host.clock.now() + own
             deadline = until if deadline is None else min(deadline, until)
-        return ToolRun(self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail)
+        return self.host.tool_run(
+            self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {' → '.join(self.trail)}>"

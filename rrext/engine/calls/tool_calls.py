@@ -112,7 +112,7 @@ class ToolCalls:
         deadline = None
         if own_timeout is not None or call.operation.timeout is not None:
             deadline = self._host.limit(call, own_timeout)
-        run = ToolRun(self._host, call, lease, route, deadline=deadline)
+        run = self._host.tool_run(self._host, call, lease, route, deadline=deadline)
         run.place = place
         task.active.add(call)
         call.work = run

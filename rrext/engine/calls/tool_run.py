@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager, nullcontext
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.failures import cancelled_from_inside, failure_of
@@ -14,22 +13,22 @@ from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested import Nesting
 from rrext.engine.calls.places import Loan
-from rrext.engine.calls.watch import WatchedCall, is_watched
 from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.interface import Call, Feed, Tool
 from rrext.engine.task import Route
 from rrext.errors import ResultTooLarge, RrextError, Unavailable
 from rrext.nodes.base.node import Node
-from rrext.tools.callbacks import CallInfo
 from rrext.tools.context import CancelReason, CancelToken, ToolContext
 
 if TYPE_CHECKING:
+    from rrext.engine.calls.run import Run
+    from rrext.engine.calls.watched_run import NestedWatch
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["ToolRun"]
 
-
-UNWATCHED: Final[AbstractContextManager[None]] = nullcontext()
+Report: TypeAlias = Callable[[float, float | None, str | None], None]
+"""Takes progress: value, total, message."""
 
 
 class ToolRun(Work):
@@ -93,6 +92,10 @@ class ToolRun(Work):
             )
         self.kwargs = spec.structure(self.node, value, self.host.limits)
 
+    def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
+        """What tells of a call with this input that another run makes; None if nobody watches."""
+        return None
+
     # where it runs
 
     def blocking(self) -> Encoded:
@@ -111,23 +114,18 @@ class ToolRun(Work):
             if self.place is not None:
                 self.loan = Loan(self.lease.task.sync_places, self.call)
             ctx = self.context()
-        if not is_watched(self.host.callbacks):
-            return self._called(node, kwargs, ctx, None)
-        with self._watched() as watched:
-            return self._called(node, kwargs, ctx, watched)
+        return self._called(node, kwargs, ctx)
 
-    def _called(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None, watched: WatchedCall | None) -> Encoded:
+    def _called(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
         route = self.route
         spec = route.spec
         began = perf_counter() if self.learns else 0.0
         try:
             value = spec.call(node, kwargs, ctx)
             if spec.kind == "generator":
-                return self._chunks(watched).drain(value, self.token), None
+                return self._chunks().drain(value, self.token), None
         except asyncio.CancelledError:
             raise cancelled_from_inside(spec.name, route.component.id) from None
-        if watched is not None:
-            watched.result = value
         encoded = self.encode(value)
         if self.learns:
             route.learn(perf_counter() - began, self.host.limits.quick)
@@ -146,17 +144,17 @@ class ToolRun(Work):
             return self.blocking()
         kwargs, self.kwargs = self.kwargs, None  # the context becomes one of them, and leads back to here
         assert kwargs is not None
-        with self._watched() as watched:
-            outcome = spec.call(self.node, kwargs, self.context() if spec.wants_context else None)
-            if spec.kind == "async":
-                value = await outcome
-                if watched is not None:
-                    watched.result = value
-                return self.encode(value)
-            chunks = self._chunks(watched)
-            if spec.kind == "async_generator":
-                return await chunks.drain_async(outcome), None
-            return await chunks.drain_on_loop(outcome), None
+        return await self._awaited(self.node, kwargs, self.context() if spec.wants_context else None)
+
+    async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
+        spec = self.route.spec
+        outcome = spec.call(node, kwargs, ctx)
+        if spec.kind == "async":
+            return self.encode(await outcome)
+        chunks = self._chunks()
+        if spec.kind == "async_generator":
+            return await chunks.drain_async(outcome), None
+        return await chunks.drain_on_loop(outcome), None
 
     async def _in_thread(self) -> Encoded:
         places, call, label = self.lease.task.sync_places, self.call, self.trail[-1]
@@ -232,29 +230,13 @@ class ToolRun(Work):
 
     # what the tool sees of it
 
-    def _chunks(self, watched: WatchedCall | None) -> Chunks:
+    def _chunks(self) -> Chunks:
         feed = Chunks.wanted_by(self.call) if self.is_outermost else None
-        return Chunks(self.spec, self.node, self.host.limits, feed=feed, watched=watched)
+        return Chunks(self.spec, self.node, self.host.limits, feed=feed)
 
-    def _watched(self) -> AbstractContextManager[WatchedCall | None]:
-        if not is_watched(self.host.callbacks):
-            return UNWATCHED
-        caller, pipe = self.call.caller, self.lease.pipe
-        owner = caller if pipe is None else pipe.caller
-        return WatchedCall(
-            self.host.callbacks,
-            CallInfo(
-                tool=self.spec.name,
-                node_id=self.route.component.id,
-                request_id=self.call.request_id,
-                connection_id=caller.connection_id,
-                pipe_id=None if pipe is None else pipe.id,
-                user_id=owner.user_id,
-                space_id=owner.space_id,
-            ),
-        )
-
-    def _report(self, feed: Feed) -> Callable[[float, float | None, str | None], None]:
+    def _report(self, feed: Feed | None) -> Report | None:
+        if feed is None:
+            return None
         redactor = self.host.redactor
         if not redactor.knows_any:
             return feed.progress
@@ -277,7 +259,7 @@ class ToolRun(Work):
             meta=operation.meta,
             deadline=self.deadline,
             clock=self.host.clock.now,
-            report=None if feed is None else self._report(feed),
+            report=self._report(feed),
             nested=Nesting(self),
             callbacks=self.host.callbacks,
         )

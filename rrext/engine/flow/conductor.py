@@ -18,6 +18,8 @@ from rrext.engine.flow.link import QUIET, Target
 from rrext.errors import Cancelled, RrextError, ToolError
 
 if TYPE_CHECKING:
+    from rrext.engine.events.flow import Visit
+    from rrext.engine.events.hub import EventOrigin
     from rrext.limits import Limits
     from rrext.tools.context import ToolContext
 
@@ -50,18 +52,19 @@ class Conductor:
     """Calls the methods of one pipe's node objects, one at a time. `bridge` is the running operation's, if one runs.
 
     `failure` is the first error of the object: from then on nothing is sent. `depth` counts the emits that wait inside
-    each other; a failure leaves it as it is, because nothing is emitted after one.
+    each other; a failure leaves it as it is, because nothing is emitted after one. `origin` is where its events come from.
     """
 
-    __slots__ = ("_guests", "_leftovers", "_limits", "_trusted", "bridge", "depth", "failure", "max_depth")
+    __slots__ = ("_guests", "_leftovers", "_limits", "_origin", "_trusted", "bridge", "depth", "failure", "max_depth")
 
-    def __init__(self, limits: Limits, *, trusted: bool) -> None:
+    def __init__(self, limits: Limits, *, trusted: bool, origin: EventOrigin | None = None) -> None:
         self.bridge: Bridge | None = None
         self.failure: RrextError | None = None
         self.depth = 0
         self.max_depth = limits.emit_depth
         self._limits = limits
         self._trusted = trusted
+        self._origin = origin
         self._guests: set[asyncio.Task[Any]] = set()
         self._leftovers: list[ThreadWork[Any]] = []
 
@@ -99,6 +102,14 @@ class Conductor:
         """The context of the running operation, for a method of this node."""
         return self._lent().context(node_id)
 
+    def _enter(self, target: Target, args: tuple[Any, ...]) -> Visit | None:
+        """A payload goes into a node, if anybody watches lanes."""
+        origin = self._origin
+        if origin is None or target.lane is None:
+            return None
+        flow = origin.events.flow
+        return None if flow is None else flow.lane_in(origin, target.link.node_id, target.lane, args)
+
     def _lent(self) -> Bridge:
         assert self.bridge is not None, "methods run in operations only"
         return self.bridge
@@ -125,10 +136,12 @@ class Conductor:
         """Call one method after the other from this thread. Raises the first error."""
         for target in targets:
             link = target.link
+            visit: Visit | None = None
             try:
                 if target.is_async:
                     self._lent().run_on_loop(self._visit(target, args))
                 else:
+                    visit = self._enter(target, args)
                     link.state = target.state
                     outcome = target.call(*args)
                     if outcome is not None:
@@ -136,8 +149,12 @@ class Conductor:
             except BaseException as error:
                 link.state = QUIET
                 failure = self.fail_in(link.node_id, target.name, error)
+                if visit is not None:
+                    visit.leave(failure)
                 raise failure from failure.__cause__
             link.state = QUIET
+            if visit is not None:
+                visit.leave(None)
             if self.failure is not None:
                 raise self.failure  # the method swallowed it
 
@@ -183,6 +200,8 @@ class Conductor:
 
     async def _run(self, target: Target, args: tuple[Any, ...]) -> None:
         link = target.link
+        visit = self._enter(target, args)
+        failure: RrextError | None = None
         link.state = target.state
         try:
             await target.call(*args)
@@ -193,7 +212,7 @@ class Conductor:
             if task is None or not task.cancelling():  # a future of the author's own was cancelled, nobody cancels us
                 failure = self.fail_in(link.node_id, target.name, error)
                 raise failure from failure.__cause__
-            self.fail(Cancelled(f'Node "{link.node_id}" was cancelled in {target.name}'))
+            failure = self.fail(Cancelled(f'Node "{link.node_id}" was cancelled in {target.name}'))
             raise
         except BaseException as error:
             failure = self.fail_in(link.node_id, target.name, error)
@@ -203,6 +222,8 @@ class Conductor:
                 await _stop(link.strays())
                 link.emissions.clear()
             link.state = QUIET
+            if visit is not None:
+                visit.leave(failure)
 
     async def _visit(self, target: Target, args: tuple[Any, ...]) -> None:
         """An `async def` method that a thread waits for."""

@@ -27,13 +27,14 @@ WAITING: Final = 4  # an emit of it has not returned yet
 
 
 class Target:
-    """A method of a node object, ready to be called; `state` is what the link is while it runs."""
+    """A method of a node object, ready to be called; `state` is what the link is while it runs, `lane` what it takes."""
 
-    __slots__ = ("call", "is_async", "link", "name", "state")
+    __slots__ = ("call", "is_async", "lane", "link", "name", "state")
 
     def __init__(self, link: Link, method: Method, call: Callable[..., Any]) -> None:
         self.link = link
         self.name = method.name
+        self.lane = method.name.removeprefix("write_") if method.name.startswith("write_") else None
         self.is_async = method.is_async
         self.call = call
         if method.name in ("open", "close"):

@@ -74,12 +74,14 @@ class ObjectCalls:
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
         CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
-    def reclaim(self, pipe: Pipe, idle: float | None = None) -> asyncio.Task[None]:
+    def reclaim(self, pipe: Pipe, idle: float | None = None, reason: str | None = None) -> asyncio.Task[None]:
         """Free a pipe that nobody will close: idle for `idle` seconds, or its owner or its task is gone."""
         if idle is not None:
             self._pipes.expire(pipe, idle)
+            pipe.end_reason = "idle"
         else:
             self._pipes.remove(pipe)
+            pipe.end_reason = reason or pipe.end_reason
         turn = pipe.gate.enter(exclusive=True)
         return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
 

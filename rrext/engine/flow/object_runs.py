@@ -14,6 +14,7 @@ from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.places import Loan, Place
 from rrext.engine.calls.work import Encoded, Work
+from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.bridge import PipeBridge
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.object_result import bare_body, result_body, with_error
@@ -119,6 +120,7 @@ class OpenRun(ObjectRun):
                 raise asyncio.CancelledError
         except BaseException as error:
             if self._pipe is not None:
+                self._pipe.end_reason = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
                 self.let_go(self._pipe)
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -136,10 +138,12 @@ class OpenRun(ObjectRun):
         for component in task.components.values():
             if task.plan.methods(component.id):  # the others take no part in objects
                 await component.ensure(host, trusted=trusted)
-        objects = NodeObjects(task.plan, task.make_object, trusted=trusted)
-        entry, intake = self._entry, self._intake
-        pipe = Pipe(self._pipes.next_id(), task, self.call.caller, objects, entry, intake, place, task.now())
-        self._pipe = pipe
+        entry, intake, caller = self._entry, self._intake, self.call.caller
+        origin = EventOrigin(host.events, task.token, caller.connection_id, self._pipes.next_id())
+        objects = NodeObjects(task.plan, partial(task.make_object, publisher=origin), trusted=trusted, origin=origin)
+        pipe = self._pipe = Pipe(origin, task, caller, objects, entry, intake, place, task.now())
+        if host.events.flow is not None:
+            host.events.flow.pipe_opened(pipe)
         bridge = PipeBridge(host, self.call, pipe, self.token)
         # A thread that opens nodes then stops at the next one, and goes on to close them.
         self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
@@ -247,6 +251,7 @@ class CloseRun(ObjectRun):
             else:
                 await self._finish()
             body = self._result()
+            pipe.end_object(body)
         finally:
             self.let_go(pipe)
         if pipe.failed is None:
@@ -287,6 +292,7 @@ class CloseRun(ObjectRun):
     def stopped(self, reason: CancelReason) -> None:
         """Waiting or running, it leaves no object at all."""
         pipe = self._pipe
+        pipe.end_reason = "cancelled"
         pipe.closes -= 1
         if self._pipes.at(pipe.id) is not pipe:
             pipe.fail(Cancelled("the close was cancelled"))  # a thread that is closing must commit nothing more

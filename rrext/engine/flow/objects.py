@@ -15,6 +15,7 @@ from rrext.engine.flow.link import Link, Target
 from rrext.errors import PipeFailed, PipeNotOpen, RrextError
 
 if TYPE_CHECKING:
+    from rrext.engine.events.hub import EventOrigin
     from rrext.engine.flow.intake import Intake
     from rrext.nodes.base.node import Entry, Node
     from rrext.pipefile.plan import LanePlan
@@ -32,11 +33,14 @@ class NodeObjects:
     `close` still runs on every node that was opened: on each whose `open` returned, once.
 
     `make` makes a node object. `trusted` says that whoever opens the object may read the texts of nodes' exceptions.
+    `origin` is where the events of its lanes come from.
     """
 
     __slots__ = ("_conductor", "_intake", "_links", "_lock", "_make", "_objects", "_source", "phase", "plan")
 
-    def __init__(self, plan: LanePlan, make: Callable[[str], Node], *, trusted: bool = False) -> None:
+    def __init__(
+        self, plan: LanePlan, make: Callable[[str], Node], *, trusted: bool = False, origin: EventOrigin | None = None
+    ) -> None:
         self.plan = plan
         self.phase = NEW
         self._make = make
@@ -44,7 +48,7 @@ class NodeObjects:
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
         self._source: tuple[Target, ...] = ()
-        self._conductor = Conductor(plan.limits, trusted=trusted)
+        self._conductor = Conductor(plan.limits, trusted=trusted, origin=origin)
         self._intake: Intake
 
     def object(self, node_id: str) -> Node:

@@ -14,6 +14,7 @@ from rrext.engine.interface import Caller
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
 
 if TYPE_CHECKING:
+    from rrext.engine.events.hub import EventOrigin
     from rrext.engine.flow.intake import Intake
     from rrext.engine.flow.objects import NodeObjects
     from rrext.engine.task import Task
@@ -28,16 +29,20 @@ class Pipe:
     `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
     can only be closed. `leftovers` counts threads that outlived their calls: while there are any, the node objects
     must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than
-    a hop to a thread is worth.
+    a hop to a thread is worth. `end_reason` is why it is freed, for those who watch `events`.
     """
 
     __slots__ = (
+        "_has_object",
         "_lock",
         "_wake",
+        "began",
         "caller",
         "closed",
         "closes",
+        "end_reason",
         "entry",
+        "events",
         "failed",
         "gate",
         "id",
@@ -52,7 +57,7 @@ class Pipe:
 
     def __init__(
         self,
-        pipe_id: int,
+        origin: EventOrigin,
         task: Task,
         caller: Caller,
         objects: NodeObjects,
@@ -61,7 +66,8 @@ class Pipe:
         place: Place | Held,
         now: float,
     ) -> None:
-        self.id = pipe_id
+        assert origin.pipe_id is not None
+        self.id = origin.pipe_id
         self.task = task
         self.caller = caller
         self.objects = objects
@@ -73,8 +79,11 @@ class Pipe:
         self.closed = False
         self.closes = 0
         self.leftovers = 0
-        self.last_used = now
+        self.last_used = self.began = now
         self.quick = False
+        self.events = origin.events
+        self.end_reason = "closed"
+        self._has_object = True
         self._lock = threading.Lock()
         self._wake: Callable[[], None] | None = None
 
@@ -125,6 +134,12 @@ class Pipe:
             self._wake = wake
             return self.leftovers > 0
 
+    def end_object(self, body: bytes | None) -> None:
+        """The object is over, with a result or without; only the first time counts. On the loop's thread."""
+        has_object, self._has_object = self._has_object, False
+        if has_object and self.events.flow is not None:
+            self.events.flow.object_ended(self, body)
+
     def free(self) -> None:
         """The pipe is closed: give its place back, now or when the last thread returns."""
         with self._lock:
@@ -132,6 +147,9 @@ class Pipe:
                 return
             self.closed = True
             free = not self.leftovers
+        self.end_object(None)
+        if self.events.flow is not None:
+            self.events.flow.pipe_closed(self, self.end_reason)
         if free:
             self.place.release()
 

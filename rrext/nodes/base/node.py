@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
+from rrext.tools.messages import UNHEARD, Publisher
 from rrext.tools.registry import ToolRegistry, collect_tools
 
 __all__ = ["Entry", "Node"]
@@ -137,6 +138,7 @@ class Node:
     config: Any = None
     shared: Any = None
     _link: Any = None  # set by the engine: where `emit` goes
+    _publisher: Publisher = UNHEARD  # set by the engine: where `publish` goes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -161,6 +163,14 @@ class Node:
         if self._link is None:
             raise RuntimeError(f"{type(self).__name__} is in no pipe: emit() works while an object is open")
         return self._link.emit(lane, value)
+
+    def publish(self, type: str, data: Any = None) -> None:
+        """Tell whoever watches this pipeline a message: `type` is a word of yours, `data` a JSON value.
+
+        From any method and any thread; it never waits. A tool that has a context rather uses `ctx.publish`, which names
+        its request too. Raises `ToolError` for data that JSON cannot hold, with its path, or over `max_event_data`.
+        """
+        self._publisher.publish(self.node_id, type, data)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.node_id or 'unbound'}>"

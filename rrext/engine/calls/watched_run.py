@@ -1,0 +1,174 @@
+"""The run of a tool while somebody watches calls: what it gives, step by step, becomes events."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from rrext.engine.calls.chunks import Chunks
+from rrext.engine.calls.run import Run
+from rrext.engine.calls.tool_run import Report, ToolRun
+from rrext.engine.calls.work import Encoded
+from rrext.engine.events.calls import CallWatch, watch_of
+from rrext.engine.interface import Feed
+from rrext.nodes.base.node import Node
+from rrext.tools.callbacks import CallInfo, ReportedCall, ToolCallbacks
+from rrext.tools.context import ToolContext
+
+__all__ = ["NestedWatch", "WatchedRun"]
+
+
+class WatchedRun(ToolRun):
+    """A run that tells callbacks and subscribers of itself. `watch` is None if the call began before anybody watched."""
+
+    _watch: CallWatch | None = None
+    _reported: ReportedCall | None = None
+
+    @property
+    def watch(self) -> CallWatch | None:
+        """What tells of this call: a nested one has its own, from where it begins."""
+        return watch_of(self.call) if self.is_outermost else self._watch
+
+    def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
+        calls, lease = self.host.events.calls, self.lease
+        if calls is None:
+            return None
+        outer = caller.watch if isinstance(caller, WatchedRun) else watch_of(caller.call)
+        place = {
+            "token": lease.task.token,
+            "connection_id": self.call.caller.connection_id,
+            "pipe_id": None if lease.pipe is None else lease.pipe.id,
+            "tool": self.spec.name,
+            "node_id": self.route.component.id,
+            "caller": None if outer is None else outer.number,
+            "callers": caller.trail,
+        }
+        self._watch = calls.nested(self.call, place)
+        self._watch.start(value, None)
+        return NestedWatch(self, self._watch)
+
+    def _called(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
+        with self._report_run():
+            return super()._called(node, kwargs, ctx)
+
+    async def _awaited(self, node: Node, kwargs: dict[str, Any], ctx: ToolContext | None) -> Encoded:
+        with self._report_run():
+            return await super()._awaited(node, kwargs, ctx)
+
+    def encode(self, value: Any) -> Encoded:
+        if self._reported is not None:
+            self._reported.result = value
+        return super().encode(value)
+
+    def context(self) -> ToolContext:
+        context = super().context()
+        watch = self.watch
+        if watch is not None:
+            context.callbacks = AgentSteps(self.host.callbacks, watch)
+        return context
+
+    def _chunks(self) -> Chunks:
+        chunks = super()._chunks()
+        chunks.told = self._tell_chunk
+        return chunks
+
+    def _tell_chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
+        watch = self.watch
+        if watch is not None:
+            watch.chunk(index, chunk, encoded)
+        if self._reported is not None:
+            self._reported.chunk(chunk)
+
+    def _report(self, feed: Feed | None) -> Report | None:
+        report, watch = super()._report(feed), self.watch
+        if watch is None or report is None:
+            return report if watch is None else watch.progress
+
+        def to_both(value: float, total: float | None, message: str | None) -> None:
+            watch.progress(value, total, message)
+            report(value, total, message)
+
+        return to_both
+
+    def _report_run(self) -> ReportedCall:
+        caller, pipe, watch = self.call.caller, self.lease.pipe, self.watch
+        owner = caller if pipe is None else pipe.caller
+        if watch is not None:
+            watch.runs_on(self.route.component.id)
+        info = CallInfo(
+            tool=self.spec.name,
+            node_id=self.route.component.id,
+            request_id=self.call.request_id,
+            connection_id=caller.connection_id,
+            pipe_id=None if pipe is None else pipe.id,
+            user_id=owner.user_id,
+            space_id=owner.space_id,
+        )
+        self._reported = ReportedCall(self.host.callbacks, info)
+        return self._reported
+
+
+class NestedWatch:
+    """A context manager around a nested call, which ends when its caller has what it returned or raised."""
+
+    __slots__ = ("_encoded", "_run", "_watch")
+
+    def __init__(self, run: ToolRun, watch: CallWatch) -> None:
+        self._run = run
+        self._watch = watch
+        self._encoded: Encoded = (b"null", None)
+
+    def __enter__(self) -> NestedWatch:
+        return self
+
+    def returned(self, encoded: Encoded) -> Encoded:
+        """It returned this."""
+        self._encoded = encoded
+        return encoded
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self._watch.succeed(*self._encoded)
+        else:
+            self._watch.fail(error, self._run.token.reason)
+
+
+class AgentSteps(ToolCallbacks):
+    """The callbacks of a tool's context: the steps of its agents become events, and go on to the engine's callbacks."""
+
+    __slots__ = ("_callbacks", "_watch")
+
+    def __init__(self, callbacks: ToolCallbacks, watch: CallWatch) -> None:
+        self._callbacks = callbacks
+        self._watch = watch
+
+    def tool_start(self, info: CallInfo) -> None:
+        self._callbacks.tool_start(info)
+
+    def tool_chunk(self, info: CallInfo, chunk: Any) -> None:
+        self._callbacks.tool_chunk(info, chunk)
+
+    def tool_complete(self, info: CallInfo, result: Any, error: BaseException | None) -> None:
+        self._callbacks.tool_complete(info, result, error)
+
+    def agent_start(self, info: CallInfo, agent: str) -> None:
+        self._watch.step("start", agent)
+        self._callbacks.agent_start(info, agent)
+
+    def agent_chunk(self, info: CallInfo, agent: str, text: str) -> None:
+        self._watch.step("chunk", agent, data=text)
+        self._callbacks.agent_chunk(info, agent, text)
+
+    def agent_tool_call(self, info: CallInfo, agent: str, tool: str, input: Any) -> None:
+        self._watch.step("tool_call", agent, tool, input)
+        self._callbacks.agent_tool_call(info, agent, tool, input)
+
+    def agent_tool_result(self, info: CallInfo, agent: str, tool: str, result: Any, error: BaseException | None) -> None:
+        self._watch.step("tool_result", agent, tool, msgspec.UNSET if error is not None else result, error)
+        self._callbacks.agent_tool_result(info, agent, tool, result, error)
+
+    def agent_end(self, info: CallInfo, agent: str, error: BaseException | None) -> None:
+        self._watch.step("end", agent, error=error)
+        self._callbacks.agent_end(info, agent, error)

@@ -1,0 +1,1 @@
+"""What happens in an engine, as plain data for whoever subscribes."""

@@ -1,0 +1,235 @@
+"""The events of calls: a client's call from the moment that the engine has it, a nested one from where it runs."""
+
+from __future__ import annotations
+
+import threading
+from asyncio import CancelledError
+from itertools import count
+from time import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rrext.engine.events.records import (
+    AgentStep,
+    CallChunk,
+    CallEnded,
+    CallProgress,
+    CallStarted,
+    snake_case,
+)
+from rrext.engine.interface import Call, Open, Tool
+from rrext.errors import RrextError, TaskError
+from rrext.tools.context import CancelReason
+
+if TYPE_CHECKING:
+    from rrext.engine.events.hub import EventHub
+    from rrext.engine.flow.pipes import Pipes
+    from rrext.engine.interface import Answer
+    from rrext.engine.task import Task
+    from rrext.engine.tasks import Tasks
+
+__all__ = ["CallEvents", "CallWatch", "code_of", "watch_of"]
+
+RESULT: Final = len(b'{"result":}')
+CODES: Final[dict[CancelReason, str]] = {"timeout": "tool_timeout", "shutting_down": "shutting_down"}
+"""What a nested call that was cancelled ended with, by the reason; `cancelled` where none stands here."""
+
+
+class CallEvents:
+    """Makes the events of an engine's calls."""
+
+    __slots__ = ("_numbers", "hub")
+
+    def __init__(self, hub: EventHub) -> None:
+        self.hub = hub
+        self._numbers = count(1)
+
+    def watch(self, call: Call, tasks: Tasks, pipes: Pipes) -> None:
+        """A call is about to be started: from now on its answer passes through here. The second time changes nothing."""
+        if type(call.answer) is WatchedAnswer:
+            return
+        operation, caller = call.operation, call.caller
+        asked: int | None = getattr(operation, "pipe_id", None)
+        pipe = None if asked is None else pipes.get(asked, caller.connection_id)
+        task = _task_of(tasks, operation.token) if asked is None else None if pipe is None else pipe.task
+        tool = node_id = None
+        if isinstance(operation, Tool):
+            route = None if task is None else task.only_route(operation.node_id, operation.tool)
+            tool, node_id = operation.tool, operation.node_id if route is None else route.component.id
+        head = {
+            "token": None if task is None else task.token,
+            "connection_id": caller.connection_id,
+            "pipe_id": asked,
+            "call": next(self._numbers),
+            "command": snake_case(type(operation).__name__),
+            "tool": tool,
+            "node_id": node_id,
+            "request_id": call.request_id,
+            "user_id": caller.user_id,
+            "space_id": caller.space_id,
+        }
+        began = self.hub.clock.now() if call.received is None else call.received
+        watch = CallWatch(self.hub, head, began)
+        call.answer = WatchedAnswer(call.answer, watch)
+        if not call.settled:  # asked after the answer is watched: whoever settles it later, answers there
+            watch.start(operation.input if isinstance(operation, Tool) else msgspec.UNSET, operation.meta)
+
+    def nested(self, call: Call, place: dict[str, Any]) -> CallWatch:
+        """A call that a tool or a lane method makes while it works for `call`; `place` has the rest of what events say."""
+        caller = call.caller
+        head = {
+            **place,
+            "call": next(self._numbers),
+            "command": "tool",
+            "request_id": call.request_id,
+            "user_id": caller.user_id,
+            "space_id": caller.space_id,
+        }
+        return CallWatch(self.hub, head, self.hub.clock.now())
+
+
+class CallWatch:
+    """Tells what happens to one call, in order, from `start` to `end`: nothing before, nothing after."""
+
+    __slots__ = ("_began", "_head", "_hub", "_is_told", "_lock", "number")
+
+    def __init__(self, hub: EventHub, head: dict[str, Any], began: float) -> None:
+        self._hub = hub
+        self._head = head
+        self._began = began
+        self._is_told = False
+        self._lock = threading.RLock()  # of those that tell at once, and against a sink that makes an event itself
+        self.number: int = head["call"]
+
+    def start(self, arguments: Any, meta: Any) -> None:
+        """It starts."""
+        hub = self._hub
+        with self._lock:
+            self._is_told = True
+            if hub.wants(CallStarted):
+                shown = msgspec.UNSET if arguments is msgspec.UNSET else hub.shown(CallStarted, arguments)
+                meta = msgspec.UNSET if meta is None else hub.shown(CallStarted, meta)
+                hub.tell(CallStarted(time=time(), **self._head, arguments=shown, meta=meta))
+
+    def runs_on(self, node_id: str) -> None:
+        """This node has the tool, of those that were asked."""
+        self._head["node_id"] = node_id
+
+    def progress(self, value: float, total: float | None, message: str | None) -> None:
+        """How far it is."""
+        hub = self._hub
+        with self._lock:
+            if self._is_told and hub.wants(CallProgress):
+                text = None if message is None else hub.redactor.text(message)
+                hub.tell(CallProgress(time=time(), **self._head, progress=value, total=total, message=text))
+
+    def chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
+        """It gave a chunk: `encoded`, or bytes that leave as they are."""
+        hub = self._hub
+        with self._lock:
+            if self._is_told and hub.wants(CallChunk):
+                size = len(chunk) if encoded is None else len(encoded)
+                shown = hub.shown(CallChunk, chunk) if encoded is None else hub.shown_json(CallChunk, encoded)
+                hub.tell(CallChunk(time=time(), **self._head, index=index, size=size, chunk=shown))
+
+    def step(
+        self, step: Any, agent: str, tool: str | None = None, data: Any = msgspec.UNSET, error: BaseException | None = None
+    ) -> None:
+        """An agent in it made a step."""
+        hub = self._hub
+        with self._lock:
+            if self._is_told and hub.wants(AgentStep):
+                code, message = self._failure(error)
+                shown = msgspec.UNSET if data is msgspec.UNSET else hub.shown(AgentStep, data)
+                event = AgentStep(
+                    time=time(), **self._head, step=step, agent=agent, agent_tool=tool, code=code, message=message, data=shown
+                )
+                hub.tell(event)
+
+    def succeed(self, encoded: bytes, raw: bytes | None, *, wrapped: bool = False) -> None:
+        """It ends with a result; `wrapped` says that `encoded` is the body of a tool's answer."""
+        hub = self._hub
+        with self._lock:
+            if self._ends():
+                shown: Any = msgspec.UNSET
+                size = len(raw) if raw is not None else len(encoded) - RESULT if wrapped else len(encoded)
+                if CallEnded in hub.with_data:
+                    shown = hub.shown(CallEnded, raw) if raw is not None else hub.shown_json(CallEnded, encoded)
+                    if wrapped and raw is None and shown is not msgspec.UNSET:
+                        shown = shown["result"]
+                self._tell_end(size=size, result=shown)
+
+    def opened(self, body: bytes) -> None:
+        """An `open` ends with a pipe."""
+        self._head["pipe_id"] = msgspec.json.decode(body)["pipe_id"]
+        self.succeed(body, None)
+
+    def fail(self, error: BaseException, reason: CancelReason | None = None) -> None:
+        """It ends with a failure; `reason` is why it was cancelled, if it was."""
+        with self._lock:
+            if self._ends():
+                code, message = self._failure(error, reason)
+                self._tell_end(code=code, message=message)
+
+    def _ends(self) -> bool:
+        told, self._is_told = self._is_told, False
+        return told and self._hub.wants(CallEnded)
+
+    def _tell_end(self, **outcome: Any) -> None:
+        self._hub.tell(CallEnded(time=time(), **self._head, seconds=self._hub.clock.now() - self._began, **outcome))
+
+    def _failure(self, error: BaseException | None, reason: CancelReason | None = None) -> tuple[str | None, str | None]:
+        if error is None:
+            return None, None
+        if isinstance(error, RrextError):
+            return error.code, self._hub.redactor.text(error.message)
+        return code_of(error, reason), type(error).__name__
+
+    def __repr__(self) -> str:
+        return f"<CallWatch {self.number} {self._head['command']}>"
+
+
+class WatchedAnswer:
+    """The answer of a call that is watched, on its way out."""
+
+    __slots__ = ("_answer", "watch")
+
+    def __init__(self, answer: Answer, watch: CallWatch) -> None:
+        self._answer = answer
+        self.watch = watch
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        try:
+            if isinstance(call.operation, Open):
+                self.watch.opened(body)
+            else:
+                self.watch.succeed(body, tail, wrapped=isinstance(call.operation, Tool))
+        finally:
+            self._answer.succeed(call, body, tail)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        try:
+            self.watch.fail(error)
+        finally:
+            self._answer.fail(call, error)
+
+
+def watch_of(call: Call) -> CallWatch | None:
+    """The watch of a client's call, if it is watched."""
+    answer = call.answer
+    return answer.watch if type(answer) is WatchedAnswer else None
+
+
+def code_of(error: BaseException, reason: CancelReason | None) -> str:
+    """The code of what is no `RrextError`: of a cancelled coroutine, by the reason, or of what an author raised."""
+    if not isinstance(error, CancelledError):
+        return "tool_failed"
+    return "cancelled" if reason is None else CODES.get(reason, "cancelled")
+
+
+def _task_of(tasks: Tasks, token: str | None) -> Task | None:
+    try:
+        return tasks.get(token)
+    except TaskError:
+        return None

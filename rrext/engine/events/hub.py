@@ -1,0 +1,219 @@
+"""The hub of an engine's events: who subscribed to what, and the way of each event to them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from time import time
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from rrext.errors import InvalidArguments, near_matches
+from rrext.tools.messages import checked_message
+
+if TYPE_CHECKING:
+    from rrext.clock import Clock
+    from rrext.engine.events.calls import CallEvents
+    from rrext.engine.events.flow import FlowEvents
+    from rrext.engine.events.records import EngineEvent, Filter
+    from rrext.limits import Limits
+    from rrext.pipefile.redaction import Redactor
+
+__all__ = ["EventHub", "EventOrigin", "EventSink", "Subscription"]
+
+EventSink: TypeAlias = "Callable[[EngineEvent], object]"
+
+log: Final = logging.getLogger("rrext.events")
+
+
+class Subscription:
+    """Events that fit a filter go to a sink, until it is cancelled or the sink raises."""
+
+    __slots__ = ("_hub", "filter", "sink")
+
+    def __init__(self, hub: EventHub, filter: Filter, sink: EventSink) -> None:
+        self._hub: EventHub | None = hub
+        self.filter = filter
+        self.sink = sink
+
+    @property
+    def is_active(self) -> bool:
+        """Whether events still go to the sink."""
+        return self._hub is not None
+
+    def cancel(self) -> None:
+        """Send nothing more, except what other threads are about to send. From any thread."""
+        hub, self._hub = self._hub, None
+        if hub is not None:
+            hub.remove(self)
+
+    def __repr__(self) -> str:
+        return f"<Subscription {', '.join(sorted(self.filter.kinds))}{'' if self.is_active else ' cancelled'}>"
+
+
+class EventHub:
+    """Hands events to those who subscribed. Any thread may tell it one.
+
+    `calls` and `flow` make the events of calls, and of tasks, pipes and lanes; None while nobody wants any. `messages` says
+    whether anybody wants those of nodes. `watches_calls` says that calls are watched without a subscription too. Whoever tells
+    events keeps the order that they have within a call or a pipe.
+    """
+
+    __slots__ = ("_changed", "_listeners", "_lock", "_subscriptions", "_watches_calls", "calls", "clock", "flow", "limits",
+                 "messages", "redactor", "with_data")  # fmt: skip
+
+    def __init__(
+        self,
+        clock: Clock,
+        redactor: Redactor,
+        limits: Limits,
+        *,
+        watches_calls: bool = False,
+    ) -> None:
+        self.clock = clock
+        self.redactor = redactor
+        self.limits = limits
+        self.calls: CallEvents | None = None
+        self.flow: FlowEvents | None = None
+        self.messages = False
+        self.with_data: frozenset[type[EngineEvent]] = frozenset()
+        """The events whose data somebody asked for."""
+        self._watches_calls = watches_calls
+        self._changed: Callable[[], object] = _nothing
+        self._lock = threading.Lock()
+        self._subscriptions: list[Subscription] = []
+        self._listeners: dict[type[EngineEvent], list[Subscription]] = {}
+        if watches_calls:
+            self._refresh()
+
+    def when_changed(self, action: Callable[[], object]) -> None:
+        """Call `action` now, and whenever `calls` or `flow` may have become something or None, in any thread."""
+        self._changed = action
+        action()
+
+    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
+        """See `Engine.subscribe`."""
+        from rrext.engine.events.records import KINDS
+
+        for kind in sorted(filter.kinds):
+            if kind not in KINDS:
+                near = near_matches(kind, KINDS)
+                hint = f'Did you mean "{near[0]}"?' if near else "one of " + ", ".join(KINDS)
+                raise InvalidArguments.at("/kinds", f'there are no events "{kind}". {hint}', hint=hint)
+        subscription = Subscription(self, filter, sink)
+        with self._lock:
+            self._subscriptions.append(subscription)
+            self._refresh()
+        return subscription
+
+    def remove(self, subscription: Subscription) -> None:
+        """The subscription was cancelled."""
+        with self._lock:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """Look anew who wants what: what others read meanwhile is replaced, never changed."""
+        from rrext.engine.events.calls import CallEvents
+        from rrext.engine.events.flow import FlowEvents
+        from rrext.engine.events.records import KINDS, CallEvent, Message
+
+        listeners: dict[type[EngineEvent], list[Subscription]] = {}
+        for subscription in self._subscriptions:
+            for kind in subscription.filter.kinds:
+                listeners.setdefault(KINDS[kind], []).append(subscription)
+        self._listeners = listeners
+        self.with_data = frozenset(
+            KINDS[kind]
+            for subscription in self._subscriptions
+            if subscription.filter.data
+            for kind in subscription.filter.kinds
+        )
+        wants_calls = self._watches_calls or any(issubclass(kind, CallEvent) for kind in listeners)
+        wants_flow = any(not issubclass(kind, CallEvent | Message) for kind in listeners)
+        self.calls = (self.calls or CallEvents(self)) if wants_calls else None
+        self.flow = (self.flow or FlowEvents(self)) if wants_flow else None
+        self.messages = Message in listeners
+        self._changed()
+
+    def wants(self, kind: type[EngineEvent]) -> bool:
+        """Whether anybody subscribed to such events."""
+        return kind in self._listeners
+
+    def tell(self, event: EngineEvent) -> None:
+        """Hand an event to everybody whom it fits. A sink that raises gets no more, and nobody else notices."""
+        for subscription in self._listeners.get(type(event), ()):
+            if not (subscription.is_active and subscription.filter.fits(event)):
+                continue
+            try:
+                subscription.sink(event)
+            except BaseException as error:
+                subscription.cancel()
+                log.error("a subscriber failed and gets no more events: %r", subscription.sink, exc_info=error)
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+
+    def shown(self, kind: type[EngineEvent], value: Any) -> Any:
+        """A copy of data for events of that kind, as JSON values without secrets; `UNSET` if it is left out."""
+        if kind not in self.with_data or (isinstance(value, str | bytes) and len(value) > self.limits.max_event_data):
+            return msgspec.UNSET
+        try:
+            return self.shown_json(kind, msgspec.json.encode(value))
+        except Exception:  # what is on a lane may be no JSON
+            return msgspec.UNSET
+
+    def shown_json(self, kind: type[EngineEvent], encoded: bytes) -> Any:
+        """The same for data that is encoded already."""
+        if kind not in self.with_data or len(encoded) > self.limits.max_event_data:
+            return msgspec.UNSET
+        try:
+            value = msgspec.json.decode(encoded)
+            return self.redactor.value(value) if self.redactor.knows_any else value
+        except RecursionError:
+            return msgspec.UNSET
+
+    def __repr__(self) -> str:
+        return f"<EventHub {self._subscriptions!r}>"
+
+
+class EventOrigin:
+    """Where events of nodes come from: one pipe, or the task's nodes that calls without a pipe use."""
+
+    __slots__ = ("connection_id", "events", "pipe_id", "token")
+
+    def __init__(self, events: EventHub, token: str, connection_id: str | None = None, pipe_id: int | None = None) -> None:
+        self.events = events
+        self.token = token
+        self.connection_id = connection_id
+        self.pipe_id = pipe_id
+
+    def publish(self, node_id: str, type: str, data: Any, request_id: int | str | None = None) -> None:
+        """Tell a node's message. Raises `ToolError` if it is no JSON or too large, also when nobody listens."""
+        events = self.events
+        encoded = checked_message(type, data, events.limits)
+        if not events.messages:
+            return
+        from rrext.engine.events.records import Message
+
+        redactor = events.redactor
+        events.tell(
+            Message(
+                time=time(),
+                token=self.token,
+                connection_id=self.connection_id,
+                pipe_id=self.pipe_id,
+                node_id=node_id,
+                type=redactor.text(type),
+                data=redactor.value(msgspec.json.decode(encoded)),
+                request_id=request_id,
+            )
+        )
+
+    def __repr__(self) -> str:
+        return f"<EventOrigin token={self.token} pipe={self.pipe_id}>"
+
+
+def _nothing() -> None: ...

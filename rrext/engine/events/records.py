@@ -1,0 +1,252 @@
+"""The events of an engine, and the filter of a subscription: plain data, which JSON can hold.
+
+`kind_of` names them in JSON, where the member `event` has the name: `CallEnded` is `call_ended`. Times are seconds; `time`
+is that of the system's clock since 1970. Sizes are bytes of encoded JSON, or of raw data. `token`, `connection_id` and
+`pipe_id` say which task, connection and pipe an event belongs to, None where there is none. Members that are `UNSET` are
+missing in JSON: nobody asked for the data (`Filter.data`), or it is larger than `max_event_data`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+__all__ = [
+    "KINDS",
+    "AgentStep",
+    "AnyEvent",
+    "CallChunk",
+    "CallEnded",
+    "CallEvent",
+    "CallProgress",
+    "CallStarted",
+    "EngineEvent",
+    "Filter",
+    "LaneIn",
+    "LaneOut",
+    "Message",
+    "ObjectBegun",
+    "ObjectEnded",
+    "PipeClosed",
+    "PipeOpened",
+    "TaskBegun",
+    "TaskEnded",
+    "kind_of",
+    "snake_case",
+]
+
+
+def snake_case(name: str) -> str:
+    """`CallEnded` → `call_ended`."""
+    return re.sub(r"(?<=.)(?=[A-Z])", "_", name).lower()
+
+
+class EngineEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
+    """What all events say."""
+
+    time: float
+    token: str | None = None
+    connection_id: str | None = None
+    pipe_id: int | None = None
+
+
+class TaskBegun(EngineEvent, frozen=True, kw_only=True):
+    """A pipeline was loaded. `user_id` is who loaded it."""
+
+    name: str
+    project_id: str
+    source: str
+    user_id: str | None = None
+
+
+class TaskEnded(TaskBegun, frozen=True, kw_only=True):
+    """A pipeline was unloaded: its calls and pipes have ended, or were left behind because they are stuck."""
+
+    reason: Literal["terminated", "idle", "closed"]
+    seconds: float
+
+
+class PipeOpened(EngineEvent, frozen=True, kw_only=True):
+    """A pipe has its place, and its nodes are about to be opened. Every other event of the pipe follows."""
+
+    user_id: str | None = None
+    space_id: str | None = None
+
+
+class PipeClosed(EngineEvent, frozen=True, kw_only=True):
+    """A pipe is over: its nodes are closed and no thread works on them. The last event of its lanes and of its object."""
+
+    reason: Literal["closed", "failed", "cancelled", "idle", "disconnected", "terminated"]
+    seconds: float
+
+
+class ObjectBegun(EngineEvent, frozen=True, kw_only=True):
+    """An object begins on a pipe; `size` is what the client announced."""
+
+    object_id: str
+    name: str
+    path: str
+    mime_type: str
+    lane: str
+    size: int | None = None
+
+
+class ObjectEnded(EngineEvent, frozen=True, kw_only=True):
+    """An object is over. `code` and `message` are its failure, None if there is none; `size` is that of its result body.
+
+    An object that nobody closes has no result, and the code `cancelled`.
+    """
+
+    object_id: str
+    name: str
+    seconds: float
+    code: str | None = None
+    message: str | None = None
+    size: int = 0
+    result: Any = UNSET
+
+
+class LaneIn(EngineEvent, frozen=True, kw_only=True):
+    """A payload goes into a node: its `write_<lane>` begins."""
+
+    node_id: str
+    lane: str
+    data: Any = UNSET
+
+
+class LaneOut(EngineEvent, frozen=True, kw_only=True):
+    """The payload came out of the node again: `write_<lane>` and all receivers behind it have returned, or failed."""
+
+    node_id: str
+    lane: str
+    seconds: float
+    code: str | None = None
+    message: str | None = None
+
+
+class CallEvent(EngineEvent, frozen=True, kw_only=True):
+    """What all events of a call say.
+
+    `call` numbers the calls of an engine. `command` is the operation: `tool`, `open`, `write`, `close`, `execute`,
+    `list_tools` and so on. Of a nested call, `caller` is the number of the call it was made in, None if that was not
+    watched, and `callers` names who called it, from the outermost on: `node.tool`, or the node of a lane method.
+    `node_id` is the tool's node, as far as it is known yet.
+    """
+
+    call: int
+    command: str
+    tool: str | None = None
+    node_id: str | None = None
+    request_id: int | str | None = None
+    user_id: str | None = None
+    space_id: str | None = None
+    caller: int | None = None
+    callers: tuple[str, ...] = ()
+
+
+class CallStarted(CallEvent, frozen=True, kw_only=True):
+    """The engine begins with a call, which may have to wait for its turn. `meta` is the request's `_meta`."""
+
+    arguments: Any = UNSET
+    meta: Any = UNSET
+
+
+class CallProgress(CallEvent, frozen=True, kw_only=True):
+    """How far a call is; it only rises."""
+
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class CallChunk(CallEvent, frozen=True, kw_only=True):
+    """A generator tool gave a chunk; `index` counts them from 0."""
+
+    index: int
+    size: int
+    chunk: Any = UNSET
+
+
+class CallEnded(CallEvent, frozen=True, kw_only=True):
+    """A call is answered: `code` is None if it succeeded. `size` is that of the result, of other operations that of the body.
+
+    A thread that goes on after its call was cancelled may tell of calls that it makes later.
+    """
+
+    seconds: float
+    code: str | None = None
+    message: str | None = None
+    size: int = 0
+    result: Any = UNSET
+
+
+class AgentStep(CallEvent, frozen=True, kw_only=True):
+    """A step of an agent inside a call. `data` is the text of a chunk, the input or the result of `agent_tool`."""
+
+    step: Literal["start", "chunk", "tool_call", "tool_result", "end"]
+    agent: str
+    agent_tool: str | None = None
+    code: str | None = None
+    message: str | None = None
+    data: Any = UNSET
+
+
+class Message(EngineEvent, frozen=True, kw_only=True):
+    """A message that a node published: `self.publish` knows no call, `ctx.publish` does."""
+
+    node_id: str
+    type: str
+    data: Any
+    request_id: int | str | None = None
+
+
+AnyEvent: TypeAlias = (
+    TaskBegun
+    | TaskEnded
+    | PipeOpened
+    | PipeClosed
+    | ObjectBegun
+    | ObjectEnded
+    | LaneIn
+    | LaneOut
+    | CallStarted
+    | CallProgress
+    | CallChunk
+    | CallEnded
+    | AgentStep
+    | Message
+)
+"""What `msgspec.json.decode` reads an event as."""
+
+
+def kind_of(event: type[EngineEvent]) -> str:
+    """The name of an event in JSON and in filters."""
+    return str(event.__struct_config__.tag)
+
+
+KINDS: Final[dict[str, type[EngineEvent]]] = {kind_of(kind): kind for kind in AnyEvent.__args__}
+"""Every event by its name."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events a subscription gets: those of all `kinds` unless some are named, of one task, connection or pipe.
+
+    `data` asks for arguments, results, chunks and what is on lanes; who does not ask may get them all the same.
+    """
+
+    kinds: frozenset[str] = frozenset(KINDS)
+    token: str | None = None
+    connection_id: str | None = None
+    pipe_id: int | None = None
+    data: bool = False
+
+    def fits(self, event: EngineEvent) -> bool:
+        """Whether the event is of this task, connection and pipe."""
+        return (
+            (self.token is None or self.token == event.token)
+            and (self.connection_id is None or self.connection_id == event.connection_id)
+            and (self.pipe_id is None or self.pipe_id == event.pipe_id)
+        )
