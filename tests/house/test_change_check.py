@@ -1,7 +1,8 @@
-"""`.ci/check` runs the tests that are nearest to a change."""
+"""`.ci/check` runs the tests that are nearest to a change, and every way to check a change runs the same linters."""
 
 from __future__ import annotations
 
+import re
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -54,3 +55,17 @@ def test_the_tests_of_a_file_name_it_or_what_imports_it(check: Any, path: str, t
 def test_every_page_and_every_quick_test_of_the_house_is_there(check: Any) -> None:
     named = [*check.PAGES, *check.PAGES.values(), *(f"tests/house/test_{name}.py" for name in check.HOUSE)]
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_commits_are_checked_by_the_linters_of_continuous_integration() -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    linters = re.findall(r'^check "[^"]+" "\$bin/(ruff|basedpyright)"(?: (check|format))?', script, re.MULTILINE)
+    assert len(linters) == 3
+    for program, command in linters:
+        assert re.search(rf"entry: python -m {program} ?{command}", hooks), f"no hook runs {program} {command}"
+
+
+def test_the_workflow_runs_all_checks() -> None:
+    (workflow,) = (ROOT / ".github" / "workflows").glob("*.yml")
+    assert "- run: .ci/run" in workflow.read_text(encoding="utf-8")
