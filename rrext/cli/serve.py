@@ -29,6 +29,7 @@ from rrext.cli.options import (
 from rrext.cli.redacted import RedactedStream
 from rrext.errors import RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
+from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import TRACE, Watchdog
 from rrext.transports.claim import claim_stdio, open_missing
 from rrext.transports.parent import ParentWatch
@@ -176,7 +177,7 @@ def _serve_claimed(
     sys.setswitchinterval(SWITCH)
     _trace_crashes(writer.fileno())
     catalog = catalog_from(args)
-    loop = asyncio.new_event_loop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
+    loop = ServingLoop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
     asyncio.set_event_loop(loop)
 
     async def load() -> ServingProcess | None:

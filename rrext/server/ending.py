@@ -27,6 +27,11 @@ __all__ = ["CLOSED", "DRAINED", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", 
 log: Final = logging.getLogger("rrext.server")
 
 
+REST: Final = 0.15
+"""Seconds of `Cause.flush` in which what has arrived at the end is read and refused."""
+LOOK: Final = 0.0005  # seconds between two looks at it
+
+
 class Cause(msgspec.Struct, frozen=True):
     """Why a peer ends: what calls are told that did not finish, and the exit code of a process that ends with it."""
 
@@ -122,6 +127,11 @@ class Reading(Protocol):
 
     def unpause(self) -> None:
         """Read again, if reading paused and no more waits than may."""
+        ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether requests have arrived that are not handled yet."""
         ...
 
 
@@ -223,6 +233,8 @@ class Peer:
         session, cause, grace = self.session, self.cause, self.grace
         session.reports_answers = True
         await grace.until(self._is_quiet)
+        if cause is not GONE:
+            await self._read_rest()
         if session.is_busy:
             log.warning("calls that did not finish in time are given up: %s", cause.reason)
             session.fail_all(cause.reason, cause.error)
@@ -233,6 +245,14 @@ class Peer:
         self.is_delivered = self.has_all
         if session.outbox.size:
             log.warning("the peer did not read the last %d bytes", session.outbox.size)
+
+    async def _read_rest(self) -> None:
+        """Refuse what was sent before the peer could know of the end. One that goes on to send is not waited for."""
+        until = self._loop.time() + REST
+        for _ in range(int(REST / LOOK)):
+            if not self.reading.has_more or self._loop.time() >= until:
+                return
+            await asyncio.sleep(LOOK)
 
     @property
     def has_all(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from rrext.server.inflight import WEIGHT
 from rrext.server.session import Session
-from rrext.transports.descriptors import read_into, wait_readable
+from rrext.transports.descriptors import read_into, wait_readable, waits_to_be_read
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ServerEvent
 from rrext.workers import Workers
@@ -67,6 +67,7 @@ class Reader:
         "_most",
         "_on_end",
         "_on_left",
+        "_rest",
         "_session",
         "_share",
         "_tick",
@@ -101,6 +102,7 @@ class Reader:
         self._turn: _Turn | None = None
         self._last_turn: _Turn | None = None
         self._on_left: Callable[[], object] | None = None
+        self._rest: list[Any] = []
         self._file_batch: threading.Event | None = None
         self.ended = False
         self.paused = False
@@ -120,6 +122,14 @@ class Reader:
             turn, self._turn = self._turn, None
         if turn is None and not self.paused:
             self._loop.remove_reader(self._fd)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something was read and not handled, or has arrived and was not read. A regular file only ever has more."""
+        if self.ended or self._file_batch is not None:
+            return False
+        turn = self._turn
+        return bool(self._rest or (turn is not None and turn.todo)) or waits_to_be_read(self._fd)
 
     def when_left(self, action: Callable[[], object]) -> None:
         """Run `action`, which may close the descriptor, once no thread reads from it any more. After `stop`, on the loop."""
@@ -174,7 +184,8 @@ class Reader:
         if len(events) > self._share:
             self._loop.remove_reader(self._fd)
             session.handle_all(events[: self._share])
-            self._loop.call_soon(self._go_on, events[self._share :])
+            self._rest = events[self._share :]
+            self._loop.call_soon(self._go_on)
             return
         session.handle_all(events)
         if self.ended:
@@ -186,8 +197,9 @@ class Reader:
             self._loop.remove_reader(self._fd)
             self._hand_over()
 
-    def _go_on(self, events: list[Any]) -> None:
+    def _go_on(self) -> None:
         """Handle what was read before others had their turn."""
+        events, self._rest = self._rest, []
         if not self.ended:
             self._loop.add_reader(self._fd, self._readable)
             self._handle(events)

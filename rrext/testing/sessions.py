@@ -45,6 +45,11 @@ class StreamReading:
         """A request was answered."""
         self._answered.set()
 
+    @property
+    def has_more(self) -> bool:
+        """False: what the client sends is taken in the same turn of the loop."""
+        return False
+
     async def run(self, peer: Peer) -> None:
         """Read until the end."""
         session = peer.session

@@ -8,7 +8,7 @@ import select
 from collections.abc import Callable, Sequence
 from socket import MSG_DONTWAIT, socket
 
-__all__ = ["DescriptorSink", "SocketSink", "read_into", "wait_readable"]
+__all__ = ["DescriptorSink", "SocketSink", "read_into", "wait_readable", "waits_to_be_read"]
 
 
 class DescriptorSink:
@@ -88,3 +88,10 @@ def wait_readable(fd: int) -> None:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     poll.poll()
+
+
+def waits_to_be_read(fd: int) -> bool:
+    """Whether bytes have arrived that nobody read, or the end of a socket's input."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return any(events & select.POLLIN for _, events in poll.poll(0))

@@ -156,9 +156,13 @@ class Worker(Node):
             gates.release(then)
 
     @tool_function
-    async def adds_signal_handler(self) -> None:
-        """What some libraries do; it takes Python's wake-up descriptor for signals."""
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)
+    async def adds_signal_handler(self, number: int = signal.SIGUSR1, remove: bool = False) -> None:
+        """What some libraries do; asyncio's own loop takes Python's wake-up descriptor for signals then."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(number, lambda: print(f"a tool heard {number}", file=sys.stderr))
+        if remove:
+            assert loop.remove_signal_handler(number)
+            assert not loop.remove_signal_handler(number)
 
     @tool_function
     async def hears_usr1(self) -> None:

@@ -101,3 +101,35 @@ def test_answers_that_cannot_be_written_make_the_exit_code_1(tmp_path: Path, kin
             check=False,
         )
     assert done.returncode == 1
+
+
+@pytest.mark.promise("life:tools:cannot-end-it", "life:sigterm:bounded")
+@pytest.mark.parametrize("remove", [False, True])
+def test_a_signal_that_a_tool_listens_to_as_well_ends_the_server(spawn: Callable[..., Server], remove: bool) -> None:
+    server = spawn("--drain", "60")
+    server.call("adds_signal_handler", {"number": signal.SIGTERM, "remove": remove})
+    server.signal(signal.SIGTERM)
+    assert server.wait() == 0
+    assert ("a tool heard 15" in server.stderr_text()) is not remove
+
+
+def test_a_tool_hears_the_signals_that_it_listens_to(server: Server) -> None:
+    server.call("adds_signal_handler", {})
+    server.signal(signal.SIGUSR1)
+    server.heard(f"a tool heard {int(signal.SIGUSR1)}")
+    assert server.call("add", {"a": 1}) == 2
+
+
+@pytest.mark.promise("life:tools:cannot-end-it", "life:sigterm:bounded", "life:gil:killed")
+@pytest.mark.parametrize("stuck", ["block_loop", "hold_gil"])
+def test_a_signal_is_heard_though_a_tool_listens_to_signals_and_another_one_is_stuck(
+    spawn: Callable[..., Server], stuck: str
+) -> None:
+    server = spawn("--drain", "0.5")
+    server.call("adds_signal_handler", {})
+    seq = server.send_tool(stuck, {"gate": "never"} if stuck == "block_loop" else {"seconds": 60})
+    server.heard("arrived at")
+    server.signal(signal.SIGTERM)
+    if stuck == "block_loop":
+        assert server.code(seq) == "shutting_down"
+    assert server.wait() == (0 if stuck == "block_loop" else -signal.SIGKILL)

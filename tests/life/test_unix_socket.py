@@ -390,3 +390,22 @@ def test_a_drain_waits_for_the_calls_of_all_clients(spawn: Callable[..., Server]
             assert client.body(call)["result"] == str(gate)
             client.until_end()
     assert server.wait() == 0
+
+
+@pytest.mark.promise("life:sigterm:bounded", "call:answer:exactly-one")
+@pytest.mark.parametrize("kind", ["add", "add_on_loop", "add_later"])
+@pytest.mark.parametrize("how", ["SIGTERM", "shutdown"])
+def test_all_that_was_sent_before_the_end_is_answered(spawn: Callable[..., Server], path: Path, kind: str, how: str) -> None:
+    server = listen(spawn, path)
+    with SocketClient(path) as client, SocketClient(path) as other:
+        assert client.call(kind, {"a": 1}) == other.call("add", {"a": 1}) == 2
+        asked = [client.next_seq() for _ in range(400)]
+        client.send_bytes(b"".join(tool(seq, kind, {"a": 1}) for seq in asked))
+        if how == "SIGTERM":
+            server.signal(signal.SIGTERM)
+        else:
+            other.send(how)
+        client.until_end()
+        answers = client.all_answers(asked)
+        assert {answer.get("code", "done") for answer in answers} <= {"done", "shutting_down"}
+        assert server.wait() == 0

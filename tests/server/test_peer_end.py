@@ -31,6 +31,8 @@ class Waiting(Engine):
 class Silent:
     """Reads nothing."""
 
+    has_more = False
+
     def stop(self) -> None: ...
 
     def unpause(self) -> None: ...

@@ -1,0 +1,45 @@
+"""The event loop of a serving process: tools may listen to signals on it, and the server hears its own as before."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import signal
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["ServingLoop"]
+
+
+class ServingLoop(asyncio.SelectorEventLoop):
+    """A selector loop that leaves Python's wake-up descriptor for signals to the server.
+
+    That descriptor is the only way by which the watchman and the watchdog hear of a signal while the loop, or the whole
+    interpreter, is stuck. asyncio's own `add_signal_handler` would take it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: dict[int, Any] = {}
+
+    def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
+        """Call `callback` on the loop at a signal. At one that ends the server it is called as well."""
+        if inspect.iscoroutinefunction(callback):
+            raise TypeError("coroutines cannot be used with add_signal_handler()")
+
+        def hear(number: int, frame: object) -> None:
+            self.call_soon_threadsafe(callback, *args)
+
+        try:
+            before = signal.signal(sig, hear)
+        except ValueError as error:  # as asyncio's own does on another thread than the main one
+            raise RuntimeError(str(error)) from None
+        signal.siginterrupt(sig, False)
+        self._before.setdefault(sig, before)
+
+    def remove_signal_handler(self, sig: int) -> bool:
+        """Put back what was there before the first `add_signal_handler`; False if there was none."""
+        if sig not in self._before:
+            return False
+        signal.signal(sig, self._before.pop(sig))
+        return True
