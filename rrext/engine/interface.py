@@ -209,7 +209,8 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 
     `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock,
     `redact` takes out of a failure what nobody may read, `outlet` says whether there is room for the answer.
-    The engine sets `work` while there is something to stop, `seconds` and `deadline` when it has to end.
+    The engine sets `work` while there is something to stop, `seconds` and `deadline` when it has to end. `unsettled` holds
+    one item, which the thread that answers takes out.
     """
 
     operation: Operation
@@ -225,17 +226,17 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     deadline: float | None = None
     redact: Callable[[RrextError], None] | None = None
     outlet: Outlet | None = None
-    _unsettled: list[bool] = msgspec.field(default_factory=lambda: [True])
+    unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
 
     @property
     def settled(self) -> bool:
         """Whether the answer was given."""
-        return not self._unsettled
+        return not self.unsettled
 
     def succeed(self, body: bytes, tail: bytes | None = None) -> bool:
         """Answer with a body; False if it was answered before."""
         try:
-            self._unsettled.pop()  # `claim`, without another call on the way of every answer
+            self.unsettled.pop()  # `claim`, without another call on the way of every answer
         except IndexError:
             return False
         self.work = None  # it leads back to here: such circles would wait for the garbage collector
@@ -258,7 +259,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     def claim(self) -> bool:
         """Become the one who answers; True for exactly one caller."""
         try:
-            self._unsettled.pop()  # atomic, in every thread
+            self.unsettled.pop()  # atomic, in every thread
         except IndexError:
             return False
         return True
@@ -281,15 +282,19 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 class Engine:
     """Runs operations. Subclasses implement `start`; the rest has sensible defaults."""
 
-    def start(self, call: Call, *, may_block: bool = False, alone: bool = False) -> bool:
-        """Begin the call; it is answered once, perhaps before this returns. Returns whether the call is quick.
+    def start(self, call: Call, *, alone: bool = False) -> bool:
+        """Begin the call; it is answered once, perhaps before this returns. On the event loop's thread; it never blocks.
 
-        On the event loop's thread every call begins, and this never blocks. With `may_block`, on the thread that reads the
-        requests, only a quick one does, and runs to its end here; any other one is left as it is, for the loop. Quick is a
-        call of which nothing has to be waited for, and which takes less than a hop to another thread is worth; `alone` says
-        that no other call waits for this thread meanwhile.
+        Returns whether the call is quick: nothing has to be waited for, and it takes less time than a hop to another thread
+        is worth. `alone` says that no other call waits for this thread meanwhile. Raises nothing.
         """
         raise NotImplementedError
+
+    def start_here(self, call: Call, *, alone: bool = False) -> bool:
+        """Begin the call on the thread that reads requests, which may block: run a quick call to its end, give a slow `def`
+        tool to a worker. False leaves the call as it is, for `start`. Raises nothing.
+        """
+        return False
 
     async def ask(
         self, operation: Operation, caller: Caller = ANONYMOUS, *, data: bytes | None = None, feed: Feed | None = None

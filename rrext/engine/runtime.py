@@ -109,47 +109,59 @@ class LocalEngine(Engine):
 
     # -- operations
 
-    def start(self, call: Call, *, may_block: bool = False, alone: bool = False) -> bool:
-        if call.settled:  # while the loop had not got it from the thread that read it
-            return may_block
+    def start(self, call: Call, *, alone: bool = False) -> bool:
+        if not call.unsettled:  # answered while the loop had not got it from the thread that read it
+            return False
         operation = call.operation
         call.redact = self._redact
         if self._host.events.calls is not None:
             self._host.events.calls.watch(call, self._tasks, self._pipes)
-        kind = type(operation)
         is_late = call.received is not None and self._host.is_late(call)
-        if may_block and (is_late or (kind is not Tool and kind is not Write)):
-            return False
         try:
-            if is_late and kind is not Write and kind is not Close:
-                pass  # nothing of it begins
-            elif kind is Tool:
-                task = self._task_of(call, operation)  # pyright: ignore[reportArgumentType]
-                return self._tools.start(call, task, operation, may_block=may_block, alone=alone)  # pyright: ignore[reportArgumentType]
-            elif kind is Write:
-                is_quick = self._objects.write(call, operation, may_block=may_block)  # pyright: ignore[reportArgumentType]
-                if not is_late:
-                    return is_quick
-            else:
-                self._begin(call, operation)
+            if type(operation) is Tool and not is_late:
+                return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
+            match operation:
+                case Write():
+                    is_quick = self._objects.write(call, operation)
+                    if not is_late:
+                        return is_quick
+                case Close():
+                    self._objects.close(call, operation)
+                case _ if is_late:
+                    pass  # nothing of it begins
+                case Open():
+                    self._objects.open(call, self._live(operation.token), operation)
+                    self._watch_idle()
+                case _:
+                    self._host.spawn(self._answer(call), f"{type(operation).__name__} {call.request_id}")
             if is_late:  # a write is stopped after it stands in its pipe's line: it fails the object that it is missing from
                 self._host.expire(call)
-        except RrextError as error:
-            call.fail(error)
-        except Exception:
-            log.exception("request=%s a bug of rrext", call.request_id)
-            call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
-        return may_block
+        except Exception as error:
+            self._refuse(call, error)
+        return False
 
-    def _begin(self, call: Call, operation: Operation) -> None:
-        """Begin what only the loop begins."""
-        if isinstance(operation, Open):
-            self._objects.open(call, self._live(operation.token), operation)
-            self._watch_idle()
-        elif isinstance(operation, Close):
-            self._objects.close(call, operation)
+    def start_here(self, call: Call, *, alone: bool = False) -> bool:
+        operation = call.operation
+        call.redact = self._redact
+        if self._host.events.calls is not None:
+            self._host.events.calls.watch(call, self._tasks, self._pipes)
+        if call.received is not None and self._host.is_late(call):
+            return False
+        try:
+            if isinstance(operation, Tool):
+                return self._tools.start_here(call, self._task_of(call, operation), operation, alone=alone)
+            return isinstance(operation, Write) and self._objects.write_here(call, operation)
+        except Exception as error:
+            self._refuse(call, error)
+        return True
+
+    def _refuse(self, call: Call, error: Exception) -> None:
+        """Answer a call that cannot begin."""
+        if isinstance(error, RrextError):
+            call.fail(error)
         else:
-            self._host.spawn(self._answer(call), f"{type(operation).__name__} {call.request_id}")
+            log.error("request=%s a bug of rrext", call.request_id, exc_info=error)
+            call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
 
     def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
         return self._host.events.subscribe(filter, sink)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from math import isfinite
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -117,10 +117,9 @@ def cut_short(name: str, most: int) -> str:
 _SHOWN: Final = 100
 
 
-def refuse_tail(tail: bytes | None) -> None:
+def refuse_tail() -> NoReturn:
     """Raise `InvalidArguments` for raw bytes that came with a command which takes none."""
-    if tail is not None:
-        raise InvalidArguments.at("/data", "this command takes no raw tail (Json-Length)")
+    raise InvalidArguments.at("/data", "this command takes no raw tail (Json-Length)")
 
 
 class _Context(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

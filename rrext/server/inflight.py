@@ -101,7 +101,7 @@ class InFlight:
 
     def check_id(self, request_id: int | str | None) -> None:
         """Raise `DuplicateId` if the id is in use."""
-        if request_id is not None and self.has(request_id):
+        if request_id in self.calls or request_id in self.others or request_id in self.held:  # never None
             raise DuplicateId(f"request {request_id} is in flight already", data={"id": request_id})
 
     def check_room(self, maximum: int) -> None:

@@ -104,7 +104,7 @@ class Session:
             if kind is Request:
                 quick = self._request(event)
             elif kind is Call:
-                quick = self._begin(event)
+                quick = self._engine.start(event, alone=self._is_alone)
             elif kind is Malformed:
                 request_id = None if event.id is not None and self._inflight.has(event.id) else event.id
                 self._answer_at_once(self.connection.error(request_id, "", event.error))
@@ -141,7 +141,7 @@ class Session:
             self._refuse(event, error)
             return None
         self._inline = call
-        return None if self._begin(call, may_block=True) else call
+        return None if self._engine.start_here(call, alone=alone) else call
 
     @property
     def runs_inline(self) -> bool:
@@ -179,21 +179,24 @@ class Session:
             inflight.hold(Held(request, shape, self.now()))
             self.outbox.want_room()
             return False
-        return self._start(request, shape)
+        if shape is None:
+            return self._start(request, None)
+        return self._engine.start(self._admit(request, shape), alone=self._is_alone)
 
     def _start(self, request: Request, shape: type[Operation] | None, received: float | None = None) -> bool:
         """Do what is asked for; `shape` is None for a command of the session's own."""
         if shape is None:
-            refuse_tail(request.tail)
+            if request.tail is not None:
+                refuse_tail()
             OWN_COMMANDS[request.command](self, request)
             return False
-        return self._begin(self._admit(request, shape, received))
+        return self._engine.start(self._admit(request, shape, received), alone=self._is_alone)
 
     def _admit(self, request: Request, shape: type[Operation], received: float | None = None) -> Call:
         """The call that a request asks for, in the table."""
-        inflight, arguments = self._inflight, request.arguments
-        if shape is not Write:
-            refuse_tail(request.tail)
+        arguments = request.arguments
+        if request.tail is not None and shape is not Write:
+            refuse_tail()
         operation = decode(arguments, shape, self.limits)
         caller = self.caller
         context = arguments.get("context")
@@ -204,17 +207,8 @@ class Session:
             call.received = self.now() if received is None else received
         if request.id is not None and isinstance(operation, Tool) and (operation.progress or operation.stream):
             call.feed = Feed(self, request.id)
-        inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
+        self._inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
         return call
-
-    def _begin(self, call: Call, *, may_block: bool = False) -> bool:
-        """Start a call; whether it is quick, see `Engine.start`."""
-        try:
-            return self._engine.start(call, may_block=may_block, alone=self._is_alone)
-        except Exception:
-            log.exception("request=%s a bug of rrext", call.request_id)
-            call.fail(internal_error())
-            return True
 
     def _refuse(self, event: Any, error: Exception) -> None:
         """Answer an event that started no call, without touching a call that may have the same id."""
@@ -262,9 +256,8 @@ class Session:
         """Answer a call with a body; raw bytes as a tail, or in base64 for a peer that takes no tails."""
         connection, request_id = self.connection, call.request_id
         if request_id is None:
-            self._finish(call, [])
-            return
-        if tail is None:
+            pieces = []
+        elif tail is None:
             pieces = connection.result(request_id, call.command, body)
         elif connection.raw_tail or 4 * len(tail) <= 3 * self.limits.max_result:
             pieces = connection.result_tail(request_id, call.command, body, tail)

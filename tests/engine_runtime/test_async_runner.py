@@ -23,15 +23,13 @@ class Job:
         self.log = log
         self.seen: object = None
         self.was_cancelled = False
+        self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self.log.append("own task")
-        self.task = asyncio.get_running_loop().create_task(self._main())
+        self.task = asyncio.get_running_loop().create_task(self.main())
 
-    async def run_in(self, task: asyncio.Task[None]) -> None:
-        await self._main()
-
-    async def _main(self) -> None:
+    async def main(self) -> None:
         self.seen = who.get()
         try:
             self.log.append(await self.work())

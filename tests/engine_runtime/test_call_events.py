@@ -672,7 +672,7 @@ async def test_calls_of_many_threads_keep_their_order_each() -> None:
 
         def start_all(mine: list[Asked]) -> None:
             for made in mine:
-                if not w.engine.start(made.call, may_block=True):
+                if not w.engine.start_here(made.call):
                     w.engine.host.post(w.engine.start, made.call)
 
         lists = [

@@ -232,7 +232,7 @@ async def test_a_context_variable_is_unknown_to_the_next_also_on_the_reading_thr
 
         def read() -> None:
             for one in asked:
-                assert w.engine.start(one.call, may_block=True)
+                assert w.engine.start_here(one.call)
             done.set()
 
         w.engine.host.workers.run(read)

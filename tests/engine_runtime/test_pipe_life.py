@@ -626,7 +626,7 @@ class Sink(Node):
 def inline(w: World, pipe: int, data: bytes) -> Any:
     """What the reading thread does: the write, unless it could wait for something."""
     asked = w.asked_for(Write(pipe_id=pipe), data=data)
-    if w.engine.start(asked.call, may_block=True):
+    if w.engine.start_here(asked.call):
         return asked
     assert not asked.answers
     w.asked.remove(asked)
@@ -708,7 +708,7 @@ async def test_a_raw_write_that_the_loop_cancels_meanwhile_fails_its_pipe() -> N
     async with world(Stuck) as w:
         pipe = await quick_pipe(w)
         asked = w.asked_for(Write(pipe_id=pipe), data=b"stay")
-        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start_here(asked.call))
         await until(lambda: park.inside)
         waiting = w.ask(Write(pipe_id=pipe), data=b"behind")
         assert asked.cancel()

@@ -123,7 +123,7 @@ async def on_reading_thread(w: World, *asked: Asked) -> list[bool]:
     done = threading.Event()
 
     def read() -> None:
-        taken.extend(w.engine.start(one.call, may_block=True) for one in asked)
+        taken.extend(w.engine.start_here(one.call) for one in asked)
         done.set()
 
     w.engine.host.workers.run(read)
@@ -224,7 +224,7 @@ async def test_a_quick_tool_that_stays_ends_at_its_deadline_too() -> None:
     async with world(tools(park, AsyncPark(), []), threads=2) as w:
         await learn(w)
         asked = call(w, "quick", text="stay", timeout=5)
-        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start_here(asked.call))
         await until(lambda: park.inside)
         assert asked.call.work is not None
         asked.call.work.overstay()
@@ -248,7 +248,7 @@ async def test_a_quick_tool_that_stays_can_be_cancelled_and_its_objects_are_not_
     async with world(tools(park, AsyncPark(), []), threads=2) as w:
         await learn(w)
         asked = call(w, "quick", text="stay")
-        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start_here(asked.call))
         await until(lambda: park.inside)
         spare = list(w.task._spare)
         assert asked.cancel()
@@ -284,7 +284,7 @@ async def test_a_cancel_reaches_the_context_of_a_tool_that_was_taken() -> None:
     async with world(tools(park, AsyncPark(), log), threads=2) as w:
         await learn(w, "with_context")
         asked = call(w, "with_context", text="stay")
-        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start_here(asked.call))
         await until(lambda: park.inside)
         assert asked.cancel()
         assert log == ["cancelled"]
@@ -300,9 +300,9 @@ async def test_what_takes_a_little_longer_is_taken_alone_only() -> None:
         limit = w.engine.limits.quick
         route.learn(0.5 * limit, limit)
         among, alone = call(w, "quick", text="a"), call(w, "quick", text="a")
-        assert w.engine.start(alone.call, may_block=True, alone=True)
+        assert w.engine.start_here(alone.call, alone=True)
         assert alone.is_answered
-        assert w.engine.start(among.call, may_block=True)
+        assert w.engine.start_here(among.call)
         assert await among.result() == "a"
         route.learn(0.95 * limit, limit)
         assert not route.quick_alone
@@ -418,7 +418,7 @@ async def test_a_tool_that_is_done_after_its_deadline_timed_out_though_nobody_wa
     async with world(tools(park, AsyncPark(), [])) as w:
         await learn(w, "late")
         asked = call(w, "late", text="stay", timeout=timeout)
-        w.engine.host.workers.run(lambda: w.engine.start(asked.call, may_block=True))
+        w.engine.host.workers.run(lambda: w.engine.start_here(asked.call))
         await until(lambda: park.inside)
         w.clock.advance(timeout or 5)  # the reading thread's calls are watched once one stays, and nobody looked yet
         park.let_go()
@@ -453,7 +453,7 @@ async def test_a_call_that_is_answered_while_the_reading_thread_decides_never_ru
 
         w.task.active = Racing(meanwhile)
         asked = call(w, "note", text="too late")
-        assert w.engine.start(asked.call, may_block=True)
+        assert w.engine.start_here(asked.call)
         assert (await asked.error()).code == "cancelled"
         await w.at_rest()
         assert log == []
@@ -485,7 +485,7 @@ async def test_a_pipe_that_is_freed_while_the_reading_thread_decides_is_not_used
 
         monkeypatch.setattr(Pipes, "enter", too_late)
         asked = call(w, "note", text="too late", pipe=pipe_id)
-        assert not w.engine.start(asked.call, may_block=True)
+        assert not w.engine.start_here(asked.call)
         w.engine.start(asked.call)
         assert (await asked.error()).code == "pipe_not_open"
         await w.at_rest()

@@ -23,7 +23,7 @@ class Waiting(Engine):
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
-    def start(self, call: Call, *, may_block: bool = False, alone: bool = False) -> bool:
+    def start(self, call: Call, *, alone: bool = False) -> bool:
         self.calls.append(call)
         return True
 

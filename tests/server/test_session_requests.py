@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_world import SessionWorld, session_world, until
 
+from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.interface import Call, Tool
+from rrext.engine.task import Task
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
 from rrext.nodes.base.node import Node
 from rrext.server.inflight import WEIGHT
@@ -925,14 +927,14 @@ async def test_bytes_that_cannot_be_resynchronised_are_answered_and_end_it() -> 
 
 async def test_a_bug_is_answered_masked_and_the_next_request_works(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     async with session_world(tools(Gates())) as w:
-        start = type(w.engine).start
+        start = ToolCalls.start
 
-        def broken(engine: Any, call: Call, **how: bool) -> bool:
-            if isinstance(call.operation, Tool) and call.operation.tool == "wait":
+        def broken(calls: ToolCalls, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
+            if operation.tool == "wait":
                 raise RuntimeError("a secret of ours")
-            return start(engine, call, **how)
+            return start(calls, call, task, operation, alone=alone)
 
-        monkeypatch.setattr(type(w.engine), "start", broken)
+        monkeypatch.setattr(ToolCalls, "start", broken)
         error = (await w.ask("rrext_process", subcommand="tool", tool="wait")).error
         assert isinstance(error, InternalError)
         assert "secret" not in error.message

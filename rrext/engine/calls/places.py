@@ -85,13 +85,9 @@ class Held:
     def release(self) -> None:
         """Give the place back."""
         places = self._places
-        with places.lock:
-            if places._used > 1 and not places._line.count:  # nobody is to be told
-                places._used -= 1
-                return
-            wake = places._pass_on()
-        if wake is not None:
-            wake()
+        places._free.append(self)
+        if places._line.count or places._when_free is not None:  # looked at after the place is free: see `Places`
+            places._passed_on()
 
     def __repr__(self) -> str:
         return "<Held>"
@@ -149,17 +145,21 @@ class _Lines:
 class Places:
     """`limit` places; who asks when none is free waits in line, those of one owner first come, first served.
 
+    Free places lie in a list, whose `pop` and `append` are atomic, so a place changes hands without the lock while nobody
+    waits. A caller that joins a line looks for a free place after that; a holder that gives one back looks at the lines
+    after that: one of the two sees the other.
+
     `lent` are the threads whose places others have meanwhile. `left_behind` are the calls that hold places though they
     were answered, once there was one.
     """
 
-    __slots__ = ("_held", "_line", "_used", "_when_free", "left_behind", "lent", "limit", "lock")
+    __slots__ = ("_free", "_held", "_line", "_when_free", "left_behind", "lent", "limit", "lock")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.lock = threading.Lock()
         self._held = Held(self)
-        self._used = 0
+        self._free = [self._held] * limit
         self._line = _Lines()
         self._when_free: Callable[[], None] | None = None
         self.lent: list[int] = []
@@ -167,15 +167,23 @@ class Places:
 
     def take(self, owner: str = "", call: Call | None = None) -> Place | Held:
         """A place: held at once if one is free and nobody waits, else in the owner's line."""
-        with self.lock:
-            if self._used < self.limit and not self._line.count:
-                self._used += 1
-                return self._held
-            place = Place(self, False, owner, call)
-            self._line.add(place)
-        if self.left_behind is not None:
-            self.left_behind.joined()
+        if not self._line.count:
+            try:
+                return self._free.pop()
+            except IndexError:
+                pass
+        place = Place(self, False, owner, call)
+        self._join(self._line.add, place)
         return place
+
+    def _join(self, stand: Callable[[Place], None], place: Place) -> None:
+        with self.lock:
+            stand(place)
+            wakes = self._granted()
+        for wake in wakes:
+            wake()
+        if self.left_behind is not None and not place.granted:
+            self.left_behind.joined()
 
     def give_back(self, place: Place) -> None:
         """What `Place.release` calls."""
@@ -187,24 +195,38 @@ class Places:
                 self._line.remove(place)
                 place._wake = None  # it leads to who waited, and from there to the place
                 return
-            wake = self._pass_on()
-        if wake is not None:
-            wake()
+            self._free.append(self._held)
+        self._passed_on()
 
     def lend(self, thread: int) -> None:
         """A holder waits and needs no place meanwhile: the next in line may run."""
         self.lent.append(thread)
         self._held.release()
 
-    def _pass_on(self) -> Callable[[], None] | None:
-        """Under the lock: a held place goes to the next in line, or is free."""
-        if not self._line.count:
-            self._used -= 1
-            return None if self._used else self._when_free
-        heir = self._line.next()
-        heir._granted = True
-        wake, heir._wake = heir._wake, None
-        return wake
+    def _passed_on(self) -> None:
+        """A place is free: it goes to the next in line, and if it was the last one that was held, that is told."""
+        with self.lock:
+            wakes = self._granted()
+            when_free = self._when_free if len(self._free) == self.limit else None
+        for wake in wakes:
+            wake()
+        if when_free is not None:
+            when_free()
+
+    def _granted(self) -> list[Callable[[], None]]:
+        """Under the lock: free places go to those in line, who are to be woken."""
+        wakes: list[Callable[[], None]] = []
+        while self._line.count:
+            try:
+                self._free.pop()
+            except IndexError:
+                break
+            heir = self._line.next()
+            heir._granted = True
+            wake, heir._wake = heir._wake, None
+            if wake is not None:
+                wakes.append(wake)
+        return wakes
 
     def take_back(self, thread: int, call: Call | None = None) -> None:
         """The holder goes on: block until there is a place again, before everybody in line.
@@ -212,33 +234,31 @@ class Places:
         It ends, because whoever runs ends or lends in turn. Who runs may need the holder's own thread for that, which
         goes on serving its inner jobs meanwhile.
         """
-        with self.lock:
-            if self._used < self.limit:
-                self._used += 1
-                self.lent.remove(thread)
-                return
-            back = Place(self, False, "", call)
-            granted: Future[None] = Future()
-            back._wake = lambda: granted.set_result(None)
-            self._line.add_first(back)
-        if self.left_behind is not None:
-            self.left_behind.joined()
+        try:
+            self._free.pop()
+        except IndexError:
+            self._wait_first(call)
+        self.lent.remove(thread)
+
+    def _wait_first(self, call: Call | None) -> None:
+        granted: Future[None] = Future()
+        back = Place(self, False, "", call)
+        back._wake = lambda: granted.set_result(None)
+        self._join(self._line.add_first, back)
         own = OwnThread.current()
         if own is not None:
             own.serve_until(granted)
         granted.result()
-        self.lent.remove(thread)
 
     def when_free(self, wake: Callable[[], None]) -> bool:
         """False if no place is held; else True, and `wake` runs whenever the last one is given back."""
-        with self.lock:
-            self._when_free = wake
-            return self._used > 0
+        self._when_free = wake
+        return self.used > 0
 
     @property
     def used(self) -> int:
         """Places held now."""
-        return self._used
+        return self.limit - len(self._free)
 
     @property
     def waiting(self) -> int:
@@ -256,7 +276,7 @@ class Places:
         return self.left_behind is not None and self.left_behind.are_all
 
     def __repr__(self) -> str:
-        return f"<Places {self._used}/{self.limit} waiting={self._line.count}>"
+        return f"<Places {self.used}/{self.limit} waiting={self._line.count}>"
 
 
 class Loan:

@@ -24,14 +24,16 @@ __all__ = ["Runnable", "Runner"]
 
 
 class Runnable(Protocol):
-    """An async call that was begun and did not run yet."""
+    """An async call that was begun and did not run yet. `task` is the task that it runs in."""
+
+    task: asyncio.Task[None] | None
 
     def start(self) -> None:
         """Run in a task of its own."""
         ...
 
-    async def run_in(self, task: asyncio.Task[None]) -> None:
-        """Run here, in `task`. Raises nothing but `CancelledError`."""
+    async def main(self) -> None:
+        """Run in the current task, which is `task`. Raises nothing but `CancelledError`."""
         ...
 
 
@@ -115,7 +117,10 @@ class _Fiber:
                 await self._bell
                 mine = getrefcount(task)  # who kept the task may cancel it later, and then hits somebody else
                 while self._jobs:
-                    await self._jobs.popleft().run_in(task)
+                    job = self._jobs.popleft()
+                    job.task = task
+                    await job.main()
+                    job.task = None
                     if not self._is_stepped or getrefcount(task) > mine or not _is_as_it_was(task, untouched):
                         return
         finally:

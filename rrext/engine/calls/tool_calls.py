@@ -39,42 +39,33 @@ class ToolCalls:
         self._pipes = pipes
         self._list = tool_list
 
-    def start(self, call: Call, task: Task, operation: Tool, *, may_block: bool, alone: bool) -> bool:
-        """Begin the call, see `Engine.start`. Lines are joined before this returns, so arrival order is kept."""
+    def start(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
+        """Begin the call from the loop, see `Engine.start`. Lines are joined before this returns: arrival order is kept."""
         route = task.only_route(operation.node_id, operation.tool)
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
-        if may_block:
-            return route is not None and self._run_here(call, task, route, operation, is_quick=is_quick)
         try:
             routes = [route] if route is not None else self._routes(call, task, operation)
             run = self._admit(call, task, routes[0], operation, is_only=len(routes) == 1)
         except RrextError as error:
             call.fail(error)
             return is_quick
-        self._host.watch(call)
+        if call.deadline is not None:
+            self._host.watch(call)
         if run.kwargs is None or not (run.lease.turn.granted and run.route.component.ready):
             run.ready = lambda run: self._ready(run, routes)
             run.start()
-        elif run.spec.kind in ("sync", "generator"):
+        elif run.route.spec.kind in ("sync", "generator"):
             run.to_worker()
         else:
-            run.in_batch()
+            self._host.runner.add(run)
         return is_quick
 
-    def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, is_only: bool) -> ToolRun:
-        """The run of a call. The input of a plain tool is checked before the call waits for anything.
-
-        Of several owners, nobody knows yet which one runs: the timeout of the first is not the call's.
+    def start_here(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
+        """Begin the call on the thread that read it, see `Engine.start`: a `def` tool runs here if it is quick, else on a
+        worker. False if anything has to be waited for, which only the loop does.
         """
-        kwargs = route.spec.structure(None, operation.input, self._host.limits) if is_only and route.plain else None
-        own_timeout = route.spec.timeout if is_only else None
-        run = self._begun(call, task, route, self._lease(call, task, operation), own_timeout)
-        run.kwargs = kwargs
-        return run
-
-    def _run_here(self, call: Call, task: Task, route: Route, operation: Tool, *, is_quick: bool) -> bool:
-        """Run a `def` tool on this thread if it is quick, else on a worker; False if anything has to be waited for."""
-        if not (route.for_threads and route.component.ready):
+        route = task.only_route(operation.node_id, operation.tool)
+        if route is None or not (route.for_threads and route.component.ready):
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()
@@ -87,15 +78,26 @@ class ToolCalls:
         run = self._begun(call, task, route, lease, route.spec.timeout, place)
         if task.stopping:  # the loop stopped what it found, and that may have been too early for this call
             call.fail(Cancelled("cancelled: the pipeline was terminated"))
-        if call.settled:  # while this thread decided
+        if not call.unsettled:  # while this thread decided
             run.stop("cancelled")
             call.work = None
-        elif is_quick and (call.deadline is None or call.seconds >= QUICK_TIMEOUT):
+        elif (route.quick_alone if alone else route.quick) and (call.deadline is None or call.seconds >= QUICK_TIMEOUT):
             apart(run.run)
         else:
             self._host.watch(call)
             run.to_thread()
         return True
+
+    def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, is_only: bool) -> ToolRun:
+        """The run of a call. The input of a plain tool is checked before the call waits for anything.
+
+        Of several owners, nobody knows yet which one runs: the timeout of the first is not the call's.
+        """
+        kwargs = route.spec.structure(None, operation.input, self._host.limits) if is_only and route.plain else None
+        own_timeout = route.spec.timeout if is_only else None
+        run = self._begun(call, task, route, self._lease(call, task, operation), own_timeout)
+        run.kwargs = kwargs
+        return run
 
     def _begun(
         self,

@@ -56,7 +56,13 @@ class ToolRun(Work):
         token: CancelToken | None = None,
         trail: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(host, call, lease, deadline, (*trail, route.label) if trail else route.trail, token)
+        self.host = host  # as `Run.__init__` does, without another call in every call
+        self.call = call
+        self.lease = lease
+        self.deadline = deadline
+        self.trail = (*trail, route.label) if trail else route.trail
+        if token is not None:
+            self._token = token
         self._unclaimed = [True]
         self.route = route
 
@@ -211,10 +217,7 @@ class ToolRun(Work):
             return
         self.give_back()
         result, raw = encoded
-        if raw is None:
-            call.succeed(b'{"result":%b}' % result)
-        else:
-            call.succeed(b"{}", raw)
+        call.succeed(b'{"result":%b}' % result if raw is None else b"{}", raw)
 
     def to_thread(self) -> None:
         self.learns = True

@@ -27,7 +27,7 @@ class Work(Run):
     """
 
     place: Place | Held | None = None
-    _task: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] | None = None
     _unclaimed: list[bool]
 
     # what a kind of call has to say
@@ -58,7 +58,7 @@ class Work(Run):
     def left_behind(self, reason: CancelReason) -> None:
         """It is answered, and a thread goes on with it, or a task that was just cancelled."""
         lease, host = self.lease, self.host
-        if self._task is None:
+        if self.task is None:
             lease.leave(host, self.call, self.trail[0], 0 if self.loan is None else self.loan.thread)
             lease.spoil()
             return
@@ -70,7 +70,9 @@ class Work(Run):
 
     def run(self) -> None:
         """On a thread that may block: to its end, and answer, unless it was withdrawn."""
-        if not self._claim():
+        try:
+            self._unclaimed.pop()  # `_claim`, without another call in every call
+        except IndexError:
             return
         try:
             encoded = self.blocking()
@@ -93,18 +95,9 @@ class Work(Run):
             if self._claim():
                 self._fail(Unavailable(f"{error}, and this call needs one", hint="raise the limits of the process"))
 
-    def in_batch(self) -> None:
-        """Run on the loop, with the batch that is read."""
-        self.host.runner.add(self)
-
     def start(self) -> None:
         """Run on the loop, in a task of its own. The call holds this, and `Task.active` the call: the loop holds no task."""
-        self._task = asyncio.Task(self.main(), loop=self.host.loop)
-
-    async def run_in(self, task: asyncio.Task[None]) -> None:
-        """Run on the loop, in this task. Raises nothing but `CancelledError`."""
-        self._task = task
-        await self.main()
+        self.task = asyncio.Task(self.main(), loop=self.host.loop)
 
     async def main(self) -> None:
         """On the loop: to its end, and answer."""
@@ -131,8 +124,8 @@ class Work(Run):
             self.give_back()
         else:
             self.left_behind(reason)
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def overstay(self) -> None:
         """The thread that read the request is still inside: from now on the deadline is watched for."""

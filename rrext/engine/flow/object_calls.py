@@ -37,19 +37,19 @@ class ObjectCalls:
         entry, intake = entry_of(task, operation, call.caller)
         OpenRun(self._host, call, task, self._pipes, self.reclaim, entry, intake).start()
 
-    def write(self, call: Call, operation: Write, *, may_block: bool) -> bool:
-        """Begin a `write`, see `Engine.start`: it stands in the pipe's line before this returns."""
+    def write(self, call: Call, operation: Write) -> bool:
+        """Begin a `write` from the loop, see `Engine.start`: it stands in the pipe's line before this returns."""
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
-        if may_block:
-            return pipe.quick and call.data is not None and self._write_here(call, operation, pipe)
         data = data_of(operation, call.data)
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
-        run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data)
-        run.start()
+        WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data).start()
         return pipe.quick and call.data is not None
 
-    def _write_here(self, call: Call, operation: Write, pipe: Pipe) -> bool:
-        """Run a raw write on this thread, unless something about it has to be waited for, or to be refused."""
+    def write_here(self, call: Call, operation: Write) -> bool:
+        """Run a raw write on the thread that read it, see `Engine.start_here`, if nothing of it has to be waited for."""
+        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        if not pipe.quick or call.data is None:
+            return False
         data = data_of(operation, call.data)
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
         place = pipe.task.sync_places.take()
