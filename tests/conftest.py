@@ -1,4 +1,4 @@
-"""What all tests share: the backend of async tests, hypothesis' bounds, `--no-skips`, and real database servers."""
+"""What all tests share: the options of the test run, hypothesis' profiles, the backend of async tests, database servers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 from postgres_server import Database, PostgresServer, running_postgres
+from promises import PROMISES
+
+from rrext.errors import near_matches
 
 # A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data.
 hypothesis.settings.register_profile(
@@ -18,6 +21,26 @@ hypothesis.settings.load_profile("rrext")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed test: nothing may be missing here")
+    parser.addoption("--promise", metavar="ID", help="only the tests that prove this promise of tests/promises.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    promise = config.getoption("--promise")
+    if promise is not None and promise not in PROMISES:
+        near = ", ".join(near_matches(promise, PROMISES)) or "none; they stand in tests/promises.py"
+        raise pytest.UsageError(f"no promise {promise!r}, near matches: {near}")
+    # A shell's background job is started with SIGINT ignored, which all that the tests start would inherit.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    promise = config.getoption("--promise")
+    if promise is None:
+        return
+    proofs = [item for item in items if any(promise in mark.args for mark in item.iter_markers("promise"))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(proofs)])
+    items[:] = proofs
 
 
 @pytest.fixture(scope="module")
