@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 from collections.abc import Iterator
 
@@ -14,9 +16,10 @@ from rrext.errors import near_matches
 
 # A loaded machine is slow, not wrong: no deadlines, and no complaint about slow data.
 hypothesis.settings.register_profile(
-    "rrext", deadline=None, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "rrext", deadline=None, print_blob=True, max_examples=50, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("rrext")
+hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("rrext"), max_examples=1000)
+hypothesis.settings.load_profile("rrext")  # `--hypothesis-profile=thorough` for another one
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,6 +35,27 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell's background job is started with SIGINT ignored, which all that the tests start would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """All plain tests run on all processors; a part of them, others, and what `-n` says, as pytest would."""
+    chosen = config.option
+    is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS and chosen.markexpr == "not system"
+    if is_all and chosen.promise is None and getattr(chosen, "numprocesses", 0) is None and not (chosen.usepdb or chosen.tx):
+        chosen.numprocesses = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        chosen.dist = "worksteal"  # neighbours stay together, with the servers that they share
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Thousands of tests are made, and stay to the end: the collector need not look at them, now or ever."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from uuid import uuid4
 
 import pytest
 from face import SHARED, WAYS, WIRES, Face, Line, Way
-from houses import LocalHouse, WireLine, open_house
+from houses import STANDING, LocalHouse, WireLine, open_house
+
+
+@pytest.fixture(scope="session", autouse=True)
+def standing_server_ends() -> Iterator[None]:
+    yield
+    STANDING.stop()
 
 
 @pytest.fixture(params=WAYS, ids=str)

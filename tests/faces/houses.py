@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ from rrext.client.launch import serve_command, server_env
 from rrext.client.origin import Address
 from rrext.engine.interface import Caller
 from rrext.engine.runtime import LocalEngine
+from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import load_nodes
@@ -32,7 +35,7 @@ from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 
-__all__ = ["HERE", "PIPELINE", "House", "LocalHouse", "SpawnedHouse", "UnixHouse", "open_house", "unix_server"]
+__all__ = ["HERE", "PIPELINE", "STANDING", "House", "LocalHouse", "SpawnedHouse", "UnixHouse", "open_house", "unix_server"]
 
 HERE = Path(__file__).resolve().parent
 PIPELINE = HERE / "face.pipe"
@@ -140,11 +143,19 @@ class SpawnedHouse(House):
 
 
 class UnixHouse(House):
-    """One server at a socket, for all connections."""
+    """A server at a socket, for all connections."""
 
     def __init__(self, way: Way, address: str) -> None:
         self.way = way
         self.address = address
+
+    async def is_as_it_was(self) -> bool:
+        """Whether the server runs its one pipeline, and no other: with several a token is needed."""
+        try:
+            async with self.connect() as face:
+                return bool(await face.names())
+        except RrextError:
+            return False
 
     @asynccontextmanager
     async def connect(self, context: Mapping[str, Any] | None = None, *, trusted: bool = True) -> AsyncIterator[Face]:
@@ -185,6 +196,48 @@ async def unix_server(
             process.close()
 
 
+class StandingServer:
+    """A server at a socket as users have it: it serves one test after another, until one of them loads another pipeline."""
+
+    def __init__(self) -> None:
+        self._folder: TemporaryDirectory[str] | None = None
+
+    def address(self) -> str:
+        """Where it is. Who asks for the first time starts it."""
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="rrext-")
+            self._process = subprocess.Popen(
+                serve_command([PIPELINE], nodes=NODES, args=["--listen", self._address()]),
+                env=server_env({"PYTHONPATH": str(HERE.parents[1])}),
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+            assert self._process.stderr is not None
+            while b"listening at" not in (said := self._process.stderr.readline()):
+                assert said, "the server ended"
+            self._reading = threading.Thread(target=self._process.stderr.read, name="standing-server")
+            self._reading.start()
+        return self._address()
+
+    def _address(self) -> str:
+        assert self._folder is not None
+        return f"unix:{self._folder.name}/s"
+
+    def stop(self) -> None:
+        """End it, if it was started."""
+        if self._folder is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._reading.join()
+            assert self._process.stderr is not None
+            self._process.stderr.close()
+            self._folder.cleanup()
+            self._folder = None
+
+
+STANDING = StandingServer()
+
+
 @asynccontextmanager
 async def _reading(channel: Channel, way: Way, reading: bool) -> AsyncIterator[WireLine]:
     line = WireLine(channel, ClientConnection(ContentLength(RECEIVED), way.dialect, RECEIVED))
@@ -206,9 +259,10 @@ def _caller(context: Mapping[str, Any] | None, trusted: bool) -> Caller:
 
 @asynccontextmanager
 async def open_house(
-    way: Way, *, clock: bool = False, env: Mapping[str, str] | None = None, **limits: Any
+    way: Way, *, clock: bool = False, fresh: bool = False, env: Mapping[str, str] | None = None, **limits: Any
 ) -> AsyncIterator[Any]:
-    """A house of that way. `env` is what `${NAME}` may mean, `limits` are fields of `rrext.limits.Limits`."""
+    """A house of that way. `fresh`: nobody was there before, so that numbers count from the beginning. `env` is what
+    `${NAME}` may mean, `limits` are fields of `rrext.limits.Limits`."""
     if way.kind == "spawned":
         assert not clock, "the clock of another process cannot be moved"
         assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
@@ -217,6 +271,12 @@ async def open_house(
     if way.kind == "unix":
         assert not clock, "the clock of another process cannot be moved"
         assert limits.keys() <= FLAGS, f"no flag sets {limits.keys() - FLAGS}"
+        if not (fresh or env or limits):
+            house = UnixHouse(way, STANDING.address())
+            yield house
+            if not await house.is_as_it_was():
+                STANDING.stop()
+            return
         async with unix_server(env, **limits) as (address, _):
             yield UnixHouse(way, address)
         return

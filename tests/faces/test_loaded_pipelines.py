@@ -189,20 +189,21 @@ async def test_a_pipeline_nobody_uses_ends_when_its_time_is_up(house: LocalHouse
         assert await tokens(face) == {"face"}
 
 
-async def test_the_status_counts_objects_by_their_end(face: Face) -> None:
-    for text in ("one", "two", "spoil:"):
-        await face.send(text, mimeType="text/plain")
-    pipe_id = await face.open(mimeType="text/plain")
-    await face.failure("rrext_process", {"subcommand": "write", "pipe_id": pipe_id, "data": "fail:"})
-    await face.close(pipe_id)
-    await face.failure("rrext_process", {"subcommand": "open", "object": {"name": "unwelcome"}})
-    await face.open(object={"name": "d.txt", "size": 7})
-    status = await face.request("rrext_get_task_status")
-    assert [status[f"{what}Count"] for what in ("completed", "failed", "total")] == [2, 3, 6]
-    assert [error for error in status["errors"] if "I do not like this text" in error or "not this one" in error]
-    assert len(status["errors"]) == 3
-    assert (status["currentObject"], status["currentSize"], status["pipeflow"]["totalPipes"]) == ("d.txt", 7, 1)
-    assert (status["state"], status["name"]) == (3, "face.webhook_1")
+async def test_the_status_counts_objects_by_their_end(way: Way) -> None:
+    async with open_house(way, fresh=True) as house, house.connect() as face:
+        for text in ("one", "two", "spoil:"):
+            await face.send(text, mimeType="text/plain")
+        pipe_id = await face.open(mimeType="text/plain")
+        await face.failure("rrext_process", {"subcommand": "write", "pipe_id": pipe_id, "data": "fail:"})
+        await face.close(pipe_id)
+        await face.failure("rrext_process", {"subcommand": "open", "object": {"name": "unwelcome"}})
+        await face.open(object={"name": "d.txt", "size": 7})
+        status = await face.request("rrext_get_task_status")
+        assert [status[f"{what}Count"] for what in ("completed", "failed", "total")] == [2, 3, 6]
+        assert [error for error in status["errors"] if "I do not like this text" in error or "not this one" in error]
+        assert len(status["errors"]) == 3
+        assert (status["currentObject"], status["currentSize"], status["pipeflow"]["totalPipes"]) == ("d.txt", 7, 1)
+        assert (status["state"], status["name"]) == (3, "face.webhook_1")
 
 
 async def test_the_values_of_variables_are_used_and_never_told(way: Way, key: str) -> None:

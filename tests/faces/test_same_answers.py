@@ -37,7 +37,7 @@ async def told(face: Face, row: Row) -> Any:
 
 
 async def all_answers(way: Way) -> dict[str, Any]:
-    async with open_house(way) as house, house.connect() as face:
+    async with open_house(way, fresh=True) as house, house.connect() as face:
         return {row.name: await told(face, row) for row in ROWS if not (row.of_session and way.kind == "engine")}
 
 
