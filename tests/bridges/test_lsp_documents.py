@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bridges.editors import SHOWN, URI, Editor
 from editor.unit_oracle import NaiveText, units_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
@@ -152,14 +152,12 @@ async def assert_same_view(unit: Unit, wanted: list[tuple[Any, ...]]) -> None:
 
 
 @pytest.mark.promise("editor:view:clients-text")
-@settings(max_examples=120)
 @given(operations(halved))
 async def test_any_edits_in_utf_16_leave_the_server_with_the_clients_text(wanted: list[tuple[Any, ...]]) -> None:
     await assert_same_view("utf-16", wanted)
 
 
 @pytest.mark.promise("editor:view:clients-text")
-@settings(max_examples=80)
 @given(operations(plain), st.sampled_from(["utf-8", "utf-32"]))
 async def test_any_edits_in_other_units_leave_the_server_with_the_clients_text(
     wanted: list[tuple[Any, ...]], unit: Unit

@@ -92,7 +92,6 @@ def answered(editor: Editor) -> Counter[Any]:
 
 
 @pytest.mark.promise("editor:answer:exactly-one")
-@settings(max_examples=80)
 @given(st.lists(messages, max_size=12), st.sampled_from([{}, {"trusted": True}]))
 async def test_any_messages_are_answered_as_they_should_and_do_no_harm(sent: list[Any], options: dict[str, Any]) -> None:
     editor = Editor()
@@ -190,7 +189,6 @@ bodies = st.one_of(
 )
 
 
-@settings(max_examples=50)
 @given(st.lists(bodies, max_size=6))
 async def test_any_bodies_in_frames_leave_the_next_request_its_answer(sent: list[bytes]) -> None:
     editor = await with_echo()
@@ -200,7 +198,6 @@ async def test_any_bodies_in_frames_leave_the_next_request_its_answer(sent: list
     await assert_works(editor)
 
 
-@settings(max_examples=50)
 @given(st.binary(max_size=60), st.booleans())
 async def test_any_bytes_at_all_end_reading_at_worst(data: bytes, after_a_frame: bool) -> None:
     editor = await with_echo()

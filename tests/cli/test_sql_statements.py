@@ -99,7 +99,7 @@ def test_sqlite_agrees_where_a_statement_is_complete(pieces: list[str]) -> None:
 @pytest.mark.parametrize(
     "piece", ["a", "'", "\\'", "/*", "begin ", "create begin ", "-- a\n", "$a$", "end if ", "x;", "/* */", "\n"]
 )
-def test_a_megabyte_of_anything_is_read_within_a_deadline(piece: str, dialect: str) -> None:
-    begun = time.monotonic()
-    assert len(list(statements(piece * (1_000_000 // len(piece)), dialect))) <= 500_000
-    assert time.monotonic() - begun < 20, "as a deadline: quadratic reading takes minutes"
+def test_much_of_anything_is_read_in_linear_time(piece: str, dialect: str) -> None:
+    begun = time.process_time()
+    assert len(list(statements(piece * (250_000 // len(piece)), dialect))) <= 125_000
+    assert time.process_time() - begun < 1.5, "as a deadline: quadratic reading takes several seconds of the processor"

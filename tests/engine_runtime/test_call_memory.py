@@ -107,7 +107,9 @@ def no_log(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_thousand_calls_leave_next_to_nothing_for_the_collector(tool: str, no_log: None) -> None:
     async with world(Plain) as w:
         await many(w, Tool(tool=tool, input={"a": 1}), 50)
-        found = [await circles_after(w, tool, 1000) for _ in range(3)]
+        found: list[int] = []
+        while not found or (min(found) >= 100 and len(found) < 3):
+            found.append(await circles_after(w, tool, 1000))
         assert min(found) < 100, f"{found} objects in circles after 1,000 calls each"
 
 

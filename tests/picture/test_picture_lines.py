@@ -72,13 +72,13 @@ def _text_at(drawing: Drawing, x: int, y: int) -> str:
 
 @pytest.mark.promise("picture:edges:followed")
 @given(small_pictures(), WIDTHS)
-@settings(max_examples=300)
+@settings(max_examples=2 * settings().max_examples)
 def test_every_edge_of_a_small_picture_can_be_followed(picture: Picture, width: int) -> None:
     check(picture, width)
 
 
 @pytest.mark.promise("picture:edges:followed")
 @given(pictures(), WIDTHS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_every_edge_of_a_large_picture_can_be_followed(picture: Picture, width: int) -> None:
     check(picture, width)

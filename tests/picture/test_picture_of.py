@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from picture_nodes import catalog
 
@@ -220,7 +220,6 @@ def damaged(draw: st.DrawFn) -> str:
 
 
 @given(damaged())
-@settings(max_examples=200, deadline=None)
 def test_any_damaged_file_is_drawn_in_every_form(text: str) -> None:
     picture = picture_of(check_pipeline(text, Catalog(installed=False), Environment({})))
     drawn = as_text(picture, 80)

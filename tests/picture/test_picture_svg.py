@@ -84,7 +84,6 @@ def steps(one: tuple[int, int], other: tuple[int, int]) -> set[frozenset[tuple[i
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=5), st.text(min_size=1, max_size=20))
-@settings(max_examples=100, deadline=None)
 def test_any_text_gives_a_document_that_can_be_read(names: list[str], lane: str) -> None:
     nodes = tuple(PictureNode(name, name, name, remarks=(Remark("error", "x", name),)) for name in names)
     edges = tuple(PictureEdge(index, index - 1, "data", (lane,)) for index in range(1, len(nodes)))

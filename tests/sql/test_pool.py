@@ -167,7 +167,7 @@ class PoolMachine(RuleBasedStateMachine):
 
 
 TestPoolMachine = PoolMachine.TestCase
-TestPoolMachine.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestPoolMachine.settings = settings(stateful_step_count=25)
 
 
 def test_who_waits_too_long_is_told_so_and_leaves_the_line() -> None:

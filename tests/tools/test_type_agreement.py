@@ -59,7 +59,7 @@ def same(left: Any, right: Any) -> bool:
     return left == right
 
 
-@settings(max_examples=600)
+@settings(max_examples=4 * settings().max_examples)
 @given(st.data())
 def test_schema_structurer_and_oracle_agree(data: st.DataObject) -> None:
     hint = data.draw(hints)
@@ -83,7 +83,6 @@ def test_schema_structurer_and_oracle_agree(data: st.DataObject) -> None:
             assert same(spec.structure(None, {"x": value}, DEFAULTS)["x"], wanted)
 
 
-@settings(max_examples=200)
 @given(hints)
 def test_a_schema_is_closed_at_its_root_and_free_of_references(hint: Any) -> None:
     schema = tool_taking(hint).describe(None)["inputSchema"]
