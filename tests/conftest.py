@@ -40,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """All plain tests run on all processors; a part of them, others, and what `-n` says, as pytest would."""
+    if hasattr(config, "workerinput"):
+        return  # this is one of the processes
     chosen = config.option
     is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS and chosen.markexpr == "not system"
     if is_all and chosen.promise is None and getattr(chosen, "numprocesses", 0) is None and not (chosen.usepdb or chosen.tx):

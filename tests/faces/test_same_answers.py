@@ -54,12 +54,14 @@ async def test_every_request_of_the_table_is_answered_alike(way: Way, expected: 
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_request_of_the_table_has_its_code(row: Row, expected: dict[str, Any]) -> None:
+async def test_every_request_of_the_table_has_its_code(row: Row, expected: dict[str, Any]) -> None:
     assert expected[row.name]["code"] == row.code, expected[row.name]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.code], ids=lambda row: row.name)
-def test_every_failure_of_the_table_is_one_that_json_holds_and_a_person_understands(row: Row, expected: dict[str, Any]) -> None:
+async def test_every_failure_of_the_table_is_one_that_json_holds_and_a_person_understands(
+    row: Row, expected: dict[str, Any]
+) -> None:
     answer = expected[row.name]
     assert msgspec.json.decode(msgspec.json.encode(answer)) == answer
     assert answer["message"].strip()

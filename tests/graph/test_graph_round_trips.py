@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,17 @@ OF_SERVERS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value"), OF_LADYBUG)
-async def test_a_property_of_each_type_of_ladybug_is_written_back(kind: str, value: str) -> None:
+@pytest.fixture(scope="module")
+async def ladybug() -> AsyncIterator[Tools]:
+    """An embedded graph for all types, each of which has a table and drops it."""
     async with GraphWorld("ladybug", LadybugNode, {"allow_execute": True}).open() as tools:
+        yield tools
+
+
+@pytest.mark.parametrize(("kind", "value"), OF_LADYBUG)
+async def test_a_property_of_each_type_of_ladybug_is_written_back(ladybug: Tools, kind: str, value: str) -> None:
+    tools = ladybug
+    try:
         await tools("execute", query=f"CREATE NODE TABLE T(id INT64 PRIMARY KEY, v {kind})")
         await tools("execute", query=f"CREATE (:T {{id: 1, v: {value}}})")
         found = await tools.value("MATCH (t:T) RETURN t.v AS v")
@@ -83,6 +92,8 @@ async def test_a_property_of_each_type_of_ladybug_is_written_back(kind: str, val
         assert await tools.value("MATCH (t:T {id: 2}) RETURN t.v AS v") == found
         if "nan" not in value and "months" not in value and "MAP" not in kind:  # its driver gives a month as 30 days
             assert await tools.value("MATCH (a:T {id: 1}), (b:T {id: 2}) RETURN a.v = b.v") is True
+    finally:
+        await tools("execute", query="DROP TABLE T")
 
 
 async def test_rows_with_intervals_and_maps_are_written_back_together() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from promises import PROMISES
@@ -20,6 +21,7 @@ def marks(source: str) -> Iterator[str]:
                 yield str(arg.value)
 
 
+@cache
 def marked() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted([*TESTS.rglob("test_*.py"), *TESTS.rglob("*_contract.py")]):  # contracts are tests of several files

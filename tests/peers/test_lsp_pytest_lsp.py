@@ -22,14 +22,15 @@ EDITORS = ["neovim@v0.7.0", "neovim@v0.11.0", "emacs@v29.1", "visual_studio_code
 """What these editors say of themselves, as pytest-lsp has recorded it."""
 
 
-@pytest.fixture(params=EDITORS)
-async def editor(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[LanguageClient]:
+@pytest.fixture(scope="module", params=EDITORS)
+async def editor(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LanguageClient]:
+    """One server for each editor; each test opens a document of its own."""
     command = [sys.executable, "-m", "rrext", "lsp"]
     client = await ClientServerConfig(command, server_env={"PYTHONPATH": str(ROOT)}).start()
     assert isinstance(client, LanguageClient)
     params = types.InitializeParams(
         capabilities=client_capabilities(request.param),
-        workspace_folders=[types.WorkspaceFolder(tmp_path.as_uri(), "project")],
+        workspace_folders=[types.WorkspaceFolder(tmp_path_factory.mktemp("project").as_uri(), "project")],
         initialization_options={"trusted": True},
     )
     await client.initialize_session(params)
@@ -125,7 +126,7 @@ async def test_the_lens_of_a_call_runs_it_and_shows_the_result(editor: LanguageC
     assert capabilities is not None
     window = capabilities.window
     if window is not None and window.show_document is not None and window.show_document.support:
-        assert [shown.uri for shown in editor.shown_documents] == [answer["uri"]]
+        assert answer["uri"] in [shown.uri for shown in editor.shown_documents]
     else:
         assert any("hello" in message.message for message in editor.messages)
 

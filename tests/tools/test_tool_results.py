@@ -111,7 +111,6 @@ def deep(levels: int) -> list[Any]:
         (collections.OrderedDict(a=collections.Counter({3: 1})), "/a", "a key is no string but int"),
         ({"a": {1, "b", b"c", (NAN,)}}, "/a/", "NaN"),
     ],
-    ids=repr,
 )
 def test_what_json_cannot_hold_fails_with_its_place(value: Any, path: str, reason: str) -> None:
     with pytest.raises(ToolError) as caught:

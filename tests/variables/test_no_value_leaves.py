@@ -198,29 +198,36 @@ STRUCTURE = [
 ]
 
 
-@pytest.mark.parametrize("place", STRUCTURE, ids=lambda place: "/".join(map(str, place)))
-def test_no_value_comes_back_from_any_place_of_a_pipeline(place: tuple[Any, ...], dialect: Dialect, tmp_path: Path) -> None:
-    with Peer(dialect, "--env", "GIVEN_NAME", secrets=SECRETS, folder=tmp_path) as peer:
-        for variable in VARIABLES:
-            for text in (variable, f"a{variable}"):
-                leaky = component("l", "leaky", {}, control=[{"classType": "tool", "from": "w"}])
-                leaky["input"] = [{"lane": "text", "from": "w"}]
-                document: Any = {"components": [component("w", "webhook"), leaky], "source": "w", "project_id": "p"}
-                holder: Any = document
-                for key in place[:-1]:
-                    holder = holder[key]
-                holder[place[-1]] = text
-                for pipeline in (document, json.dumps(document)):
-                    peer.ask("rrext_validate", pipeline=pipeline)
-                    body = peer.ask("execute", pipeline=pipeline, token="t", source=None)
-                    peer.ask("rrext_get_tasks")
-                    if body is not None:
-                        for request in calls_on(peer, "t"):
-                            peer.answer(request)
-                        peer.ask("terminate", token="t")
-        check(peer, peer.processes())
+@pytest.fixture(scope="module", params=["dap", "jsonrpc"])
+def lasting_peer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """A server for all places of a pipeline, which says nothing at its end either."""
+    with Peer(request.param, "--env", "GIVEN_NAME", secrets=SECRETS, folder=tmp_path_factory.mktemp("lasting")) as peer:
+        yield peer
         peer.end()
         check(peer)
+
+
+@pytest.mark.parametrize("place", STRUCTURE, ids=lambda place: "/".join(map(str, place)))
+def test_no_value_comes_back_from_any_place_of_a_pipeline(place: tuple[Any, ...], lasting_peer: Peer) -> None:
+    peer = lasting_peer
+    for variable in VARIABLES:
+        for text in (variable, f"a{variable}"):
+            leaky = component("l", "leaky", {}, control=[{"classType": "tool", "from": "w"}])
+            leaky["input"] = [{"lane": "text", "from": "w"}]
+            document: Any = {"components": [component("w", "webhook"), leaky], "source": "w", "project_id": "p"}
+            holder: Any = document
+            for key in place[:-1]:
+                holder = holder[key]
+            holder[place[-1]] = text
+            for pipeline in (document, json.dumps(document)):
+                peer.ask("rrext_validate", pipeline=pipeline)
+                body = peer.ask("execute", pipeline=pipeline, token="t", source=None)
+                peer.ask("rrext_get_tasks")
+                if body is not None:
+                    for request in calls_on(peer, "t"):
+                        peer.answer(request)
+                    peer.ask("terminate", token="t")
+    check(peer, peer.processes())
 
 
 def leaky(**config: Any) -> dict[str, Any]:
