@@ -7,6 +7,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -88,7 +89,8 @@ def _cut(text: str, most: int) -> str:
 def _text(record: logging.LogRecord, message: str, trace: str) -> bytes:
     line = f"{_stamp(record)} {record.levelname} {record.name} {message}"
     lines = [line, *(f"  {part}" for part in trace.splitlines())]
-    return "".join(f"{part.translate(_CONTROLS)}\n" for part in lines).encode("utf-8", "backslashreplace")
+    safe = (part if part.isprintable() else part.translate(_CONTROLS) for part in lines)  # looking is faster
+    return "".join(f"{part}\n" for part in safe).encode("utf-8", "backslashreplace")
 
 
 def _json(record: logging.LogRecord, message: str, trace: str) -> bytes:
@@ -100,7 +102,12 @@ def _json(record: logging.LogRecord, message: str, trace: str) -> bytes:
 
 
 def _stamp(record: logging.LogRecord) -> str:
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+    return f"{_second(int(record.created))}.{int(record.msecs):03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(since_1970: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(since_1970))
 
 
 def _trace(record: logging.LogRecord) -> str:

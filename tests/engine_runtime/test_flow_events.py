@@ -200,6 +200,8 @@ async def test_a_pipe_that_cannot_be_opened_is_closed_again() -> None:
         await w.ask(Open(mime_type="text/plain", object={"name": "bad"})).error()
         assert names(flow(heard)) == ["pipe_opened", "object_begun", "object_ended", "pipe_closed"]
         assert heard.one(PipeClosed).reason == "failed"
+        assert heard.one(ObjectEnded).code == "tool_failed"
+        assert "as asked" in heard.one(ObjectEnded).message
 
 
 @pytest.mark.promise("events:pipe:in-order")

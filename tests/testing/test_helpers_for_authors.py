@@ -20,6 +20,7 @@ from rrext import (
     UsageError,
     tool_function,
 )
+from rrext.engine.events.records import CallEnded, Message, TaskBegun, TaskEnded
 from rrext.engine.runtime import LocalEngine
 from rrext.nodes.base.lanes import Tag
 from rrext.testing import ManualClock, call_tool, open_node, open_pipeline, pair, run_node, run_pipeline
@@ -158,6 +159,25 @@ async def test_callbacks_hear_of_calls() -> None:
     async with open_node(Weather, callbacks=Listening()) as client:
         await client.tool(tool="forecast", input={"city": "Oslo"})
     assert heard == ["forecast"]
+
+
+@pytest.mark.anyio
+async def test_events_are_heard_with_what_a_node_publishes() -> None:
+    class Speaker(Node):
+        provider = "speaker"
+
+        @tool_function
+        def speak(self) -> str:
+            self.publish("said", {"word": "sun"})
+            return "done"
+
+    heard: list[Any] = []
+    async with open_node(Speaker, on_event=heard.append) as client:
+        await client.tool(tool="speak")
+    assert [(e.type, e.data) for e in heard if isinstance(e, Message)] == [("said", {"word": "sun"})]
+    assert [e.result for e in heard if isinstance(e, CallEnded)] == ["done"]
+    assert type(heard[0]) is TaskBegun
+    assert type(heard[-1]) is TaskEnded
 
 
 @pytest.mark.anyio

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,10 +15,12 @@ from rrext.engine.calls.work import Encoded
 from rrext.engine.events.calls import CallWatch, watch_of
 from rrext.engine.interface import Feed
 from rrext.nodes.base.node import Node
-from rrext.tools.callbacks import CallInfo, ReportedCall, ToolCallbacks
+from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
 from rrext.tools.context import ToolContext
 
 __all__ = ["NestedWatch", "WatchedRun"]
+
+UNREPORTED: Final[AbstractContextManager[object]] = nullcontext()
 
 
 class WatchedRun(ToolRun):
@@ -92,11 +95,13 @@ class WatchedRun(ToolRun):
 
         return to_both
 
-    def _report_run(self) -> ReportedCall:
+    def _report_run(self) -> AbstractContextManager[object]:
         caller, pipe, watch = self.call.caller, self.lease.pipe, self.watch
-        owner = caller if pipe is None else pipe.caller
         if watch is not None:
             watch.runs_on(self.route.component.id)
+        if self.host.callbacks is SILENT:
+            return UNREPORTED
+        owner = caller if pipe is None else pipe.caller
         info = CallInfo(
             tool=self.spec.name,
             node_id=self.route.component.id,

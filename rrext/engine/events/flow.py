@@ -65,7 +65,7 @@ class FlowEvents:
 
     def object_ended(self, pipe: Pipe, body: bytes | None) -> None:
         """A pipe's object is over; `body` is its result, None if nobody closed it."""
-        hub, failure = self.hub, pipe.failed
+        hub, failure = self.hub, pipe.failed or pipe.objects.failure
         if hub.wants(ObjectEnded):
             event = ObjectEnded(
                 time=time(),

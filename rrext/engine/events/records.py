@@ -9,6 +9,7 @@ missing in JSON: nobody asked for the data (`Filter.data`), or it is larger than
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 
+@cache
 def snake_case(name: str) -> str:
     """`CallEnded` → `call_ended`."""
     return re.sub(r"(?<=.)(?=[A-Z])", "_", name).lower()
