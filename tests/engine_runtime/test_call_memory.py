@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from engine_world import World, until, world
 
+from rrext.engine.events.records import Filter
 from rrext.engine.interface import ANONYMOUS, Call, Tool, Write
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Node
@@ -111,6 +112,15 @@ async def test_a_thousand_calls_leave_next_to_nothing_for_the_collector(tool: st
         while not found or (min(found) >= 100 and len(found) < 3):
             found.append(await circles_after(w, tool, 1000))
         assert min(found) < 100, f"{found} objects in circles after 1,000 calls each"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+async def test_calls_that_are_watched_leave_no_more(tool: str, no_log: None) -> None:
+    async with world(Plain) as w:
+        w.engine.subscribe(Filter(data=True), lambda event: None)
+        await many(w, Tool(tool=tool, input={"a": 1}), 50)
+        found = [await circles_after(w, tool, 300) for _ in range(3)]
+        assert min(found) < 100, f"{found} objects in circles after 300 calls each"
 
 
 async def circles_after(w: World, tool: str, calls: int) -> int:
