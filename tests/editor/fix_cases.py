@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from editor.fixing import SAMPLE
-from engine_files.sample_nodes import component
+from pipefile.sample_nodes import component
 
 from rrext.editor.analysis import Surroundings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine_files import sample_nodes
+from pipefile import sample_nodes
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
 from rrext.editor.edits import applied

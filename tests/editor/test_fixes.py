@@ -7,7 +7,7 @@ import json
 import pytest
 from editor.fix_cases import CASES, Case, doc
 from editor.fixing import REAL, breach, fixes, look, mended_by, titles, untouched
-from engine_files.sample_nodes import component
+from pipefile.sample_nodes import component
 
 from rrext.editor.edits import applied
 from rrext.editor.fixes.bench import Bench

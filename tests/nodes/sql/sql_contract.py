@@ -4,7 +4,7 @@
         @pytest.fixture
         def kind(self, tmp_path): return Kind(…)
 
-Other folders put `tests/sql` on the path in their `conftest.py`.
+Other folders put `tests/nodes/sql` on the path in their `conftest.py`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from rrext.testing import open_pipeline
 from hostile_files import plain_docx  # isort: skip
 from paper_mill import WRITERS, Paper, make_library  # isort: skip
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "tests" / "examples" / "documents.pipe"
 INSTALLED = 25
 FOUND_AMONG = 3

@@ -232,7 +232,7 @@ assert "parse.py" in os.listdir(os.path.dirname(worker.__file__))
 open(sys.argv[1])
 """
     (tmp_path / "own").mkdir()
-    path = os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])
+    path = os.pathsep.join([str(Path(__file__).parents[3]), str(tmp_path)])
     environment = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path / "own")}
     command = [sys.executable, "-P", "-c", program, str(tmp_path / "secret.txt")]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
@@ -268,7 +268,7 @@ for path in {[str(path) for path in papers]}:
 reader.close()
 """
     command = ["strace", "-f", "-e", "trace=socket,connect,sendto,bind", "-o", str(trace), sys.executable, "-c", program]
-    subprocess.run(command, check=True, timeout=50, cwd=Path(__file__).parents[2])
+    subprocess.run(command, check=True, timeout=50, cwd=Path(__file__).parents[3])
     calls = [line for line in trace.read_text().splitlines() if "socket(" in line or "connect(" in line]
     assert [line for line in calls if "AF_UNIX" not in line] == []
 

@@ -17,7 +17,7 @@ from rrext.nodes.embeddings.bound import batches
 from rrext.nodes.embeddings.hashing import HashingEmbedder, hashed
 from rrext.tools.context import ToolContext
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXPECTED = [0.0] * 2 + [-0.19245008972987526] + [0.0] * 5 + [0.9622504486493763, 0.19245008972987526] + [0.0] * 6
 """The vector of "one", of 16 numbers: the word itself, and two of its three trigrams; the third fell together with it."""
 NOT_BLANK = st.text(min_size=1).filter(lambda text: bool(text.strip()))

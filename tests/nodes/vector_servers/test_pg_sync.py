@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from postgres_server import Database
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

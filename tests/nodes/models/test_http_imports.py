@@ -9,7 +9,7 @@ from pathlib import Path
 
 from openai_server import serving  # isort: skip
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 ASK = """
 import asyncio, json, sys, threading
 from rrext.nodes.base.setup import SetupContext

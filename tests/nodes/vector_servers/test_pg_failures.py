@@ -26,7 +26,7 @@ from rrext.tools.context import CancelToken, ToolContext
 HERE = Path(__file__).parent
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rrext' AND wait_event_type = 'Lock'"
 BUSY = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'rrext' AND state <> 'idle'"
-CHILD_PATH = os.pathsep.join([str(HERE), str(HERE.parent), str(HERE.parents[1])])
+CHILD_PATH = os.pathsep.join([str(HERE), str(HERE.parents[1]), str(HERE.parents[2])])
 
 
 class Outcome:
