@@ -7,7 +7,7 @@ without `async def` methods. The other one runs on the loop. What happens in whi
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.flow.conductor import Bridge, Conductor, Steps
@@ -32,11 +32,11 @@ class NodeObjects:
     that has failed, nothing more is sent and `closing` runs no more, so that no half of it is committed anywhere.
     `close` still runs on every node that was opened: on each whose `open` returned, once.
 
-    `make` makes a node object. `trusted` says that whoever opens the object may read the texts of nodes' exceptions.
-    `origin` is where the events of its lanes come from.
+    `made` are the objects that were asked for so far, by node id; `make` makes one. `trusted` says that whoever opens the
+    object may read the texts of nodes' exceptions. `origin` is where the events of its lanes come from.
     """
 
-    __slots__ = ("_conductor", "_intake", "_links", "_lock", "_make", "_objects", "_source", "phase", "plan")
+    __slots__ = ("_conductor", "_intake", "_links", "_lock", "_make", "_source", "made", "phase", "plan")
 
     def __init__(
         self, plan: LanePlan, make: Callable[[str], Node], *, trusted: bool = False, origin: EventOrigin | None = None
@@ -44,7 +44,7 @@ class NodeObjects:
         self.plan = plan
         self.phase = NEW
         self._make = make
-        self._objects: dict[str, Node] = {}
+        self.made: dict[str, Node] = {}
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
         self._source: tuple[Target, ...] = ()
@@ -54,24 +54,19 @@ class NodeObjects:
     def object(self, node_id: str) -> Node:
         """The node's object, made if there is none yet. Raises what its `__init__` raises."""
         try:
-            return self._objects[node_id]
+            return self.made[node_id]
         except KeyError:
             pass
         with self._lock:
-            found = self._objects.get(node_id)
+            found = self.made.get(node_id)
             if found is None:
-                found = self._objects[node_id] = self._make(node_id)
+                found = self.made[node_id] = self._make(node_id)
             return found
 
     @property
     def failure(self) -> RrextError | None:
         """The first error of the object."""
         return self._conductor.failure
-
-    @property
-    def made(self) -> Mapping[str, Node]:
-        """The objects that were asked for so far, by node id."""
-        return self._objects
 
     @property
     def closed(self) -> bool:
@@ -270,4 +265,4 @@ class NodeObjects:
 
     def __repr__(self) -> str:
         failed = f" failed={self.failure.code}" if self.failure is not None else ""
-        return f"<NodeObjects {self.phase}{failed} nodes={len(self._objects)}>"
+        return f"<NodeObjects {self.phase}{failed} nodes={len(self.made)}>"
