@@ -45,7 +45,7 @@ class Deadline(msgspec.Struct, frozen=True):
         return ToolTimeout(f"{self.what} did not finish: no progress within {self.seconds:g} s{or_total}")
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """A request in flight. An abandoned one has no caller any more, but its answer still comes.
 
     `slots` has a place of it to give back. `on_late` gets the body of a success that nobody waits for. A `final` one has
@@ -53,45 +53,20 @@ class Call:
     push that.
     """
 
-    __slots__ = (
-        "abandoned",
-        "answer",
-        "command",
-        "deadline",
-        "due",
-        "end",
-        "expired",
-        "final",
-        "frame",
-        "id",
-        "on_late",
-        "slots",
-        "updates",
-        "waiter",
-    )
-
-    def __init__(
-        self,
-        command: str,
-        waiter: Waiter | None = None,
-        *,
-        updates: Updates | None = None,
-        on_late: Callable[[Body], None] | None = None,
-        final: bool = False,
-    ) -> None:
-        self.id: RequestId = 0
-        self.command = command
-        self.waiter = waiter
-        self.slots: Slots | None = None
-        self.updates = updates
-        self.on_late = on_late
-        self.final = final
-        self.deadline: Deadline | None = None
-        self.due = self.end = inf
-        self.frame: Frame | None = None
-        self.answer: Response | None = None
-        self.abandoned = waiter is None
-        self.expired = False
+    command: str
+    waiter: Waiter | None = None
+    updates: Updates | None = None
+    on_late: Callable[[Body], None] | None = None
+    final: bool = False
+    abandoned: bool = False
+    id: RequestId = 0
+    slots: Slots | None = None
+    deadline: Deadline | None = None
+    due: float = inf
+    end: float = inf
+    frame: Frame | None = None
+    answer: Response | None = None
+    expired: bool = False
 
     def check(self) -> None:
         """After a wait. Raises `ToolTimeout` if what ended it is the deadline."""
@@ -111,11 +86,6 @@ class Call:
         deadline = self.deadline
         if deadline is not None and deadline.idle and self.due != inf:
             self.due = min(now + deadline.seconds, self.end)
-
-    def settle(self, answer: Response) -> None:
-        """Take in the answer. What callbacks still do is not under the deadline."""
-        self.answer = answer
-        self.due = inf
 
     def expire(self) -> None:
         """Its time is up: the caller, and the callback that it may wait for, go on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from math import inf
 from threading import Lock
 from typing import TypeAlias, cast
 
@@ -51,6 +52,8 @@ class Link:
         self._channel = channel
         self._connection = connection
         self._framer = connection.framer
+        self.get_buffer = self._framer.get_buffer
+        """Where the channel reads to."""
         self._explain = explain
         self._on_event = on_event
         self._loop = EventLoop()
@@ -73,23 +76,23 @@ class Link:
     async def call(
         self,
         command: str,
-        arguments: Body,
+        arguments: Body | bytes,
         tail: Bytes | None = None,
-        *,
         slots: Slots | None = None,
         deadline: Deadline | None = None,
         updates: Updates | None = None,
+        *,
         on_late: Callable[[Body], None] | None = None,
         final: bool = False,
     ) -> Body:
-        """Send a request and return the body of its answer.
+        """Send a request and return the body of its answer. `arguments` may be encoded already.
 
         Raises the error of the answer, `ToolTimeout` when `deadline` passes first, or why the connection is lost. When
         it times out or is cancelled, the request is taken back (unless it is `final`) or cancelled; a late answer is
         dropped, its body given to `on_late`.
         """
         waiter = self._loop.waiter()
-        call = Call(command, waiter, updates=updates, on_late=on_late, final=final)
+        call = Call(command, waiter, updates, on_late, final)
         try:
             if deadline is not None:
                 call.begin(deadline, self._loop.now())
@@ -104,7 +107,8 @@ class Link:
                     await updates.deliver()
                 else:
                     await waiter
-                    call.check()
+                    if call.expired:
+                        call.check()
             answer = call.answer
         except BaseException:
             self._abandon(call)
@@ -116,11 +120,11 @@ class Link:
             raise answer.error
         return answer.body
 
-    def _send(self, call: Call, arguments: Body, tail: Bytes | None, *, urgent: bool = False) -> None:
+    def _send(self, call: Call, arguments: Body | bytes, tail: Bytes | None, *, urgent: bool = False) -> None:
         """Raises `UsageError`, or why the connection is lost."""
         if self._loss is not None:
             raise self._loss()
-        call.id, pieces = self._connection.request(call.command, arguments, cast("bytes", tail))
+        call.id, pieces = self._connection.request(call.command, arguments, None if tail is None else cast("bytes", tail))
         self._calls[call.id] = call
         if self._loss is not None and self._calls.pop(call.id, None) is not None:
             raise self._loss()  # it was lost on the loop's thread meanwhile, and nobody saw this call
@@ -131,7 +135,7 @@ class Link:
     def post(self, command: str, arguments: Body, *, urgent: bool = False) -> None:
         """Send a request whose answer nobody waits for. Never waits, never fails."""
         with suppress(RrextError):  # there is nobody to tell any more
-            self._send(Call(command), arguments, None, urgent=urgent)
+            self._send(Call(command, None, abandoned=True), arguments, None, urgent=urgent)
 
     def _abandon(self, call: Call) -> None:
         """Take the request back, or tell the server that nobody waits for it; that goes before all that waits to be sent."""
@@ -160,10 +164,6 @@ class Link:
 
     # Receiving
 
-    def get_buffer(self, hint: int = 65536) -> memoryview:
-        """Where the channel reads to."""
-        return self._framer.get_buffer(hint)
-
     def buffer_updated(self, n: int) -> anyio.Event | None:
         """Handle what is complete. An event in return asks the channel to wait for it."""
         self._bytes += n
@@ -171,27 +171,33 @@ class Link:
         if not messages:
             return None
         cost, self._bytes = self._bytes // len(messages), 0
-        for message in messages:
-            if type(message) is Response:
-                self._answered(message)
-            else:
-                self._take(message, cost)
+        self._loop.held = []
+        try:
+            for message in messages:
+                if type(message) is Response:
+                    self._answered(message)
+                else:
+                    self._take(message, cost)
+        finally:
+            self._loop.step()
         return self._paused
 
     def _answered(self, answer: Response) -> None:
         with self._ending:
             call = None if answer.id is None else self._calls.pop(answer.id, None)
             if call is not None and not call.abandoned:
-                call.settle(answer)
+                call.answer = answer
+                call.due = inf  # what callbacks still do is not under the deadline
         if call is None:
             logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
             return
-        call.leave()
+        if call.slots is not None:
+            call.leave()
         if call.abandoned:
             logger.debug("late answer to %r (%s) dropped", answer.id, call.command)
             call.lapse(answer)
-        else:
-            call.wake()
+        elif call.waiter is not None:
+            call.waiter.wake()
 
     def _take(self, message: ClientEvent, cost: int) -> None:
         if isinstance(message, Event):
@@ -232,7 +238,8 @@ class Link:
         if updates.hopeless:
             self._abandon(call)
             limit = CLIENT_DEFAULTS.max_chunk_backlog
-            call.settle(Response(call.id, None, None, LimitExceeded(f"on_chunk is too slow: over {limit} bytes wait for it")))
+            call.answer = Response(call.id, None, None, LimitExceeded(f"on_chunk is too slow: over {limit} bytes wait for it"))
+            call.due = inf
             call.wake()
         elif updates.behind and self._all_are_behind():
             self._paused = self._paused or anyio.Event()

@@ -52,11 +52,13 @@ class Outbox:
 
     def put(self, pieces: Sequence[Buffer], *, urgent: bool = False) -> Frame | None:
         """Send a frame; an urgent one goes before all that wait. The frame is returned if nothing of it is written yet."""
-        with self._lock:
+        self._lock.acquire()  # not `with`, which costs a hundredth of a call more
+        try:
             if self._shut:
                 return None
             rest: Sequence[Buffer] = pieces
-            if not (self._begun or self._queue or self._is_for_loop(pieces)):
+            is_small = len(pieces) == 1 and len(pieces[0]) <= ATOMIC
+            if not (self._begun or self._queue) and (is_small or self._loop.is_here):
                 try:
                     rest = self._channel.write_now(pieces)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -65,11 +67,10 @@ class Outbox:
                 if not rest:
                     return None
             frame = self._keep(pieces, rest, urgent)
+        finally:
+            self._lock.release()
         self._loop.run(self._look)
         return frame
-
-    def _is_for_loop(self, pieces: Sequence[Buffer]) -> bool:
-        return (len(pieces) > 1 or len(pieces[0]) > ATOMIC) and not self._loop.is_here
 
     def _keep(self, pieces: Sequence[Buffer], rest: Sequence[Buffer], urgent: bool) -> Frame | None:
         """Leave to `run` what is not written; the frame in return if that is all of it."""

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from rrext.client.call import Body
 from rrext.client.session import Session
 from rrext.client.slots import Slots
-from rrext.client.toolcall import call_tool, deadline_of
+from rrext.client.toolcall import ToolArguments, deadline_of, result_of, tool_call
 from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
@@ -84,21 +84,11 @@ class Pipe:
     ) -> Any:
         """Call a tool on this pipe's own node objects, in the context of its `open`; else like `Client.tool`."""
         session, pipe_id = self._opened()
-        return await call_tool(
-            session,
-            tool,
-            node_id,
-            input,
-            self._arguments.get("token"),
-            pipe_id,
-            timeout,
-            progress,
-            on_chunk,
-            None,
-            meta,
-            reset_on_progress,
-            max_total,
+        arguments = ToolArguments(
+            tool, node_id, {} if input is None else input, self._arguments.get("token"), pipe_id, None, meta
         )
+        call = tool_call(session, arguments, timeout, progress, on_chunk, reset_on_progress, max_total)
+        return result_of(await call)
 
     async def close(self, *, timeout: float | None = None) -> Body:
         """End the object and return the pipeline's result. Closing again, or unopened, sends nothing.

@@ -46,7 +46,8 @@ class Session:
         self._channel = channel
         self._process = channel if isinstance(channel, ChildProcess) else None
         self._stderr_ended = anyio.Event()
-        self._closing = False
+        self.closing = False
+        """Whether `close` or `abort` was called."""
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
         connection = ClientConnection(ContentLength(RECEIVED), dialect, RECEIVED)
         self.link = Link(channel, connection, explain=self._explain, on_event=self._on_event)
@@ -85,11 +86,6 @@ class Session:
         """How many bytes one `write` may carry."""
         self._drain = number("drain", DEFAULTS.drain)
 
-    @property
-    def closing(self) -> bool:
-        """Whether `close` was called."""
-        return self._closing
-
     def events(self, size: int) -> EventStream:
         """A stream of the events from now on."""
         stream = EventStream(size)
@@ -114,7 +110,7 @@ class Session:
         self.link.lose()
 
     async def _explain(self, defect: RrextError | None) -> ErrorMaker:
-        if self._closing:
+        if self.closing:
             return closed
         process = self._process
         if process is None:
@@ -126,9 +122,9 @@ class Session:
 
     async def close(self) -> None:
         """Let the server finish what runs, within its drain limit, and end. Bounded, also when it is cancelled."""
-        if self._closing:
+        if self.closing:
             return
-        self._closing = True
+        self.closing = True
         try:
             patience = Deadline('"disconnect"', self._drain, margin=CLIENT_DEFAULTS.timeout_margin)
             await self.link.call("disconnect", {}, deadline=patience)
@@ -139,7 +135,7 @@ class Session:
 
     async def abort(self) -> None:
         """End the connection, and the process, without asking. Bounded, and not interrupted by cancellation."""
-        self._closing = True
+        self.closing = True
         self.link.shut()
         with anyio.CancelScope(shield=True):
             if self._process is not None:

@@ -27,17 +27,21 @@ class Slots:
     __slots__ = ("_free", "_lock", "_waiting")
 
     def __init__(self, number: int) -> None:
-        self._free = number
+        self._free: list[None] = [None] * number
+        """As many entries as places are free: a list needs no lock to take one away, or to put one back."""
         self._lock = Lock()
+        """Whoever changes the line, or gives a place to it, holds it."""
         self._waiting: deque[_Turn] = deque()
 
     def take_now(self) -> bool:
         """Take a place if one is free and nobody waits."""
-        with self._lock:
-            if self._free <= 0 or self._waiting:
-                return False
-            self._free -= 1
-            return True
+        if self._waiting:
+            return False
+        try:
+            self._free.pop()
+        except IndexError:
+            return False
+        return True
 
     async def take(self, waiter: Waiter, check: Callable[[], object] = bool) -> None:
         """Take a place when the caller's turn comes. What `check`, called after each wait, raises ends that."""
@@ -53,11 +57,8 @@ class Slots:
     def _join(self, waiter: Waiter) -> _Turn:
         turn = _Turn(waiter)
         with self._lock:
-            if self._free > 0 and not self._waiting:
-                self._free -= 1
-                turn.has_come = True
-            else:
-                self._waiting.append(turn)
+            self._waiting.append(turn)
+        self._serve()  # a place may have been given before it stood in line
         return turn
 
     def _quit(self, turn: _Turn) -> None:
@@ -69,13 +70,24 @@ class Slots:
 
     def give(self) -> None:
         """Give a place back; the next in line has it at once."""
+        self._free.append(None)
+        if self._waiting:
+            self._serve()
+
+    def _serve(self) -> None:
+        """Give free places to the line."""
+        served: list[_Turn] = []
         with self._lock:
-            if not self._waiting:
-                self._free += 1
-                return
-            turn = self._waiting.popleft()
-            turn.has_come = True
-        turn.waiter.wake()
+            while self._waiting and self._free:
+                try:
+                    self._free.pop()
+                except IndexError:  # somebody who saw no line took it
+                    break
+                turn = self._waiting.popleft()
+                turn.has_come = True
+                served.append(turn)
+        for turn in served:
+            turn.waiter.wake()
 
     def __repr__(self) -> str:
-        return f"<Slots {self._free} free, {len(self._waiting)} wait>"
+        return f"<Slots {len(self._free)} free, {len(self._waiting)} wait>"

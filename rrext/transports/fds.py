@@ -73,18 +73,20 @@ class FdChannel:
 
     def write_now(self, pieces: Sequence[Buffer]) -> list[Buffer]:
         """Write what fits without waiting, and return the rest."""
-        rest = list(pieces)
+        rest = pieces
         while rest:
             try:
-                n = os.writev(self._write_fd, rest[:MAX_PIECES])
+                n = os.writev(self._write_fd, rest if len(rest) <= MAX_PIECES else rest[:MAX_PIECES])
             except BlockingIOError:
                 break
             except OSError as error:
                 raise self._write_error(error) from error
             if len(rest) == 1 and n == len(rest[0]):
                 return []
+            if n == len(rest[0]) and len(rest) == 1:
+                return []
             rest = _without(rest, n)
-        return rest
+        return list(rest)
 
     async def write(self, pieces: Sequence[Buffer]) -> None:
         """Write all of it. If this is cancelled, a part may be written."""
@@ -180,12 +182,12 @@ class _AsyncioPump:
             self._turn.set_result(pause)
 
 
-def _without(pieces: list[Buffer], n: int) -> list[Buffer]:
+def _without(pieces: Sequence[Buffer], n: int) -> list[Buffer]:
     """The pieces less their first `n` bytes."""
     for i, piece in enumerate(pieces):
         size = len(piece)
         if n < size:
-            return [memoryview(piece)[n:], *pieces[i + 1 :]] if n else pieces[i:]
+            return [memoryview(piece)[n:] if n else piece, *pieces[i + 1 :]]
         n -= size
     return []
 

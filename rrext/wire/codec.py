@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import ParseError
 
-__all__ = ["Bytes", "decode", "encode", "encode_own", "insert_member", "quote"]
+__all__ = ["Bytes", "decode", "encode", "encode_own", "insert_member", "is_json", "quote"]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -63,13 +63,21 @@ def encode(value: Any) -> bytes:
     raise ValueError(f"{path or '/'}: {reason}")
 
 
+def is_json(value: Any) -> bool:
+    """Whether JSON can hold a value. Raises `RecursionError` for one that contains itself."""
+    return _problem(value) is None
+
+
 _PLAIN = frozenset({str, int, bool, type(None), bytes})
 
 
 def _problem(value: Any) -> tuple[str, str] | None:
     """The first place that JSON cannot hold, as pointer and reason."""
-    if type(value) in _PLAIN:
+    kind = type(value)
+    if kind in _PLAIN:
         return None
+    if kind is dict:
+        return _problem_in_object(value)
     if isinstance(value, float):
         return None if isfinite(value) else ("", f"{value} is not JSON")
     if isinstance(value, dict):
@@ -83,9 +91,12 @@ def _problem(value: Any) -> tuple[str, str] | None:
 
 def _problem_in_object(value: dict[Any, Any]) -> tuple[str, str] | None:
     for key, item in value.items():
-        if not isinstance(key, str):
+        if type(key) is not str and not isinstance(key, str):
             return "", f"the key {key!r} is no string"
-        if type(item) not in _PLAIN and (found := _problem(item)):
+        kind = type(item)
+        if kind is str or kind is int or item is None or kind is bool:
+            continue
+        if found := _problem_in_object(item) if kind is dict else _problem(item):
             return f"/{key.replace('~', '~0').replace('/', '~1')}{found[0]}", found[1]
     return None
 

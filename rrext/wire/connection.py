@@ -13,7 +13,7 @@ from rrext.wire.dialect import Dialect, DialectName
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
-__all__ = ["ClientConnection", "ServerConnection"]
+__all__ = ["ClientConnection", "ServerConnection", "encode_arguments"]
 
 
 class ServerConnection:
@@ -109,14 +109,20 @@ class ClientConnection:
     def __repr__(self) -> str:
         return f"<ClientConnection {self.dialect}, {self.framer.state()}>"
 
-    def request(self, command: str, arguments: dict[str, Any], tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
-        """The id of a new request, and its frame. Raises `UsageError` for arguments that JSON cannot hold."""
-        number, message = self._dialect.request(command, _encode(arguments))
+    def request(
+        self, command: str, arguments: dict[str, Any] | bytes, tail: bytes | None = None
+    ) -> tuple[RequestId, list[bytes]]:
+        """The id of a new request, and its frame. `arguments` may be the bytes that `encode_arguments` made.
+
+        Raises `UsageError` for arguments that JSON cannot hold.
+        """
+        encoded = encode_arguments(arguments) if isinstance(arguments, dict) else arguments
+        number, message = self._dialect.request(command, encoded)
         return number, self.framer.frame(message, tail)
 
     def notify(self, command: str, arguments: dict[str, Any]) -> list[bytes]:
         """A request whose answer, if the dialect has one, is for nobody. Raises `UsageError` as `request` does."""
-        return self.framer.frame(self._dialect.notify(command, _encode(arguments)))
+        return self.framer.frame(self._dialect.notify(command, encode_arguments(arguments)))
 
 
 def _speak(dialect: DialectName, limits: Limits) -> Dialect:
@@ -142,7 +148,8 @@ def _with_base64(body: bytes, member: str, tail: bytes) -> bytes:
     return insert_member(body, member, b'"%b"' % b2a_base64(tail, newline=False))
 
 
-def _encode(arguments: dict[str, Any]) -> bytes:
+def encode_arguments(arguments: dict[str, Any]) -> bytes:
+    """The JSON of a request's arguments. Raises `UsageError` for what JSON cannot hold, and says where."""
     try:
         return encode(arguments)
     except ValueError as error:
