@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.calls.failures import internal_error
+from rrext.engine.calls.failures import internal_error, shortened
 from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
@@ -268,8 +268,14 @@ class Session:
 
     def fail(self, call: Call, error: RrextError) -> None:
         """Answer a call with a failure."""
-        request_id = call.request_id
-        self._finish(call, [] if request_id is None else self.connection.error(request_id, call.command, error))
+        request_id, connection = call.request_id, self.connection
+        if request_id is None:
+            self._finish(call, [])
+            return
+        pieces = connection.error(request_id, call.command, error)
+        if len(pieces[-1]) > self.limits.max_result:
+            pieces = connection.error(request_id, call.command, shortened(error, self.limits))
+        self._finish(call, pieces)
 
     def _finish(self, call: Call, pieces: list[bytes]) -> None:
         """The call is out of the table, and its answer, if it gets one, on its way. From any thread."""

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rrext import Node, ToolContext, tool_function
+from rrext import Node, ToolContext, ToolError, tool_function
 
 print("imported: this must not reach the client")
 os.write(1, b"imported: nor may this\n")
@@ -304,6 +304,11 @@ class Worker(Node):
     def raises(self, kind: str) -> None:
         """Raise what should not be raised."""
         raise {"exit": SystemExit, "interrupt": KeyboardInterrupt, "generator": GeneratorExit, "stop": StopIteration}[kind](3)
+
+    @tool_function
+    def fails_at_length(self, message: int = 1, hint: int = 0, data: int = 0, code: int = 3) -> None:
+        """Fail with parts of so many characters."""
+        raise ToolError("m" * message, code="c" * code, hint="h" * hint, data={"data": "d" * data})
 
     @tool_function
     def threads(self) -> int:

@@ -320,3 +320,15 @@ def test_a_big_mixture_through_a_small_pool(spawn: Callable[..., Server], tmp_pa
         closed = server.ask("rrext_process", {"subcommand": "close", "pipe_id": pipe})
         assert closed["reply"] == [f"{size} bytes\n\n"]
     assert server.ask("rrext_get_task_status")["threads"]["used"] == 0
+
+
+@pytest.mark.parametrize("long", ["message", "hint", "data", "code"])
+@pytest.mark.promise("error:failure:stays-failure")
+def test_an_error_of_a_tool_is_no_longer_than_a_result(server: Server, long: str) -> None:
+    seq = server.send_tool("fails_at_length", {long: 20_000_000})
+    answer = server.answer(seq)
+    assert answer["code"] == ("tool_failed" if long == "code" else "ccc")
+    assert answer["data"] == {"limit": "max_result", "maximum": 16 * MIB}
+    assert len(answer["message"]) < 5000
+    seq = server.send_tool("fails_at_length", {"message": 100_000})
+    assert len(server.answer(seq)["message"]) == 100_000

@@ -18,7 +18,7 @@ from rrext.errors import (
 )
 from rrext.limits import Limits
 
-__all__ = ["cancelled_from_inside", "failure_of", "internal_error", "readable"]
+__all__ = ["cancelled_from_inside", "failure_of", "internal_error", "readable", "shortened"]
 
 NOT_AN_AUTHORS: Final = (
     ClientError,
@@ -66,6 +66,16 @@ def internal_error() -> InternalError:
 def cancelled_from_inside(tool: str, node_id: str) -> ToolError:
     """What a tool's own `CancelledError` is to its caller, who did not cancel it."""
     return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
+
+
+def shortened(error: RrextError, limits: Limits) -> RrextError:
+    """What travels of an error that is longer than a result may be: an author's may be of any length."""
+    most = limits.max_error_text
+    message = f"{error.message[:most]}… (the error was longer than max_result, {limits.max_result} bytes)"
+    short = ToolError(message, data={"limit": "max_result", "maximum": limits.max_result})
+    if len(error.code) <= limits.max_name:
+        short.code = error.code
+    return short
 
 
 def _text_of(error: BaseException) -> str:
