@@ -133,7 +133,7 @@ class Component:
         except BaseException as error:  # whatever setup raised
             what = f'Node "{self.id}" could not be set up'
             failure = self.failure = failure_of(
-                error, what=what, node_id=self.id, tool=None, request_id=None, trusted=trusted, limits=host.limits
+                error, what=what, node_id=self.id, tool=None, request=f"setup of {self.id}", trusted=trusted, limits=host.limits
             )
             raise failure from failure.__cause__
 

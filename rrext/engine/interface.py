@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from rrext.engine.log_names import request_name
 from rrext.errors import Cancelled, RrextError
 
 if TYPE_CHECKING:
@@ -227,6 +228,11 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     redact: Callable[[RrextError], None] | None = None
     outlet: Outlet | None = None
     unsettled: list[bool] = msgspec.field(default_factory=[True].copy)
+
+    @property
+    def name(self) -> str:
+        """The request in the log, where numbers of several clients meet."""
+        return request_name(self.request_id, self.caller.connection_id)
 
     @property
     def settled(self) -> bool:

@@ -160,7 +160,7 @@ class LocalEngine(Engine):
         if isinstance(error, RrextError):
             call.fail(error)
         else:
-            log.error("request=%s a bug of rrext", call.request_id, exc_info=error)
+            log.error("%s a bug of rrext", call.name, exc_info=error)
             call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
 
     def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
@@ -240,7 +240,7 @@ class LocalEngine(Engine):
         except RrextError as error:
             call.fail(error)
         except BaseException:  # a node's module may raise anything while it is imported, and must not end the loop
-            log.exception("request=%s a bug of rrext", call.request_id)
+            log.exception("%s a bug of rrext", call.name)
             call.fail(internal_error())
         else:
             call.succeed(encoded)

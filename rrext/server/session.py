@@ -12,6 +12,7 @@ import msgspec
 
 from rrext.engine.calls.failures import internal_error, shortened
 from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
+from rrext.engine.log_names import request_name
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
@@ -214,7 +215,7 @@ class Session:
         """Answer an event that started no call, without touching a call that may have the same id."""
         request_id = getattr(event, "id", None)
         if not isinstance(error, RrextError):
-            log.error("request=%s a bug of rrext", request_id, exc_info=error)
+            log.error("%s a bug of rrext", request_name(request_id, self.caller.connection_id), exc_info=error)
             error = internal_error()
         if isinstance(error, DuplicateId):
             self._answer_at_once(self.connection.error(None, "", error))

@@ -144,6 +144,8 @@ class Bridge:
         assert self.loop is not None, "a blocking operation has no loop"
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
+    request = "request=7 client=lanes"
+
     def context(self, node_id: str) -> ToolContext:
         return ToolContext(node_id=node_id, request_id=7)
 

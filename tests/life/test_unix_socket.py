@@ -409,3 +409,12 @@ def test_all_that_was_sent_before_the_end_is_answered(spawn: Callable[..., Serve
         answers = client.all_answers(asked)
         assert {answer.get("code", "done") for answer in answers} <= {"done", "shutting_down"}
         assert server.wait() == 0
+
+
+def test_the_log_says_whose_request_it_is(spawn: Callable[..., Server], path: Path) -> None:
+    server = listen(spawn, path)
+    with SocketClient(path) as one, SocketClient(path) as other:
+        for client in (one, other):
+            assert client.code(client.send_tool("raises", {"kind": "exit"})) == "tool_failed"
+    server.heard("request=1 client=unix-1 Tool")
+    server.heard("request=1 client=unix-2 Tool")

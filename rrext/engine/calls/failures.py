@@ -34,9 +34,9 @@ log: Final = logging.getLogger("rrext.failures")
 
 
 def failure_of(
-    error: BaseException, *, what: str, node_id: str, tool: str | None, request_id: object, trusted: bool, limits: Limits
+    error: BaseException, *, what: str, node_id: str, tool: str | None, request: str, trusted: bool, limits: Limits
 ) -> RrextError:
-    """The error that travels for an exception of a node's code; the log has more of it, under the request id.
+    """The error that travels for an exception of a node's code; the log has more of it, under the name of the request.
 
     An author's `ToolError` is shown as it is, and so is what rrext itself raises while it serves the tool. Codes that say
     something of the server, such as `internal`, are not an author's to give. Of anything else the type
@@ -44,7 +44,7 @@ def failure_of(
     """
     if isinstance(error, RrextError) and not isinstance(error, NOT_AN_AUTHORS):
         return error
-    log.warning("request=%s %s", request_id, what, exc_info=error)
+    log.warning("%s %s", request, what, exc_info=error)
     kind = type(error).__name__
     text = _text_of(error) if trusted else "its text is in the server's log"
     if len(text) > limits.max_error_text:

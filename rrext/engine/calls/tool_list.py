@@ -60,7 +60,7 @@ class ToolList:
         try:
             return task.usable_by(route, lease.objects, ToolRun(self._host, call, lease, route, deadline=None))
         except Exception:
-            log.warning("request=%s %s cannot be used", call.request_id, route.label, exc_info=True)
+            log.warning("%s %s cannot be used", call.name, route.label, exc_info=True)
             return False
 
     async def listing(self, call: Call, task: Task, node_id: str | None) -> list[dict[str, Any]]:
@@ -96,5 +96,5 @@ class ToolList:
         try:
             return route.spec.describe(lease.objects.object(route.component.id))
         except Exception:
-            log.warning("request=%s %s cannot be described", call.request_id, route.label, exc_info=True)
+            log.warning("%s %s cannot be described", call.name, route.label, exc_info=True)
             return None

@@ -205,7 +205,7 @@ class ToolRun(Work):
             what=f'Tool "{tool}" on node "{node_id}" failed',
             node_id=node_id,
             tool=tool,
-            request_id=self.call.request_id,
+            request=self.call.name,
             trusted=self.call.caller.trusted,
             limits=self.host.limits,
         )

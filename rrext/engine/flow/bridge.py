@@ -55,6 +55,10 @@ class PipeBridge:
         finally:
             places.take_back(thread, self._call)
 
+    @property
+    def request(self) -> str:
+        return self._call.name
+
     def context(self, node_id: str) -> ToolContext:
         pipe, places = self._pipe, self._pipe.task.sync_places
         caller = pipe.caller

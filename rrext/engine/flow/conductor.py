@@ -47,6 +47,11 @@ class Bridge(Protocol):
         """The context of this operation, for a method that asks for one."""
         ...
 
+    @property
+    def request(self) -> str:
+        """The name of the request in the log."""
+        ...
+
 
 class Conductor:
     """Calls the methods of one pipe's node objects, one at a time. `bridge` is the running operation's, if one runs.
@@ -89,7 +94,7 @@ class Conductor:
             what=what,
             node_id=node_id,
             tool=None,
-            request_id=None if self.bridge is None else self.bridge.context(node_id).request_id,
+            request=f"node={node_id}" if self.bridge is None else self.bridge.request,
             trusted=self._trusted,
             limits=self._limits,
         )

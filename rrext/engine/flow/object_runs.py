@@ -64,7 +64,7 @@ class ObjectRun(Work):
             return error
         if isinstance(error, asyncio.CancelledError):
             return ToolError("a node cancelled the operation from inside")
-        log.error("request=%s a bug of rrext", self.call.request_id, exc_info=error)
+        log.error("%s a bug of rrext", self.call.name, exc_info=error)
         return internal_error()
 
     def told(self, error: BaseException, what: str) -> RrextError:
@@ -74,7 +74,7 @@ class ObjectRun(Work):
             what=what,
             node_id="",
             tool=None,
-            request_id=self.call.request_id,
+            request=self.call.name,
             trusted=self.call.caller.trusted,
             limits=self.host.limits,
         )
