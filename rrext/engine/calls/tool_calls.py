@@ -18,7 +18,7 @@ from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.flow.pipes import Pipes
 from rrext.engine.interface import Call, Tool
 from rrext.engine.task import Route, Task
-from rrext.errors import Cancelled, NotFound, RrextError, Unavailable
+from rrext.errors import Cancelled, NotFound, RrextError
 from rrext.workers import apart
 
 __all__ = ["ToolCalls"]
@@ -52,7 +52,7 @@ class ToolCalls:
         if call.deadline is not None:
             self._host.watch(call)
         if run.kwargs is None or not (run.lease.turn.granted and run.route.component.ready):
-            run.ready = lambda run: self._ready(run, routes)
+            run.owners, run.pipes = routes, self._pipes
             run.start()
         elif run.route.spec.kind in ("sync", "generator"):
             run.to_worker()
@@ -133,43 +133,3 @@ class ToolCalls:
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         pipe.check_usable()
         return Lease(task, self._pipes.enter(pipe, exclusive=False, now=task.now()), pipe)
-
-    async def _ready(self, run: ToolRun, routes: list[Route]) -> None:
-        """Wait for the turn and for the first owner in chain order that has the tool available, and prepare it.
-
-        If there is one owner only, its own reason is told.
-        """
-        call, lease, host = run.call, run.lease, self._host
-        operation = call.operation
-        assert isinstance(operation, Tool)
-        await self._turn(call, lease)
-        if lease.pipe is not None:  # what came before may have closed or failed it
-            self._pipes.find(lease.pipe.id, lease.pipe.caller.connection_id).check_usable()
-        for route in routes:
-            run.route = route
-            try:
-                await route.component.ensure(host, trusted=call.caller.trusted)
-            except RrextError as error:
-                if len(routes) == 1 or error.code != "unavailable":
-                    raise
-                continue
-            if len(routes) > 1:
-                if not lease.task.usable_by(route, lease.objects, run):
-                    continue
-                run.deadline = host.limit(call, route.spec.timeout)
-                host.watch(call)
-            run.prepare(operation.input)
-            return
-        raise Unavailable(f'Tool "{operation.tool}" is not available in this context on any node')
-
-    async def _turn(self, call: Call, lease: Lease) -> None:
-        """Wait for the turn, and for room for the answer. Meanwhile a borrowed place is somebody else's."""
-        await self._host.granted(lease.turn)
-        while call.outlet is not None and call.outlet.is_full:
-            if lease.pipe is None:
-                lease.turn.release()
-                lease.turn = Place.free()
-            await call.outlet.room()
-            if lease.pipe is None:
-                lease.turn = lease.task.places.take(call=call)
-                await self._host.granted(lease.turn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +12,7 @@ from rrext.engine.calls.failures import cancelled_from_inside, failure_of
 from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested import Nesting
-from rrext.engine.calls.places import Loan
+from rrext.engine.calls.places import Loan, Place
 from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.interface import Call, Feed, Tool
 from rrext.engine.task import Route
@@ -23,6 +23,7 @@ from rrext.tools.context import CancelReason, CancelToken, ToolContext
 if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
     from rrext.engine.calls.watched_run import NestedWatch
+    from rrext.engine.flow.pipes import Pipes
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["ToolRun"]
@@ -35,15 +36,18 @@ class ToolRun(Work):
     """One run of a tool, from before it begins: the outermost one answers the call, a nested one returns its result.
 
     `prepare` looks at availability and input, and raises. Without `prepare` the input is looked at when the tool runs,
-    which is enough where nothing but the input decides. `ready` waits for what the run needs, if anything. A run does not
-    keep the contexts that it gives, because they lead back to it.
+    which is enough where nothing but the input decides. A run does not keep the contexts that it gives, because they lead
+    back to it.
     """
 
     node: Node | None = None
     kwargs: dict[str, Any] | None = None
     learns = False
     """Whether how long it takes says how quick the tool is: a thread that reads is told so by its watch."""
-    ready: Callable[[ToolRun], Awaitable[None]] | None = None
+    owners: Sequence[Route] = ()
+    """The nodes that have the tool, in chain order, where anything has to be waited for before one of them is asked."""
+    pipes: Pipes | None = None
+    """Where the call's pipe is open, if it has one and has to wait."""
 
     def __init__(
         self,
@@ -102,6 +106,48 @@ class ToolRun(Work):
         """What tells of a call with this input that another run makes; None if nobody watches."""
         return None
 
+    # what it waits for
+
+    async def _get_ready(self) -> None:
+        """Wait for the turn and for the first owner in chain order that has the tool available, and prepare it.
+
+        If there is one owner only, its own reason is told.
+        """
+        call, lease, host, owners = self.call, self.lease, self.host, self.owners
+        operation = call.operation
+        assert isinstance(operation, Tool)
+        await self._turn()
+        if lease.pipe is not None and self.pipes is not None:  # what came before may have closed or failed it
+            self.pipes.find(lease.pipe.id, lease.pipe.caller.connection_id).check_usable()
+        for self.route in owners:
+            try:
+                await self.route.component.ensure(host, trusted=call.caller.trusted)
+            except RrextError as error:
+                if len(owners) == 1 or error.code != "unavailable":
+                    raise
+                continue
+            if len(owners) > 1:
+                if not lease.task.usable_by(self.route, lease.objects, self):
+                    continue
+                self.deadline = host.limit(call, self.route.spec.timeout)
+                host.watch(call)
+            self.prepare(operation.input)
+            return
+        raise Unavailable(f'Tool "{operation.tool}" is not available in this context on any node')
+
+    async def _turn(self) -> None:
+        """Wait for the turn, and for room for the answer. Meanwhile a borrowed place is somebody else's."""
+        call, lease = self.call, self.lease
+        await self.host.granted(lease.turn)
+        while call.outlet is not None and call.outlet.is_full:
+            if lease.pipe is None:
+                lease.turn.release()
+                lease.turn = Place.free()
+            await call.outlet.room()
+            if lease.pipe is None:
+                lease.turn = lease.task.places.take(call.caller.connection_id, call)
+                await self.host.granted(lease.turn)
+
     # where it runs
 
     def blocking(self) -> Encoded:
@@ -139,8 +185,8 @@ class ToolRun(Work):
 
     async def on_loop(self) -> Encoded:
         """Run the tool from the loop, whatever kind it is, when all that it needs is there."""
-        if self.ready is not None:
-            await self.ready(self)
+        if self.owners:
+            await self._get_ready()
         spec = self.route.spec
         if self.node is None:
             self.node = self.lease.objects.object(self.route.component.id)
