@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 
-from editor_settings import settings
+from editor_settings import PAGE, settings
 
+from rrext.cli.lsp import SETTINGS
 from rrext.cli.main import COMMANDS
 
 
@@ -30,6 +32,10 @@ def test_zed_can_read_its_settings() -> None:
     found = json.loads(settings("Zed"))
     (server,) = found["lsp"].values()
     begins(server["binary"]["path"], server["binary"]["arguments"], server["initialization_options"])
+
+
+def test_the_command_names_the_page_that_has_them() -> None:
+    assert Path(SETTINGS).samefile(PAGE)
 
 
 def begins(command: str, arguments: list[str], options: dict[str, object]) -> None:
