@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -109,6 +110,23 @@ def pytest_runtest_makereport(item: pytest.Item):
 def pytest_make_collect_report(collector: pytest.Collector):
     report = yield
     return refuse_skip(collector.config, report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable():
+    """On its way to the process that shows it, a report has only text that UTF-8 has; what tests log may have other."""
+    return encodable((yield))
+
+
+def encodable(value: Any) -> Any:
+    """A value of lists, dicts and texts without lone surrogates."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {encodable(key): encodable(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(encodable, value))
+    return value
 
 
 def refuse_skip(config: pytest.Config, report):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -94,9 +95,12 @@ def test_a_very_deep_folder_is_read_to_its_end(tmp_path: Path) -> None:
     deep = tmp_path / "deep"
     os.mkdir(deep)
     path = str(deep)
-    while len(path) < 3800:
-        path += "/d"
-        os.mkdir(path)
-    Path(path, "end.txt").write_text("x")
-    (source,) = find_files([str(deep)])
-    assert os.read(source.open(), 10) == b"x"
+    try:
+        while len(path) < 3800:
+            path += "/d"
+            os.mkdir(path)
+        Path(path, "end.txt").write_text("x")
+        (source,) = find_files([str(deep)])
+        assert os.read(source.open(), 10) == b"x"
+    finally:  # pytest, which removes folders by recursion, would fail at it in a later run
+        subprocess.run(["rm", "-rf", deep], check=True)
