@@ -114,8 +114,8 @@ class LocalEngine(Engine):
             return False
         operation = call.operation
         call.redact = self._redact
-        if self._host.events.calls is not None:
-            self._host.events.calls.watch(call, self._tasks, self._pipes)
+        if (events := self._host.events.calls) is not None:
+            events.watch(call, self._tasks, self._pipes)
         is_late = call.received is not None and self._host.is_late(call)
         try:
             if type(operation) is Tool and not is_late:
@@ -143,8 +143,8 @@ class LocalEngine(Engine):
     def start_here(self, call: Call, *, alone: bool = False) -> bool:
         operation = call.operation
         call.redact = self._redact
-        if self._host.events.calls is not None:
-            self._host.events.calls.watch(call, self._tasks, self._pipes)
+        if (events := self._host.events.calls) is not None:
+            events.watch(call, self._tasks, self._pipes)
         if call.received is not None and self._host.is_late(call):
             return False
         try:
@@ -214,8 +214,8 @@ class LocalEngine(Engine):
             raise already_running()
         task.publisher = EventOrigin(self._host.events, task.token)
         self._tasks.add(task)
-        if self._host.events.flow is not None:
-            self._host.events.flow.task_begun(task)
+        if (events := self._host.events.flow) is not None:
+            events.task_begun(task)
         if ttl:
             self._host.clock.call_later(ttl, lambda: self._end_idle(task))
         return task
@@ -326,8 +326,8 @@ class LocalEngine(Engine):
         self._retire(task)
         await self._calls_returned(task, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
-        if self._host.events.flow is not None:
-            self._host.events.flow.task_ended(task, reason)
+        if (events := self._host.events.flow) is not None:
+            events.task_ended(task, reason)
 
     def _begin_unload(self, task: Task, reason: EndReason) -> asyncio.Task[None]:
         """Unload, from this moment on: nobody finds the pipeline any more."""

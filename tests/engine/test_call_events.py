@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable
@@ -554,6 +555,70 @@ async def test_while_nobody_subscribes_runs_are_the_plain_ones() -> None:
         assert not heard.events
 
 
+@pytest.mark.promise("events:sink:harms-nobody")
+async def test_subscribers_may_come_and_go_while_calls_run() -> None:
+    interval = sys.getswitchinterval()
+    async with world(Kinds, Outer) as w:
+        done = threading.Event()
+        heard: list[EngineEvent] = []
+
+        def come_and_go() -> None:
+            while not done.is_set():
+                w.engine.subscribe(Filter(data=True), heard.append).cancel()
+
+        sys.setswitchinterval(1e-5)
+        restless = threading.Thread(target=come_and_go)
+        restless.start()
+        try:
+            for _ in range(40):
+                asked = [w.tool(tool, node="kinds") for tool in ALL_KINDS]
+                asked.append(w.tool("coro", node="outer", tool="sync"))
+                pipe = await w.open()
+                asked += [w.write(pipe, "sync"), w.close(pipe)]
+                for each in asked:
+                    await each.answer()
+        finally:
+            done.set()
+            restless.join()
+            sys.setswitchinterval(interval)
+        await w.at_rest()
+        numbers = [e.call for e in heard if isinstance(e, CallStarted)]
+        assert len(numbers) == len(set(numbers))
+        assert (w.engine.host.events.calls, w.engine.host.events.flow) == (None, None)
+
+
+@pytest.mark.promise("events:call:one-end")
+async def test_a_call_that_is_cancelled_while_it_begins_has_both_events_or_none() -> None:
+    interval = sys.getswitchinterval()
+    async with world(Kinds) as w:
+        heard = Heard(w)
+        made = [w.asked_for(Tool(tool="sync")) for _ in range(500)]
+        begin = threading.Barrier(2)
+
+        def cancel_all() -> None:
+            for asked in made:
+                begin.wait()
+                asked.cancel()
+
+        def start_all() -> None:
+            for asked in made:
+                begin.wait()
+                if not w.engine.start_here(asked.call):
+                    w.engine.host.post(w.engine.start, asked.call)
+
+        sys.setswitchinterval(1e-5)
+        threads = [threading.Thread(target=cancel_all), threading.Thread(target=start_all)]
+        try:
+            for thread in threads:
+                thread.start()
+            await w.at_rest()
+        finally:
+            sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
+        assert {events[-1].code for events in heard.by_call().values()} <= {None, "cancelled"}
+
+
 async def test_a_subscription_in_the_middle_hears_of_what_begins_from_then_on() -> None:
     park = Park()
     async with world(parking(park, AsyncPark()), Kinds) as w:
@@ -630,16 +695,24 @@ async def test_no_value_of_a_variable_is_in_an_event() -> None:
         def outer(self, ctx: ToolContext) -> Any:
             return ctx.call_blocking("leaky", "leak", {"text": secret})
 
+        @tool_function
+        def fine(self) -> str:
+            return "fine"
+
     async with world(Leaky) as w:
         w.engine.environment.redactor.learn("ROCKETRIDE_KEY", secret)
+        w.engine.environment.redactor.learn("ROCKETRIDE_WORD", "result")  # a key of the answer
         heard = Heard(w, data=True)
         await w.tool("leak", text=secret, meta={"trace": secret}).error()
         await w.tool("outer").error()
-        pipe = await w.open()
+        await w.tool(secret, node=secret).error()
+        assert await w.tool("fine").result() == "fine"
+        pipe = (await w.ask(Open(mime_type="text/plain", object={"name": secret, "path": secret})).answer())["pipe_id"]
         await w.write(pipe, secret).answer()
         await w.close(pipe).answer()
         told = msgspec.json.encode(heard.events).decode()
         assert secret not in told
+        assert heard.one(CallEnded, tool="fine").result == "fine"
         assert "${ROCKETRIDE_KEY}" in told
         assert {type(e) for e in heard.events} >= {CallStarted, CallProgress, CallChunk, CallEnded, AgentStep, Message}
 

@@ -310,6 +310,25 @@ async def test_a_close_that_is_cancelled_behind_another_close_harms_nothing() ->
         assert log == ["open", "park", "closing", "close"]
 
 
+async def test_a_close_that_is_cancelled_behind_one_that_runs_harms_nothing() -> None:
+    park = Park()
+
+    class Slow(Node):
+        provider = "slow"
+        lanes = {"text": ()}
+
+        def closing(self) -> None:
+            park.stay()
+
+    async with world(Slow) as w:
+        pipe = await w.open()
+        first, second = w.close(pipe), w.close(pipe)
+        await until(lambda: park.inside)
+        second.cancel()
+        park.let_go()
+        assert "error" not in await first.answer()
+
+
 async def test_a_close_that_is_stopped_while_a_node_closes_frees_the_pipe_with_the_thread() -> None:
     park, log = Park(), []
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from asyncio import CancelledError
-from itertools import count
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,11 +38,10 @@ CODES: Final[dict[CancelReason, str]] = {"timeout": "tool_timeout", "shutting_do
 class CallEvents:
     """Makes the events of an engine's calls."""
 
-    __slots__ = ("_numbers", "hub")
+    __slots__ = ("hub",)
 
     def __init__(self, hub: EventHub) -> None:
         self.hub = hub
-        self._numbers = count(1)
 
     def watch(self, call: Call, tasks: Tasks, pipes: Pipes) -> None:
         """A call is about to be started: from now on its answer passes through here. The second time changes nothing."""
@@ -56,12 +54,16 @@ class CallEvents:
         tool = node_id = None
         if isinstance(operation, Tool):
             route = None if task is None else task.only_route(operation.node_id, operation.tool)
-            tool, node_id = operation.tool, operation.node_id if route is None else route.component.id
+            if route is not None:
+                tool, node_id = operation.tool, route.component.id
+            else:  # the caller's words, which may be anything
+                tool = self.hub.redactor.text(operation.tool)
+                node_id = None if operation.node_id is None else self.hub.redactor.text(operation.node_id)
         head = {
             "token": None if task is None else task.token,
             "connection_id": caller.connection_id,
             "pipe_id": asked,
-            "call": next(self._numbers),
+            "call": next(self.hub.numbers),
             "command": snake_case(type(operation).__name__),
             "tool": tool,
             "node_id": node_id,
@@ -72,15 +74,14 @@ class CallEvents:
         began = self.hub.clock.now() if call.received is None else call.received
         watch = CallWatch(self.hub, head, began)
         call.answer = WatchedAnswer(call.answer, watch)
-        if not call.settled:  # asked after the answer is watched: whoever settles it later, answers there
-            watch.start(operation.input if isinstance(operation, Tool) else msgspec.UNSET, operation.meta)
+        watch.begin(call, operation.input if isinstance(operation, Tool) else msgspec.UNSET)
 
     def nested(self, call: Call, place: dict[str, Any]) -> CallWatch:
         """A call that a tool or a lane method makes while it works for `call`; `place` has the rest of what events say."""
         caller = call.caller
         head = {
             **place,
-            "call": next(self._numbers),
+            "call": next(self.hub.numbers),
             "command": "tool",
             "request_id": call.request_id,
             "user_id": caller.user_id,
@@ -101,6 +102,12 @@ class CallWatch:
         self._is_told = False
         self._lock = threading.RLock()  # of those that tell at once, and against a sink that makes an event itself
         self.number: int = head["call"]
+
+    def begin(self, call: Call, arguments: Any) -> None:
+        """A client's call starts, unless it was answered before its answer came to be watched."""
+        with self._lock:  # whoever answers it meanwhile waits here to tell its end
+            if not call.settled:
+                self.start(arguments, call.operation.meta)
 
     def start(self, arguments: Any, meta: Any) -> None:
         """It starts."""
@@ -137,15 +144,13 @@ class CallWatch:
         self, step: Any, agent: str, tool: str | None = None, data: Any = msgspec.UNSET, error: BaseException | None = None
     ) -> None:
         """An agent in it made a step."""
-        hub = self._hub
+        hub, text = self._hub, self._hub.redactor.text
         with self._lock:
             if self._is_told and hub.wants(AgentStep):
                 code, message = self._failure(error)
                 shown = msgspec.UNSET if data is msgspec.UNSET else hub.shown(AgentStep, data)
-                event = AgentStep(
-                    time=time(), **self._head, step=step, agent=agent, agent_tool=tool, code=code, message=message, data=shown
-                )
-                hub.tell(event)
+                named = {"step": step, "agent": text(agent), "agent_tool": None if tool is None else text(tool)}
+                hub.tell(AgentStep(time=time(), **self._head, **named, code=code, message=message, data=shown))
 
     def succeed(self, encoded: bytes, raw: bytes | None, *, wrapped: bool = False) -> None:
         """It ends with a result; `wrapped` says that `encoded` is the body of a tool's answer."""
@@ -155,9 +160,8 @@ class CallWatch:
                 shown: Any = msgspec.UNSET
                 size = len(raw) if raw is not None else len(encoded) - RESULT if wrapped else len(encoded)
                 if CallEnded in hub.with_data:
-                    shown = hub.shown(CallEnded, raw) if raw is not None else hub.shown_json(CallEnded, encoded)
-                    if wrapped and raw is None and shown is not msgspec.UNSET:
-                        shown = shown["result"]
+                    result = encoded[RESULT - 1 : -1] if wrapped else encoded
+                    shown = hub.shown_json(CallEnded, result) if raw is None else hub.shown(CallEnded, raw)
                 self._tell_end(size=size, result=shown)
 
     def opened(self, body: bytes) -> None:

@@ -47,7 +47,7 @@ class FlowEvents:
 
     def pipe_opened(self, pipe: Pipe) -> None:
         """A pipe has its place, and its object begins."""
-        hub, head, entry = self.hub, _of_pipe(pipe), pipe.entry
+        hub, head, entry, text = self.hub, _of_pipe(pipe), pipe.entry, self.hub.redactor.text
         if hub.wants(PipeOpened):
             hub.tell(PipeOpened(time=time(), **head, user_id=pipe.caller.user_id, space_id=pipe.caller.space_id))
         if hub.wants(ObjectBegun):
@@ -55,8 +55,8 @@ class FlowEvents:
                 time=time(),
                 **head,
                 object_id=entry.object_id,
-                name=entry.name,
-                path=entry.path,
+                name=text(entry.name),
+                path=text(entry.path),
                 mime_type=entry.mime_type,
                 lane=pipe.intake.lane,
                 size=entry.size,
@@ -71,7 +71,7 @@ class FlowEvents:
                 time=time(),
                 **_of_pipe(pipe),
                 object_id=pipe.entry.object_id,
-                name=pipe.entry.name,
+                name=hub.redactor.text(pipe.entry.name),
                 seconds=pipe.task.now() - pipe.began,
                 code="cancelled" if failure is None and body is None else None if failure is None else failure.code,
                 message=None if failure is None else hub.redactor.text(failure.message),

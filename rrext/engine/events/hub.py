@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from itertools import count
 from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -62,7 +63,7 @@ class EventHub:
     """
 
     __slots__ = ("_changed", "_listeners", "_lock", "_subscriptions", "_watches_calls", "calls", "clock", "flow", "limits",
-                 "messages", "redactor", "with_data")  # fmt: skip
+                 "messages", "numbers", "redactor", "with_data")  # fmt: skip
 
     def __init__(
         self,
@@ -80,6 +81,8 @@ class EventHub:
         self.messages = False
         self.with_data: frozenset[type[EngineEvent]] = frozenset()
         """The events whose data somebody asked for."""
+        self.numbers = count(1)
+        """Of calls: none is used twice, whoever comes and goes."""
         self._watches_calls = watches_calls
         self._changed: Callable[[], object] = _nothing
         self._lock = threading.Lock()

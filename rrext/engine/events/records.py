@@ -35,6 +35,7 @@ __all__ = [
     "PipeOpened",
     "TaskBegun",
     "TaskEnded",
+    "TaskEvent",
     "kind_of",
     "snake_case",
 ]
@@ -55,8 +56,8 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     pipe_id: int | None = None
 
 
-class TaskBegun(EngineEvent, frozen=True, kw_only=True):
-    """A pipeline was loaded. `user_id` is who loaded it."""
+class TaskEvent(EngineEvent, frozen=True, kw_only=True):
+    """What both events of a task say. `user_id` is who loaded it."""
 
     name: str
     project_id: str
@@ -64,7 +65,11 @@ class TaskBegun(EngineEvent, frozen=True, kw_only=True):
     user_id: str | None = None
 
 
-class TaskEnded(TaskBegun, frozen=True, kw_only=True):
+class TaskBegun(TaskEvent, frozen=True, kw_only=True):
+    """A pipeline was loaded."""
+
+
+class TaskEnded(TaskEvent, frozen=True, kw_only=True):
     """A pipeline was unloaded: its calls and pipes have ended, or were left behind because they are stuck."""
 
     reason: Literal["terminated", "idle", "closed"]

@@ -142,8 +142,8 @@ class OpenRun(ObjectRun):
         origin = EventOrigin(host.events, task.token, caller.connection_id, self._pipes.next_id())
         objects = NodeObjects(task.plan, partial(task.make_object, publisher=origin), trusted=trusted, origin=origin)
         pipe = self._pipe = Pipe(origin, task, caller, objects, entry, intake, place, task.now())
-        if host.events.flow is not None:
-            host.events.flow.pipe_opened(pipe)
+        if (events := host.events.flow) is not None:
+            events.pipe_opened(pipe)
         bridge = PipeBridge(host, self.call, pipe, self.token)
         # A thread that opens nodes then stops at the next one, and goes on to close them.
         self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
@@ -238,12 +238,14 @@ class CloseRun(ObjectRun):
     ) -> None:
         super().__init__(host, call, lease, pipes, reclaim, name="close")
         self._pipe = pipe
+        self._is_closing = False
         pipe.closes += 1
 
     async def on_loop(self) -> Encoded:
         pipe = self._pipe
         await self.host.granted(self.lease.turn)
         self._pipes.find(pipe.id, self.call.caller.connection_id)
+        self._is_closing = True
         self._pipes.remove(pipe)
         try:
             if pipe.leftovers:  # a thread still works on the node objects: they must not be touched before it returns
@@ -292,9 +294,10 @@ class CloseRun(ObjectRun):
     def stopped(self, reason: CancelReason) -> None:
         """Waiting or running, it leaves no object at all."""
         pipe = self._pipe
-        pipe.end_reason = "cancelled"
         pipe.closes -= 1
-        if self._pipes.at(pipe.id) is not pipe:
+        if self._is_closing:
+            pipe.end_reason = "cancelled"
             pipe.fail(Cancelled("the close was cancelled"))  # a thread that is closing must commit nothing more
-        elif not pipe.closes:
+        elif self._pipes.at(pipe.id) is pipe and not pipe.closes:
+            pipe.end_reason = "cancelled"
             self._reclaim(pipe)  # nobody else will

@@ -137,8 +137,8 @@ class Pipe:
     def end_object(self, body: bytes | None) -> None:
         """The object is over, with a result or without; only the first time counts. On the loop's thread."""
         has_object, self._has_object = self._has_object, False
-        if has_object and self.events.flow is not None:
-            self.events.flow.object_ended(self, body)
+        if has_object and (events := self.events.flow) is not None:
+            events.object_ended(self, body)
 
     def free(self) -> None:
         """The pipe is closed: give its place back, now or when the last thread returns."""
@@ -148,8 +148,8 @@ class Pipe:
             self.closed = True
             free = not self.leftovers
         self.end_object(None)
-        if self.events.flow is not None:
-            self.events.flow.pipe_closed(self, self.end_reason)
+        if (events := self.events.flow) is not None:
+            events.pipe_closed(self, self.end_reason)
         if free:
             self.place.release()
 
