@@ -15,6 +15,7 @@ from rrext.clock import Clock, Timer
 from rrext.engine.calls.failures import internal_error
 from rrext.engine.calls.host import Host
 from rrext.engine.calls.loop_watch import LoopWatch
+from rrext.engine.calls.task_work import TaskWork
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
@@ -46,7 +47,6 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loading import validate
 from rrext.tools.callbacks import SILENT, ToolCallbacks
-from rrext.tools.context import CancelReason
 
 __all__ = ["LocalEngine"]
 
@@ -225,7 +225,7 @@ class LocalEngine(Engine):
         operation = call.operation
         if call.settled:
             return  # cancelled before it began
-        call.work = _TaskWork(asyncio.current_task())
+        call.work = TaskWork(asyncio.current_task())
         self._host.limit(call)
         self._host.watch(call)
         try:
@@ -393,18 +393,3 @@ class LocalEngine(Engine):
 
     def __repr__(self) -> str:
         return f"<LocalEngine {self._tasks!r} {self._pipes!r} {self._host!r}>"
-
-
-class _TaskWork:
-    """The run of a call that is one task and holds nothing."""
-
-    __slots__ = ("_task",)
-
-    def __init__(self, task: asyncio.Task[Any] | None) -> None:
-        self._task = task
-
-    def stop(self, reason: CancelReason) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    def overstay(self) -> None: ...
