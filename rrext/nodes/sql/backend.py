@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeV
 import msgspec
 
 if TYPE_CHECKING:
+    from rrext.nodes.sql.gate.dialect import Dialect
     from rrext.nodes.sql.schema import Schema
     from rrext.tools.context import ToolContext
 
@@ -100,8 +101,8 @@ class Backend(ABC):
     time; only `cancel` may come from another one meanwhile. Methods raise whatever the driver raises: `failure` reads it.
     """
 
-    dialect: ClassVar[str]
-    """The name of the SQL dialect: what the tool `dialect` answers, and what the read-only gate parses."""
+    dialect: ClassVar[Dialect]
+    """The SQL dialect, by which the gate judges statements and placeholders are found."""
     separate_readers: ClassVar[bool] = False
     """Whether a connection is opened either for reading or for writing, so that each kind has a pool of its own."""
     statements_may_commit: ClassVar[bool] = False

@@ -168,4 +168,4 @@ class Database:
         self.backend.close()
 
     def __repr__(self) -> str:
-        return f"<Database {self.backend.dialect}>"
+        return f"<Database {self.backend.dialect.name}>"

@@ -166,7 +166,7 @@ class SqlNode(Node):
     @tool_function(group="database", annotations=READS)
     def dialect(self) -> dict[str, str]:
         """Which SQL the database speaks. Answers `{dialect}`: sqlite, duckdb, postgres or mysql."""
-        return {"dialect": self.shared.backend.dialect}
+        return {"dialect": self.shared.backend.dialect.name}
 
     @tool_function(group="database", annotations=READS)
     def get_schema(self, table: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:

@@ -137,7 +137,7 @@ def _unclear(what: str) -> ToolError:
 
 
 def _asked(database: Database, ctx: ToolContext, question: str) -> dict[str, Any]:
-    rules = _RULES.format(dialect=database.backend.dialect)
+    rules = _RULES.format(dialect=database.backend.dialect.name)
     tables = schema_text(database.schema(ctx), question)
     return new_question(question, instructions=[{"subtitle": "SQL", "instructions": rules}], context=[tables])
 

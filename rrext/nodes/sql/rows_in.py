@@ -78,7 +78,7 @@ def _check_columns(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _insert(database: Database, table: Table, names: Sequence[str]) -> str:
-    quote = "`" if database.backend.dialect == "mysql" else '"'
+    quote = database.backend.dialect.quote
     columns = ", ".join(_quoted(name, quote) for name in names)
     values = ", ".join(f"${position}" for position in range(1, len(names) + 1))
     target = ".".join(_quoted(part, quote) for part in table.name.split("."))

@@ -22,6 +22,7 @@ from rrext.engine.runtime import LocalEngine
 from rrext.engine.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError, ToolNotFound, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS, Limits
+from rrext.nodes import BUILTIN
 from rrext.nodes.base.node import Node
 from rrext.nodes.sql.database import Database
 from rrext.pipefile.catalog.catalog import Catalog
@@ -81,7 +82,9 @@ class Desk:
 async def opened(
     node: type[Node], config: Mapping[str, Any], *, root: str | None = None, limits: Limits = DEFAULTS
 ) -> AsyncIterator[Desk]:
-    engine = LocalEngine(catalog=Catalog([]), environment=Environment({}, {}), root=root, limits=limits)
+    engine = LocalEngine(
+        catalog=Catalog([] if node.provider in BUILTIN else [node]), environment=Environment({}, {}), root=root, limits=limits
+    )
     try:
         task = engine.load(
             {

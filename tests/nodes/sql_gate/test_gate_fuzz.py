@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sql_attacks import attacks
+from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.sql.gate.gate import Gate
 
-GATES = {dialect: Gate(dialect) for dialect in ("sqlite", "duckdb", "postgres", "mysql")}
+GATES = {dialect: Gate(DIALECTS[dialect]) for dialect in DIALECTS}
 
 PIECES = sorted({word for dialect in GATES for attack in attacks(dialect) for word in attack.sql.split()})
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from reading_statements import READING
 from sql_attacks import attacks
+from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.sql.gate import gate as gate_module
 from rrext.nodes.sql.gate.gate import MAX_STATEMENT, Gate, read_only
 from rrext.nodes.sql.gate.lexer import MAX_TOKENS
 
-DIALECTS = ("sqlite", "duckdb", "postgres", "mysql")
 LEFT_TO_THE_DATABASE = {
     "SELECT * FROM secret_frame",  # a name is as good as a table's
     "SELECT (v).destroy_row FROM victim v",  # `(v).f` is as good as a column's, unless PostgreSQL itself has a function `f`
@@ -27,7 +27,7 @@ LEFT_TO_THE_DATABASE = {
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "sqlite"])
 def test_every_attack_is_refused_but_for_those_that_only_the_database_can_tell(dialect: str) -> None:
-    gate = Gate(dialect)
+    gate = Gate(DIALECTS[dialect])
     passed: set[str] = set()
     codes: set[str] = set()
     for attack in attacks(dialect):
@@ -42,7 +42,7 @@ def test_every_attack_is_refused_but_for_those_that_only_the_database_can_tell(d
 
 
 def test_sqlite_itself_judges_functions_and_pragmas_and_the_gate_the_rest() -> None:
-    gate = Gate("sqlite")
+    gate = Gate(DIALECTS["sqlite"])
     for attack in attacks("sqlite"):
         try:
             gate.read_only(attack.sql)
@@ -60,7 +60,7 @@ def test_there_are_at_least_sixty_attacks_and_a_hundred_statements_that_read(dia
 @pytest.mark.promise("data:statement:as-written")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_passes_is_sent_as_it_was_written(dialect: str) -> None:
-    gate = Gate(dialect)
+    gate = Gate(DIALECTS[dialect])
     for sql in READING[dialect]:
         assert gate.read_only(sql).sql == sql
         assert gate.read_only(f"\n {sql} -- the end\n ;").sql == f"\n {sql} -- the end\n ;"
@@ -68,13 +68,13 @@ def test_what_passes_is_sent_as_it_was_written(dialect: str) -> None:
 
 def test_comments_and_hints_are_sent_unless_a_server_may_run_them() -> None:
     for sql in ("SELECT /* a */ 1 -- b\n, 3 # c", "SELECT /*+ MAX_EXECUTION_TIME(10) NO_INDEX_MERGE(t) */ 1"):
-        assert read_only(sql, "mysql").sql == sql
+        assert read_only(sql, DIALECTS["mysql"]).sql == sql
     for sql in ("SELECT 1 /*! , 2 */", "SELECT 1 /*!50000 + 41 */", "SELECT 1 /*M!100100 + 1 */", "/*m!SELECT 1*/"):
         with pytest.raises(InvalidArguments, match="two ways"):
-            read_only(sql, "mysql")
+            read_only(sql, DIALECTS["mysql"])
     for dialect in ("mysql", "postgres"):
         with pytest.raises(InvalidArguments, match="setting"):
-            read_only("SELECT /*+ SET_VAR(max_execution_time=0) */ 1", dialect)
+            read_only("SELECT /*+ SET_VAR(max_execution_time=0) */ 1", DIALECTS[dialect])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_comments_and_hints_are_sent_unless_a_server_may_run_them() -> None:
 )
 def test_a_statement_is_refused_if_a_server_may_read_it_as_one_that_does_more(dialect: str, sql: str) -> None:
     with pytest.raises(RrextError) as caught:
-        read_only(sql.replace("\\n", "\n").replace("\\r", "\r"), dialect)
+        read_only(sql.replace("\\n", "\n").replace("\\r", "\r"), DIALECTS[dialect])
     assert caught.value.code in ("not_read_only", "invalid_arguments")
 
 
@@ -127,7 +127,7 @@ def test_a_statement_is_refused_if_a_server_may_read_it_as_one_that_does_more(di
     ],
 )
 def test_backslashes_of_mysql_are_no_reason_to_refuse(sql: str) -> None:
-    assert read_only(sql, "mysql").sql == sql
+    assert read_only(sql, DIALECTS["mysql"]).sql == sql
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_backslashes_of_mysql_are_no_reason_to_refuse(sql: str) -> None:
     ],
 )
 def test_words_that_only_look_like_writing_pass(dialect: str, sql: str) -> None:
-    assert read_only(sql, dialect).sql == sql
+    assert read_only(sql, DIALECTS[dialect]).sql == sql
 
 
 @pytest.mark.parametrize(
@@ -160,19 +160,19 @@ def test_words_that_only_look_like_writing_pass(dialect: str, sql: str) -> None:
 def test_a_statement_that_ends_too_early_is_left_to_the_database_or_refused(sql: str) -> None:
     for dialect in DIALECTS:
         with contextlib.suppress(InvalidArguments, ToolError):
-            read_only(sql, dialect)
+            read_only(sql, DIALECTS[dialect])
 
 
 @pytest.mark.parametrize(("sql", "sign"), [("SELECT\n 'abc", "'"), ('SELECT\n "abc', '"'), ("SELECT 1\n 'a''", "'")])
 def test_what_is_not_closed_is_named(sql: str, sign: str) -> None:
     with pytest.raises(InvalidArguments, match=f"line 2, column 2: {sign} is not closed"):
-        read_only(sql, "postgres")
+        read_only(sql, DIALECTS["postgres"])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_word_that_begins_no_statement_is_a_syntax_error_with_its_place(dialect: str) -> None:
     with pytest.raises(InvalidArguments) as caught:
-        read_only("-- why\n  selct 1", dialect)
+        read_only("-- why\n  selct 1", DIALECTS[dialect])
     assert caught.value.message == '/input/sql: line 2, column 3: syntax error near "selct"'
     assert caught.value.hint == "Did you mean SELECT?"
     assert (caught.value.data["line"], caught.value.data["column"]) == (2, 3)
@@ -195,7 +195,7 @@ def test_a_word_that_begins_no_statement_is_a_syntax_error_with_its_place(dialec
 )
 def test_a_refusal_says_why(dialect: str, sql: str, said: str) -> None:
     with pytest.raises(ToolError) as caught:
-        read_only(sql, dialect)
+        read_only(sql, DIALECTS[dialect])
     assert caught.value.code == "not_read_only"
     assert said in caught.value.message
 
@@ -203,38 +203,38 @@ def test_a_refusal_says_why(dialect: str, sql: str, said: str) -> None:
 def test_functions_of_the_operator_pass_by_name_or_pattern() -> None:
     for allowed in ("my_total", "my_*", "sales.my_total"):
         sql = "SELECT sales.my_total(1)" if "." in allowed else "SELECT my_total(1)"
-        assert read_only(sql, "postgres", [allowed]).sql == sql
+        assert read_only(sql, DIALECTS["postgres"], [allowed]).sql == sql
     with pytest.raises(ToolError) as caught:
-        read_only("SELECT my_total(1)", "postgres")
+        read_only("SELECT my_total(1)", DIALECTS["postgres"])
     assert "allowed_functions" in (caught.value.hint or "")
 
 
 def test_the_schema_of_a_known_function_has_to_be_the_systems_own() -> None:
-    assert read_only("SELECT pg_catalog.lower('A')", "postgres").sql == "SELECT pg_catalog.lower('A')"
+    assert read_only("SELECT pg_catalog.lower('A')", DIALECTS["postgres"]).sql == "SELECT pg_catalog.lower('A')"
     with pytest.raises(ToolError):
-        read_only("SELECT evil.lower('A')", "postgres")
+        read_only("SELECT evil.lower('A')", DIALECTS["postgres"])
 
 
 def test_the_tables_are_named_without_those_of_with() -> None:
     sql = 'WITH a AS (SELECT * FROM s.t) SELECT * FROM a JOIN "U" ON true JOIN s.t ON true'
-    assert sorted(read_only(sql, "postgres").tables) == ["U", "s.t"]
+    assert sorted(read_only(sql, DIALECTS["postgres"]).tables) == ["U", "s.t"]
 
 
 def test_placeholders_stay_what_they_are() -> None:
     for dialect in DIALECTS:
-        assert read_only("SELECT $1, $12 FROM t WHERE a = $2", dialect).sql == "SELECT $1, $12 FROM t WHERE a = $2"
+        assert read_only("SELECT $1, $12 FROM t WHERE a = $2", DIALECTS[dialect]).sql == "SELECT $1, $12 FROM t WHERE a = $2"
     for sql in ("SELECT ?", "SELECT :a"):
         with pytest.raises(InvalidArguments, match="a parameter is written"):
-            read_only(sql, "sqlite")
+            read_only(sql, DIALECTS["sqlite"])
 
 
 def test_statements_are_bounded_by_named_limits() -> None:
     for sql, limit in (("SELECT " + " " * MAX_STATEMENT, "MAX_STATEMENT"), ("SELECT " + "a+" * MAX_TOKENS, "MAX_TOKENS")):
         with pytest.raises(InvalidArguments) as caught:
-            read_only(sql, "postgres")
+            read_only(sql, DIALECTS["postgres"])
         assert caught.value.data["limit"] == limit
     numbers = ", ".join(map(str, range(100_000)))
-    assert read_only(f"SELECT * FROM t WHERE a IN ({numbers})", "postgres").kind == "select"
+    assert read_only(f"SELECT * FROM t WHERE a IN ({numbers})", DIALECTS["postgres"]).kind == "select"
 
 
 MEGABYTE = 1_000_000
@@ -265,7 +265,7 @@ SWALLOWED = {
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_megabyte_of_any_text_is_judged_in_little_time_and_no_step_stops_other_threads(dialect: str) -> None:
     """Processor time of this thread alone; the longest call of a function in C is the longest time without other threads."""
-    gate = Gate(dialect)
+    gate = Gate(DIALECTS[dialect])
     for name, (head, piece) in PIECES.items():
         sql = head + piece * ((MEGABYTE - len(head)) // len(piece))
         assert any(_judging(gate, sql) < 0.1 for _ in range(3)), name
@@ -301,7 +301,7 @@ def _longest_step(gate: Gate, sql: str) -> float:
 
 def test_what_is_remembered_is_bounded_in_number_and_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_module, "CACHE_ENTRIES", 3)
-    gate = Gate("sqlite")
+    gate = Gate(DIALECTS["sqlite"])
     first = gate.read_only("SELECT 0")
     assert gate.read_only("SELECT 0") is first
     for number in range(1, 4):
@@ -314,7 +314,7 @@ def test_what_is_remembered_is_bounded_in_number_and_in_size(monkeypatch: pytest
 
 
 def test_a_refusal_is_not_remembered_as_a_statement() -> None:
-    gate = Gate("sqlite")
+    gate = Gate(DIALECTS["sqlite"])
     for _ in range(2):
         with pytest.raises(ToolError):
             gate.read_only("DELETE FROM t")
@@ -322,7 +322,7 @@ def test_a_refusal_is_not_remembered_as_a_statement() -> None:
 
 
 def test_many_threads_may_use_one_gate() -> None:
-    gate = Gate("duckdb")
+    gate = Gate(DIALECTS["duckdb"])
     wrong: list[str] = []
 
     def ask(thread: int) -> None:

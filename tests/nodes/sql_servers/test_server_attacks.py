@@ -12,6 +12,7 @@ import pytest
 from served import Served
 from server_attacks import MARIADB_ATTACKS, MARIADB_DISARMED, MARIADB_PREPARED, POSTGRES_ATTACKS, POSTGRES_PREPARED
 from sql_attacks import World, attacks, broken_by
+from sql_dialects import DIALECTS
 
 from rrext.errors import RrextError
 from rrext.nodes.sql.gate.gate import read_only
@@ -134,7 +135,7 @@ async def test_what_hides_in_comments_and_literals_of_mariadb_does_nothing(maria
 def test_the_gate_names_every_attack_as_what_it_is(target: Target):
     for attack in target.attacks:
         with pytest.raises(RrextError) as refused:
-            read_only(attack, target.dialect)
+            read_only(attack, DIALECTS[target.dialect])
         assert refused.value.code in ("not_read_only", "invalid_arguments"), attack
 
 

@@ -13,6 +13,7 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child.engine import EngineLost
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.sql.backend import Backend, Cursor, Failure
+from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, Load, Open
 from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbError, DuckdbProcess, Link
@@ -37,7 +38,7 @@ class DuckdbBackend(Backend):
     process is started then: calls that only read are done again there.
     """
 
-    dialect = "duckdb"
+    dialect = DUCKDB
     retries_conflicts = True
 
     def __init__(

@@ -10,6 +10,7 @@ import duckdb
 
 from rrext.errors import ToolError
 from rrext.nodes.sql.backend import Failure
+from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.engine import Engine, Parsed, sentence
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
@@ -142,7 +143,7 @@ class Seat:
         count = len(request.params)
         known = self._engine.known(request.sql)
         if count and (known is None or known.count != count):
-            split_at_placeholders(request.sql, "duckdb", count)
+            split_at_placeholders(request.sql, DUCKDB, count)
         parsed = self._parsed = known or self._engine.parsed(connection, request.sql)
         parsed.count = count
         if parsed.leaves_traces:

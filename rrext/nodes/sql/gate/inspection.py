@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from rrext.errors import InvalidArguments, ToolError, near_matches
-from rrext.nodes.sql.gate.catalog import catalog_statement, query_after_explain
-from rrext.nodes.sql.gate.functions import ATTRIBUTES_REFUSED, known_functions
-from rrext.nodes.sql.gate.lexer import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Token, placed, readings
-from rrext.nodes.sql.gate.rules import RULES, words
+from rrext.nodes.sql.gate.dialect import Dialect, words
+from rrext.nodes.sql.gate.explain import query_after_explain
+from rrext.nodes.sql.gate.lexer import placed, readings
 from rrext.nodes.sql.gate.statement import Kind, Statement
+from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Token
 
 __all__ = ["Inspection", "refusal"]
 
@@ -45,12 +45,11 @@ def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
 class Inspection:
     """The rules of the read-only gate for one dialect, applied to the tokens of a statement."""
 
-    __slots__ = ("_functions", "_patterns", "_rules", "dialect")
+    __slots__ = ("_functions", "_patterns", "dialect")
 
-    def __init__(self, dialect: str, allowed: Iterable[str]) -> None:
+    def __init__(self, dialect: Dialect, allowed: Iterable[str]) -> None:
         self.dialect = dialect
-        self._rules = RULES[dialect]
-        self._functions = known_functions(dialect)
+        self._functions = dialect.functions or frozenset()
         self._patterns = tuple(pattern.lower() for pattern in allowed)
 
     def statement(self, sql: str) -> Statement:
@@ -69,9 +68,9 @@ class Inspection:
 
     def _judged(self, sql: str, tokens: list[Token]) -> Statement:
         tokens = _one_statement(sql, tokens)
-        if catalog_statement(self.dialect, tokens):
+        if self.dialect.shows(tokens):
             return Statement(sql, "show", self._inspected(sql, tokens))
-        query = query_after_explain(self.dialect, tokens)
+        query = query_after_explain(self.dialect.explains, tokens)
         self._check_beginning(sql, tokens, query)
         kind: Kind = "explain" if query else "show" if tokens[0].text == "pragma" else "select"
         return Statement(sql, kind, self._inspected(sql, tokens))
@@ -82,11 +81,11 @@ class Inspection:
         if at >= len(tokens):
             raise placed(sql, tokens[-1].start, f'syntax error: nothing follows "{_written(sql, tokens[-1])}"')
         token = tokens[at]
-        if token.kind == WORD and token.text in self._rules.queries:
+        if token.kind == WORD and token.text in self.dialect.queries:
             return
         if token.kind == WORD and token.text in _STATEMENTS:
             raise refusal(f"{token.text.upper()} is no query", statement=token.text.upper())
-        near = near_matches(token.text, sorted(self._rules.queries)) if len(token.text) <= LONGEST_NAME else []
+        near = near_matches(token.text, sorted(self.dialect.queries)) if len(token.text) <= LONGEST_NAME else []
         hint = f"Did you mean {' or '.join(near).upper()}?" if near else None
         raise placed(sql, token.start, f'syntax error near "{_written(sql, token)}"', hint)
 
@@ -96,8 +95,8 @@ class Inspection:
         defined: set[str] = set()
         opened: list[int] = []  # the tokens before the brackets that are open
         closed: dict[int, int] = {}  # a closing bracket → the token before its opening one
-        attributes = self.dialect == "postgres"
-        catalog = "pg_catalog" if attributes and _only_qualifies(tokens, "pg_catalog") else None
+        attributes = self.dialect.attributes
+        catalog = "pg_catalog" if attributes is not None and _only_qualifies(tokens, "pg_catalog") else None
         known = self._functions
         for index, (kind, text, _) in enumerate(tokens):
             if kind == WORD:
@@ -112,15 +111,15 @@ class Inspection:
             elif kind == "(":
                 opened.append(index - 1)
                 before = tokens[index - 1] if index else None
-                if before is not None and before.kind in _NAMES and self.dialect != "sqlite":
+                if before is not None and before.kind in _NAMES and self.dialect.functions is not None:
                     self._check_call(sql, tokens, index - 1, closed, defined)
             elif kind == ")":
                 closed[index] = opened.pop() if opened else -1
-            elif kind == "." and attributes:
-                _check_attribute(tokens, index, catalog, known)
+            elif kind == "." and attributes is not None:
+                _check_attribute(tokens, index, catalog, known, attributes)
             elif kind == OTHER_PLACEHOLDER:
                 raise InvalidArguments.at("/input/sql", "a parameter is written $1, $2, …; its value stands in params")
-            elif kind == ":=" and self.dialect == "mysql":
+            elif kind == ":=" and self.dialect.assignment:
                 raise refusal(":= assigns a variable")
         return tuple(name for name in tables if name not in defined)
 
@@ -131,13 +130,14 @@ class Inspection:
         after = tokens[index + 1] if index + 1 < len(tokens) else None
         if before is not None and before.kind == WORD and before.text == "as":
             return  # a new name of a column
-        if before is not None and before.kind == "." and (self.dialect != "mysql" or before.start + 1 == tokens[index].start):
-            return  # a column's name: to MySQL only if nothing stands between
+        is_reserved = self.dialect.reserved_words
+        if before is not None and before.kind == "." and (not is_reserved or before.start + 1 == tokens[index].start):
+            return  # a column's name: where words are reserved, only if nothing stands between
         follows = after.text if after is not None and after.kind == WORD else ""
-        is_reserved = self.dialect == "mysql" and (after is None or after.kind != "(")
+        is_reserved = is_reserved and (after is None or after.kind != "(")
         match text:
             case "into":
-                writes = follows != "name" or self.dialect != "duckdb"  # as in its UNPIVOT
+                writes = follows != "name" or not self.dialect.into_name
             case "for":
                 second = _text(tokens, index + 2)
                 writes = follows in ("update", "share") or (follows, second) in (("no", "key"), ("key", "share"))
@@ -153,7 +153,7 @@ class Inspection:
             raise refusal(_WRITTEN.get(text) or _LOCKS.get(text) or f"{text.upper()} writes")
 
     def _add_table(self, tokens: Sequence[Token], index: int, tables: dict[str, None]) -> None:
-        if self.dialect == "duckdb" and index < len(tokens) and tokens[index].kind == STRING:
+        if self.dialect.tables_from_files and index < len(tokens) and tokens[index].kind == STRING:
             raise refusal("a text in the place of a table names a file")
         parts: list[str] = []
         end = index
@@ -164,7 +164,7 @@ class Inspection:
                 break
         if not parts or _text(tokens, index + 1) == "(":
             return
-        if self.dialect == "duckdb" and tokens[index].kind == NAME and _FILE.search(tokens[index].text):
+        if self.dialect.tables_from_files and tokens[index].kind == NAME and _FILE.search(tokens[index].text):
             raise refusal(f'"{parts[-1]}" names a file', table=parts[-1])
         tables[".".join(parts)] = None
 
@@ -172,7 +172,7 @@ class Inspection:
         """Refuse the function that the name at `index` is, unless it is known, or the name calls nothing."""
         token = tokens[index]
         start = _start_of_name(tokens, index)
-        if start == index and token.kind == WORD and token.text in self._rules.no_calls:
+        if start == index and token.kind == WORD and token.text in self.dialect.keywords:
             return
         if start == 1 and _text(tokens, 0) == "pragma":
             return  # DuckDB's, of which the name is known by now
@@ -205,12 +205,12 @@ class Inspection:
         if opener < 0:
             return False
         before = tokens[opener]
-        if before.kind == WORD and before.text in self._rules.no_calls:
+        if before.kind == WORD and before.text in self.dialect.keywords:
             return before.text in _ROWS or before.text in self._functions
         return before.kind in _NAMES or before.kind in (",", "(")
 
     def _is_known(self, token: Token, schema: str, *, is_method: bool) -> bool:
-        rules = self._rules
+        rules = self.dialect
         text = token.text if token.kind == WORD or rules.exact_quotes else token.text.lower()
         if text in self._functions:
             return rules.own_schemas is None or (not is_method and (not schema or schema in rules.own_schemas))
@@ -218,7 +218,9 @@ class Inspection:
         return token.kind != ESCAPED_NAME and any(fnmatchcase(full, pattern) for pattern in self._patterns)
 
 
-def _check_attribute(tokens: Sequence[Token], index: int, catalog: str | None, known: frozenset[str]) -> None:
+def _check_attribute(
+    tokens: Sequence[Token], index: int, catalog: str | None, known: frozenset[str], refused: frozenset[str]
+) -> None:
     """PostgreSQL calls a function for `x.f` where there is no column `f`. `catalog`: a schema alone has that name."""
     after = tokens[index + 1] if index + 1 < len(tokens) else None
     if after is None or after.kind not in _NAMES or _text(tokens, index + 2) == "(":
@@ -226,7 +228,7 @@ def _check_attribute(tokens: Sequence[Token], index: int, catalog: str | None, k
     if index and catalog is not None and tokens[index - 1].kind in _NAMES and tokens[index - 1].text == catalog:
         return
     name = after.text.lower()
-    may_act = name in ATTRIBUTES_REFUSED or (name.startswith(("pg_", "dblink")) and name not in known)
+    may_act = name in refused or (name.startswith(("pg_", "dblink")) and name not in known)
     if may_act or after.kind == ESCAPED_NAME:
         raise refusal(f'".{name[:LONGEST_NAME]}" may call the function of that name', function=name[:LONGEST_NAME])
 

@@ -14,90 +14,29 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rrext.errors import InvalidArguments
+from rrext.nodes.sql.gate.dialect import Dialect
+from rrext.nodes.sql.gate.tokens import (
+    ESCAPED_NAME,
+    NAME,
+    NUMBER,
+    OTHER_PLACEHOLDER,
+    PLACEHOLDER,
+    STRING,
+    VARIABLE,
+    WORD,
+    Token,
+)
 
-__all__ = ["MAX_TOKENS", "Token", "placed", "placeholders", "readings", "tokens"]
+__all__ = ["MAX_TOKENS", "placed", "placeholders", "readings", "tokens"]
 
 MAX_TOKENS: Final = 20_000
 """Words, literals and signs of a statement that is judged, beside those of plain lists: some 25 ms of scanning."""
 
-WORD: Final = "word"
-NAME: Final = "name"
-STRING: Final = "string"
-NUMBER: Final = "number"
-PLACEHOLDER: Final = "placeholder"
-OTHER_PLACEHOLDER: Final = "other"
-VARIABLE: Final = "variable"
 _AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER, VARIABLE})
-ESCAPED_NAME: Final = "escaped name"
-
-
-class Token(NamedTuple):
-    """A part of a statement. `kind` is one of the constants of this module; of a sign, the sign itself.
-
-    `text` is a word in small letters, a quoted name without its quotes, or what is written there; that of a literal is
-    empty. `start` is its place in the statement.
-    """
-
-    kind: str
-    text: str
-    start: int
-
 
 _SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
 """Databases make ASCII letters small, and leave the others as they are."""
 
-_SPACE: Final = r"[ \t\n\r\f\v]"
-_LIST: Final = rf"(?P<list>(?:,{_SPACE}*+(?:'[^'\\]*+'|\d++(?:\.\d++)?){_SPACE}*+(?=[,)])){{1,1000}})"
-_JUNK: Final = r"[\w$\x80-\U0010ffff]"
-_NUMBER: Final = (
-    r"(?P<number>(?>0[xX][\da-fA-F_]++|0[bB][01_]++|0[oO][0-7_]++|\d[\d_]*+(?:\.(?!\.)[\d_]*+)?(?:[eE][+-]?\d++)?)"
-    rf"(?!{_JUNK}))"
-)
-_MYSQL_NUMBER: Final = _NUMBER.replace("_]", "]")
-"""`1_000` is a name in MySQL."""
-_WORD: Final = r"(?P<word>[A-Za-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*+)"
-_WIDE_SPACES: Final = r"\xa0\u2000-\u200a\u202f\u205f\u3000"
-"""Blanks of Unicode. DuckDB takes them for blanks; to the others they are letters."""
-_UNCLEAR_SPACES: Final = r"\x85\u1680\u180e\u200b-\u200f\u2028\u2029\u2060\ufeff"
-"""Blanks to some versions of DuckDB, and letters to others."""
-_DUCKDB_LETTER: Final = rf"[^\x00-\x7f{_WIDE_SPACES}{_UNCLEAR_SPACES}]"
-_DUCKDB_WORD: Final = rf"(?P<word>(?:[A-Za-z_]|{_DUCKDB_LETTER})(?:[\w$]|{_DUCKDB_LETTER})*+)"
-_SIGN: Final = r"(?P<sign>::|:=|.)"
-_NUMBERED: Final = rf"(?P<placeholder>\$\d++(?!{_JUNK}))"
-_DOLLARS: Final = r"(?P<dollars>\$(?:[A-Za-z_\x80-\U0010ffff][\w\x80-\U0010ffff]*+)?\$)"
-_STRAIGHT: Final = r"(?P<string>')"
-_TORN_STANDARD: Final = r"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d)"
-"""What can be read in two ways: a carriage return that ends a comment or does not, a number with a word at its end."""
-_TORN_DUCKDB: Final = rf"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d|[{_UNCLEAR_SPACES}])"
-_MYSQL_COMMENT: Final = r"(?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\r]*+"
-_LINE: Final = r"(?P<line>--[^\n\r]*+)"
-_TORN_MYSQL: Final = rf"(?P<torn>{_MYSQL_COMMENT}\r(?!\n)|\$?\d|@[\w.$]*+[\x80-\U0010ffff])"
-_VARIABLE: Final = r"(?P<variable>@(?![@`'\"])[\w.$]*+)"
-"""A variable of a session in MySQL: dots belong to its name."""
-_BLOCK: Final = r"(?P<block>/\*)"
-
-_PATTERNS: Final = {
-    "sqlite": (
-        rf"(?P<space>{_SPACE}++)", _LIST, _NUMBER, _NUMBERED, _TORN_STANDARD, _LINE, _BLOCK, _WORD,
-        _STRAIGHT, r'(?P<name>["`])', r"(?P<bracketed>\[)", r"(?P<other>\?\d*+|[:@#$][A-Za-z_][\w$]*+)", _SIGN,
-    ),
-    "duckdb": (
-        rf"(?P<space>[\s{_WIDE_SPACES}]++)", _LIST, _NUMBER, _NUMBERED, _TORN_DUCKDB, _LINE, _BLOCK, r"(?P<escaped>[eE]')",
-        _DUCKDB_WORD, _STRAIGHT, r'(?P<name>["`])', _DOLLARS, r"(?P<other>\?|\$[A-Za-z_]\w*+)", _SIGN,
-    ),
-    "postgres": (
-        rf"(?P<space>{_SPACE}++)", _LIST, _NUMBER, _NUMBERED, _TORN_STANDARD, _LINE, _BLOCK, r"(?P<escaped>[eE]')",
-        r"(?P<unicode>[uU]&[\"'])", _WORD, _STRAIGHT, r'(?P<name>")', _DOLLARS, _SIGN,
-    ),
-    "mysql": (
-        rf"(?P<space>{_SPACE}++)", _LIST, _MYSQL_NUMBER, _NUMBERED, _TORN_MYSQL,
-        rf"(?P<line>{_MYSQL_COMMENT})", _BLOCK, _WORD, _STRAIGHT, r'(?P<name>["`])', _VARIABLE, r"(?P<other>\?)", _SIGN,
-    ),
-}  # fmt: skip
-"""Dialect → what is tried at each place, one after the other."""
-
-_NESTING: Final = frozenset({"postgres", "duckdb"})
-"""Dialects whose comments contain each other."""
 _STEPS: Final = 1000
 """Doubled quotes and escapes that one step of the scan passes over; between steps other threads run."""
 _EXECUTED: Final = ("!", "M!", "m!")
@@ -108,11 +47,11 @@ _COMMENTS: Final = 100
 
 
 @lru_cache(maxsize=8)
-def _pattern(dialect: str) -> re.Pattern[str]:
-    return re.compile("|".join(_PATTERNS[dialect]), re.DOTALL | re.ASCII)  # other digits are letters to a database
+def _pattern(dialect: Dialect) -> re.Pattern[str]:
+    return re.compile("|".join(dialect.patterns), re.DOTALL | re.ASCII)  # other digits are letters to a database
 
 
-def readings(sql: str, dialect: str, *, judging: bool) -> Iterator[list[Token]]:
+def readings(sql: str, dialect: Dialect, *, judging: bool) -> Iterator[list[Token]]:
     """The tokens of a statement, in each way in which a server of the dialect may read it.
 
     The first one is how servers read unless they were told otherwise. Another one that is not closed is left out: the
@@ -120,7 +59,7 @@ def readings(sql: str, dialect: str, *, judging: bool) -> Iterator[list[Token]]:
     """
     first = list(tokens(sql, dialect, judging=judging))
     yield first
-    if dialect != "mysql" or "\\" not in sql:
+    if not dialect.sql_modes or "\\" not in sql:
         return
     for escapes in _OTHERS:
         try:
@@ -145,7 +84,7 @@ _OTHERS: Final = (_Escapes(in_strings=True, in_names=False), _Escapes(in_strings
 """How MySQL reads literals under ANSI_QUOTES, and under NO_BACKSLASH_ESCAPES."""
 
 
-def tokens(sql: str, dialect: str, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[Token]:
+def tokens(sql: str, dialect: Dialect, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[Token]:
     """The tokens of a statement, without blanks, comments and the rest of plain lists.
 
     Raises `InvalidArguments` for what is not closed; with `judging`, also for what can be read in two ways or is too long.
@@ -166,7 +105,7 @@ def tokens(sql: str, dialect: str, *, judging: bool = False, escapes: _Escapes =
             sign = found["sign"]
             if sign == "\0":
                 raise placed(sql, start, "a character U+0000 cannot stand here")
-            if sign == "[" and judging and dialect == "mysql":
+            if sign == "[" and judging and dialect.sql_modes:
                 raise placed(sql, start, "[ begins a name by some servers' sql_mode")
             yield Token(sign, sign, start)
         elif kind in _AS_WRITTEN:
@@ -174,7 +113,7 @@ def tokens(sql: str, dialect: str, *, judging: bool = False, escapes: _Escapes =
         elif kind == "block":
             at = _after_block(sql, at, dialect, judging=judging)
         elif kind != "line" and kind != "torn":
-            token, at = _quoted(sql, found, start, escapes if dialect == "mysql" else _NONE)
+            token, at = _quoted(sql, found, start, escapes if dialect.sql_modes else _NONE)
             yield token
         if judging and (kind == "torn" or kind == "escaped"):
             _refuse_torn(sql, found, at)
@@ -247,14 +186,14 @@ def _after_mark(sql: str, start: int, at: int, mark: str) -> int:
     return end + len(mark)
 
 
-def _after_block(sql: str, at: int, dialect: str, *, judging: bool) -> int:
+def _after_block(sql: str, at: int, dialect: Dialect, *, judging: bool) -> int:
     """The place behind a comment that began just before `at`."""
     start = at - 2
-    if judging and dialect == "mysql" and sql.startswith(_EXECUTED, at):
+    if judging and dialect.sql_modes and sql.startswith(_EXECUTED, at):
         raise placed(sql, start, "a comment that some servers run can be read in two ways", "Write its text, or leave it out.")
-    end = _after_nested(sql, start) if dialect in _NESTING else sql.find("*/", at) + 2
+    end = _after_nested(sql, start) if dialect.nested_comments else sql.find("*/", at) + 2
     if end < at:
-        if dialect == "sqlite":
+        if dialect.open_comments:
             return len(sql)
         raise _unclosed(sql, start, "/*")
     if judging and sql.startswith("+", at) and _SETTING_HINT.search(sql, at, end):
@@ -282,7 +221,7 @@ def _after_nested(sql: str, start: int) -> int:
     raise placed(sql, start, f"a comment has more than {_COMMENTS} others inside")
 
 
-def placeholders(sql: str, dialect: str) -> list[Token]:
+def placeholders(sql: str, dialect: Dialect) -> list[Token]:
     """The placeholders `$1`, `$2`, … of a statement, in the order of its text.
 
     Raises `InvalidArguments` for what is not closed, and where a server's mode decides whether a placeholder stands in a

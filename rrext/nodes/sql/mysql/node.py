@@ -13,7 +13,9 @@ from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.cells import JsonDocument, bytes_in, json_document
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.sql.gate.dialect import Dialect
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
+from rrext.nodes.sql.mysql.dialect import MYSQL
 from rrext.nodes.sql.mysql.rows import RowStream
 from rrext.nodes.sql.mysql.schema import read_schema
 from rrext.nodes.sql.mysql.settings import MysqlSettings, connection_options
@@ -96,7 +98,7 @@ class MysqlBackend(Backend):
     what a session forbids holds after that too.
     """
 
-    dialect: ClassVar[str] = "mysql"
+    dialect: ClassVar[Dialect] = MYSQL
     separate_readers: ClassVar[bool] = True
     statements_may_commit: ClassVar[bool] = True
 
@@ -236,7 +238,7 @@ def _bound(raw: pymysql.Connection[Any], sql: str, params: Sequence[Any]) -> str
     if not params:
         text = sql
     else:
-        texts, numbers = split_at_placeholders(sql, "mysql", len(params))
+        texts, numbers = split_at_placeholders(sql, MYSQL, len(params))
         values = [_literal(raw, value, f"/input/params/{place}") for place, value in enumerate(params)]
         text = texts[0] + "".join(values[number - 1] + after for number, after in zip(numbers, texts[1:], strict=True))
     try:

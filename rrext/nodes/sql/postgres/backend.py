@@ -22,8 +22,10 @@ from rrext.nodes.databases.postgres import (
     driver_sentence,
 )
 from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.sql.gate.dialect import Dialect
 from rrext.nodes.sql.gate.placeholders import check_placeholders
 from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
+from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, settle, tell
 from rrext.nodes.sql.postgres.params import encoded
 from rrext.nodes.sql.postgres.reader import Reader
@@ -71,7 +73,7 @@ log: Final = logging.getLogger("rrext.sql")
 class PostgresBackend(Backend):
     """One PostgreSQL database."""
 
-    dialect: ClassVar[str] = "postgres"
+    dialect: ClassVar[Dialect] = POSTGRES
 
     __slots__ = ("_begin_reading", "_begin_writing", "_parameters", "_reader", "_types")
 

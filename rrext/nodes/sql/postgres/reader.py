@@ -18,7 +18,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import ToolError
-from rrext.nodes.sql.gate.lexer import Token, tokens
+from rrext.nodes.sql.gate.lexer import tokens
+from rrext.nodes.sql.gate.tokens import Token
+from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, rows_of
 
 if TYPE_CHECKING:
@@ -123,7 +125,7 @@ class Reader:
             return False
         if not _ASKS.search(sql):
             return False
-        found = list(tokens(sql, "postgres"))
+        found = list(tokens(sql, POSTGRES))
         if not any(_is_asking(before, token) for before, token in zip([None, *found], found, strict=False)):
             return False
         if _is_plain(found):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import ref
 
-from rrext.nodes.sql.gate.rules import words
+from rrext.nodes.sql.gate.dialect import words
 
 __all__ = ["Asked", "reader_may", "writer_may"]
 

@@ -22,6 +22,7 @@ from rrext.nodes.sql.gate.placeholders import check_placeholders
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.sqlite.authorizer import reader_may, writer_may
+from rrext.nodes.sql.sqlite.dialect import SQLITE
 from rrext.nodes.sql.sqlite.schema import read_schema
 from rrext.nodes.sql.sqlite.types import SqliteTypes
 
@@ -98,7 +99,7 @@ class SqliteCursor(sqlite3.Cursor):
 class SqliteBackend(Backend):
     """Readers open the file with `mode=ro`, and an authorizer lets them do nothing but read."""
 
-    dialect = "sqlite"
+    dialect = SQLITE
     separate_readers = True
     reusable_after_cancel = True
 

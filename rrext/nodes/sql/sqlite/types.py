@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
+from rrext.nodes.sql.sqlite.dialect import SQLITE
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.sqlite.node import SqliteConnection
@@ -60,7 +61,7 @@ class SqliteTypes:
             if (version, sql) not in self._statements:
                 if len(self._statements) >= KEPT_STATEMENTS:
                     self._statements.clear()
-                texts, _ = split_at_placeholders(sql, "sqlite", parameters) if parameters else ([sql], None)
+                texts, _ = split_at_placeholders(sql, SQLITE, parameters) if parameters else ([sql], None)
                 self._statements[version, sql] = _described(own, "NULL".join(texts))
             return self._statements[version, sql]
         except (sqlite3.Error, OSError):

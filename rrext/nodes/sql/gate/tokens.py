@@ -1,0 +1,28 @@
+"""The parts of an SQL statement, as the lexer tells them apart."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["ESCAPED_NAME", "NAME", "NUMBER", "OTHER_PLACEHOLDER", "PLACEHOLDER", "STRING", "VARIABLE", "WORD", "Token"]
+
+WORD: Final = "word"
+NAME: Final = "name"
+STRING: Final = "string"
+NUMBER: Final = "number"
+PLACEHOLDER: Final = "placeholder"
+OTHER_PLACEHOLDER: Final = "other"
+VARIABLE: Final = "variable"
+ESCAPED_NAME: Final = "escaped name"
+
+
+class Token(NamedTuple):
+    """A part of a statement. `kind` is one of the constants of this module; for a sign, the sign itself.
+
+    `text` is a word in small letters, a quoted name without its quotes, or the token as written; for a literal it is
+    empty. `start` is the token's place in the statement.
+    """
+
+    kind: str
+    text: str
+    start: int

@@ -1,0 +1,20 @@
+"""The SQL dialect of SQLite. Its connections judge functions and tables themselves: see `authorizer`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rrext.nodes.sql.gate.dialect import QUERIES, Dialect
+from rrext.nodes.sql.gate.patterns import BLOCK, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
+
+__all__ = ["SQLITE"]
+
+SQLITE: Final = Dialect(
+    name="sqlite",
+    patterns=(
+        SPACES, LIST, NUMBER, NUMBERED, TORN, LINE, BLOCK, WORD, STRAIGHT,
+        r'(?P<name>["`])', r"(?P<bracketed>\[)", r"(?P<other>\?\d*+|[:@#$][A-Za-z_][\w$]*+)", SIGN,
+    ),
+    queries=QUERIES | {"pragma"},
+    open_comments=True,
+)  # fmt: skip
