@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from rrext.nodes.sql.backend import Failure
+from rrext.nodes.databases.failure import Failure
 
 if TYPE_CHECKING:
+    from rrext.nodes.graph.dialect import CypherDialect
     from rrext.tools.context import ToolContext
 
 __all__ = ["Cursor", "GraphBackend", "GraphSchema", "Property", "RelationshipType", "Rows", "Transaction"]
@@ -105,8 +106,8 @@ class Transaction(ABC):
 class GraphBackend(ABC):
     """One database, as its settings describe it. Making one imports its driver, but connects to nothing."""
 
-    dialect: ClassVar[str]
-    """What the tool `dialect` answers, and what the gate reads."""
+    dialect: ClassVar[CypherDialect]
+    """The dialect of Cypher, by which the gate judges statements."""
     integers: ClassVar[range] = range(-(2**63), 2**63)
     """Integers that it has as values of parameters."""
 

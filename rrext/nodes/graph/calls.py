@@ -7,9 +7,10 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from rrext.errors import InvalidArguments, ResultTooLarge, RrextError, ToolError
+from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import size_of, unique_names
+from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.graph.backend import Cursor
 from rrext.nodes.graph.gate import Statement, read_only
 from rrext.nodes.graph.plans import plan_lines
@@ -122,8 +123,7 @@ class Call:
                 except RrextError as error:
                     if work.is_broken:
                         session.end()  # the next statements must not be kept one by one
-                        error.hint = f"{error.hint or ''} The transaction is rolled back, and its session is over.".strip()
-                        error.data["session"] = "over"
+                        session_is_over(error)
                     raise
 
         def attempt(timeout: float) -> dict[str, Any]:
@@ -138,12 +138,7 @@ class Call:
         with work.statement(cypher, params, self._ctx, counts=True) as cursor:
             rows = _collected(cursor, max_rows + 1)
             if len(rows) > max_rows:
-                raise ToolError(
-                    f"The statement gives more rows than max_execute_rows ({max_rows:,})",
-                    code="too_many_rows",
-                    hint="Add a LIMIT, or read with query_stream. Nothing that it wrote was kept.",
-                    data={"limit": "max_execute_rows", "maximum": max_rows},
-                )
+                raise too_many_rows(max_rows, "Nothing that it wrote was kept.")
             counters, affected = cursor.counters(), cursor.affected()
             columns = unique_names(cursor.columns)
         shaped = self._shaped(rows, columns)

@@ -105,4 +105,4 @@ class Graph:
         self.backend.close()
 
     def __repr__(self) -> str:
-        return f"<Graph {self.backend.dialect}>"
+        return f"<Graph {self.backend.dialect.name}>"

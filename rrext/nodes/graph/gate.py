@@ -14,16 +14,15 @@ from typing import Final
 import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.lexer import Token, tokens
 from rrext.nodes.graph.prefixes import beginning
 from rrext.nodes.graph.vocabulary import (
     AFTER_OPERAND,
     CLAUSES,
-    FUNCTIONS,
     HINTS,
     OPERANDS,
     PATH_MODES,
-    PROCEDURES,
     TYPES,
     WRITING,
 )
@@ -57,7 +56,9 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=REMEMBERED)
-def read_only(cypher: str, dialect: str, functions: tuple[str, ...] = (), procedures: tuple[str, ...] = ()) -> Statement:
+def read_only(
+    cypher: str, dialect: CypherDialect, functions: tuple[str, ...] = (), procedures: tuple[str, ...] = ()
+) -> Statement:
     """The statement, if it only reads.
 
     `functions` and `procedures` are further ones that may be called, by their full names; a name that ends in `.*` means
@@ -117,11 +118,11 @@ class _Gate:
     __slots__ = ("at", "functions", "is_alias", "open", "pieces", "procedures")
 
     def __init__(
-        self, pieces: list[Token], start: int, dialect: str, functions: tuple[str, ...], procedures: tuple[str, ...]
+        self, pieces: list[Token], start: int, dialect: CypherDialect, functions: tuple[str, ...], procedures: tuple[str, ...]
     ) -> None:
         self.pieces = pieces
-        self.functions = (FUNCTIONS[dialect], tuple(name.lower() for name in functions))
-        self.procedures = (PROCEDURES[dialect], tuple(name.lower() for name in procedures))
+        self.functions = (dialect.functions, tuple(name.lower() for name in functions))
+        self.procedures = (dialect.procedures, tuple(name.lower() for name in procedures))
         self.open: list[str] = []
         self.at = start
         self.is_alias = False  # whether AS stands before, and is no name itself

@@ -153,7 +153,7 @@ class GraphNode(Node):
     @tool_function(group="database", annotations=READS)
     def dialect(self) -> dict[str, str]:
         """Which Cypher the database speaks. Answers `{dialect}`: neo4j or ladybug."""
-        return {"dialect": self.shared.backend.dialect}
+        return {"dialect": self.shared.backend.dialect.name}
 
     @tool_function(group="database", annotations=READS)
     def get_schema(self, label: str | None = None, *, ctx: ToolContext) -> dict[str, Any]:

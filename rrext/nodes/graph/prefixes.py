@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rrext.errors import ToolError
+from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.lexer import Token
 from rrext.nodes.graph.vocabulary import SHOWN, SHOWN_KINDS
 
@@ -13,18 +14,18 @@ __all__ = ["beginning"]
 _GOES_ON: Final = frozenset({"YIELD", "WHERE", "RETURN"})
 
 
-def beginning(pieces: list[Token], dialect: str) -> tuple[int, bool]:
+def beginning(pieces: list[Token], dialect: CypherDialect) -> tuple[int, bool]:
     """Where the clauses of a statement begin, and whether its answer is a plan.
 
     Raises `ToolError` (`not_read_only`) for SHOW of what is not known to be harmless.
     """
     at, is_plan = 0, False
-    if dialect == "neo4j" and _word(pieces, at) == "CYPHER":
+    if dialect.options and _word(pieces, at) == "CYPHER":
         at = _after_options(pieces, at + 1)
     if _word(pieces, at) in ("EXPLAIN", "PROFILE") and at + 1 < len(pieces):
         is_plan = True
-        at += 2 if dialect == "ladybug" and _word(pieces, at + 1) == "LOGICAL" else 1
-    if dialect == "neo4j" and _word(pieces, at) == "SHOW":
+        at += 2 if dialect.logical_plans and _word(pieces, at + 1) == "LOGICAL" else 1
+    if dialect.shows and _word(pieces, at) == "SHOW":
         at = _after_show(pieces, at + 1)
     return at, is_plan
 

@@ -9,6 +9,7 @@ import msgspec
 
 from rrext.errors import RrextError, ToolError
 from rrext.nodes.base.node import Node
+from rrext.nodes.databases.statements import model_answer
 from rrext.nodes.graph.shown import schema_text
 from rrext.nodes.llm.bound import ask_model, check_question
 
@@ -101,19 +102,12 @@ class Asker:
         if written.cypher is None:
             return written.as_json()
         found = self._call.query(written.cypher, {}, limit)
-        return {
-            "valid": True,
-            "columns": found["columns"],
-            "rows": found["rows"],
-            "cypher": written.cypher,
-            "row_limit": limit,
-            "truncated": found["truncated"],
-        }
+        return model_answer(found, "cypher", written.cypher, limit)
 
     def _prompt(self, question: str) -> str:
         description = getattr(self._node.config, "description", "")
         return INSTRUCTIONS.format(
-            dialect=self._graph.backend.dialect,
+            dialect=self._graph.backend.dialect.name,
             no_data=NO_DATA,
             schema=schema_text(self._graph.schema(self._ctx)),
             description=f"\n{description}\n" if description else "",

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
+from rrext.errors import RrextError, ToolError
 from rrext.nodes.child.engine import EngineLost
+from rrext.nodes.databases.failure import CYPHER
+from rrext.nodes.databases.running import Running, cancellation, too_slow
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.graph.backend import Cursor, GraphBackend, Transaction
-from rrext.nodes.sql.backend import Failure, FailureKind
 
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
 
 __all__ = ["Work"]
 
-CANCEL_AGAIN: Final = 0.05
-"""Seconds until a statement that was cancelled is cancelled once more: the first time may have come before it began."""
-
 UNKNOWN: Final = "Whether the transaction was kept is not known: look before you send it again."
-
-_CODES: Final[dict[FailureKind, str]] = {
-    "statement": "cypher_failed",
-    "timeout": "statement_timeout",
-    "cancelled": "statement_cancelled",
-    "read_only": "not_read_only",
-    "locked": "database_locked",
-    "lost": "connection_lost",
-}
 
 
 class Work:
@@ -71,7 +58,7 @@ class Work:
             transaction.start()
         if self.is_broken:  # it was stopped, and heard of it too late to fail
             ctx.check()
-            raise _told(self._too_slow())
+            raise CYPHER.error(too_slow(self._limit))
 
     @contextmanager
     def statement(self, cypher: str, params: Mapping[str, Any], ctx: ToolContext, *, counts: bool = False) -> Iterator[Cursor]:
@@ -130,7 +117,7 @@ class Work:
                 hint='Only "rollback" is left; begin anew after it.',
             )
         ctx.check()
-        stop = _Stop(transaction.cancel, self._watch, self._timeout, ctx)
+        stop = Running(transaction.cancel, self._watch, self._timeout, ctx)
         try:
             with stop:
                 yield transaction
@@ -143,21 +130,18 @@ class Work:
                 raise
             raise told from None  # the driver's error quotes the statement
 
-    def _told(self, error: Exception, stop: _Stop, ctx: ToolContext) -> Exception:
+    def _told(self, error: Exception, stop: Running, ctx: ToolContext) -> Exception:
         """What the caller reads of an exception. Why it was stopped comes first: what follows from that says little."""
-        if ctx.cancelled:
-            try:
-                ctx.check()
-            except RrextError as stopped:
-                return stopped
+        if ctx.cancelled and (stopped := cancellation(ctx)) is not None:
+            return stopped
         if stop.reason == "timeout":
-            return _told(self._too_slow())
+            return CYPHER.error(too_slow(self._limit))
         if isinstance(error, RrextError):
             return self._with_outcome(error) if isinstance(error, EngineLost) else error
         failure = self._backend.failure(error)
         if failure is None:
             return error
-        return self._with_outcome(_told(failure)) if failure.kind == "lost" else _told(failure)
+        return self._with_outcome(CYPHER.error(failure)) if failure.kind == "lost" else CYPHER.error(failure)
 
     def _with_outcome(self, error: RrextError) -> RrextError:
         """The error of a transaction that was lost before its commit, with what became of it."""
@@ -166,65 +150,5 @@ class Work:
             error.hint = f"Nothing of this transaction was kept. {error.hint or ''}".strip()
         return error
 
-    def _too_slow(self) -> Failure:
-        return Failure("timeout", f"it took longer than statement_timeout ({self._limit:g} s)")
-
     def __repr__(self) -> str:
         return f"<Work {'broken' if self.is_broken else 'open' if self._transaction else 'over'}>"
-
-
-class _Stop:
-    """Cancels a step when its time is up or nobody waits any more. Leaving it waits for a cancel that is under way."""
-
-    __slots__ = ("_cancel", "_ctx", "_is_over", "_lock", "_timeout", "_watch", "reason")
-
-    def __init__(self, cancel: Callable[[], None], watch: Watch, timeout: float, ctx: ToolContext) -> None:
-        self._cancel = cancel
-        self._watch = watch
-        self._timeout = timeout
-        self._ctx = ctx
-        self._lock = threading.Lock()
-        self._is_over = False
-        self.reason: str | None = None
-
-    def __enter__(self) -> _Stop:
-        if self._timeout > 0:
-            self._watch.set(self, monotonic() + self._timeout, self._time_out)
-        self._ctx.on_cancel(self._unwanted)
-        return self
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._ctx.token.forget(self._unwanted)
-        with self._lock:
-            self._is_over = True
-        self._watch.drop(self)
-
-    def _time_out(self) -> float | None:
-        return self._stop("timeout")
-
-    def _unwanted(self) -> None:
-        again = self._stop("cancelled")
-        if again is not None:
-            self._watch.set(self, again, lambda: self._stop("cancelled"))
-            if self._is_over:
-                self._watch.drop(self)
-
-    def _stop(self, reason: str) -> float | None:
-        with self._lock:
-            if self._is_over:
-                return None
-            self.reason = self.reason or reason
-            self._cancel()
-        return monotonic() + CANCEL_AGAIN
-
-
-def _told(failure: Failure) -> RrextError:
-    """A failure of the driver as an error of ours."""
-    if failure.kind == "unreachable":
-        return Unavailable(f"The graph database cannot be used: {failure.message}", hint=failure.hint)
-    message = f"Cypher execution failed: {failure.message}"
-    if failure.kind == "syntax":
-        return InvalidArguments(
-            message, hint=failure.hint, data={"errors": [{"path": "/input/query", "message": failure.message}]}
-        )
-    return ToolError(message, code=_CODES[failure.kind], hint=failure.hint)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
-import msgspec
+from rrext.nodes.databases.failure import Failure
 
 if TYPE_CHECKING:
-    from rrext.nodes.sql.gate.dialect import Dialect
+    from rrext.nodes.sql.gate.dialect import SqlDialect
     from rrext.nodes.sql.schema import Schema
     from rrext.tools.context import ToolContext
 
-__all__ = ["MOST_WARNINGS", "Backend", "Cursor", "Failure", "FailureKind", "Warnings"]
+__all__ = ["MOST_WARNINGS", "Backend", "Cursor", "Warnings"]
 
 MOST_WARNINGS: Final = 100
 """Warnings of one statement that are told."""
@@ -21,23 +21,6 @@ LONGEST_WARNING: Final = 2000
 """Characters of a warning that are told."""
 
 T = TypeVar("T")
-
-FailureKind = Literal["statement", "syntax", "timeout", "cancelled", "read_only", "locked", "lost", "unreachable"]
-"""Why a driver failed.
-
-`statement` — the database refused or failed this statement; `syntax` — it does not understand it;
-`timeout` — its own limit of time ended it; `cancelled` — `cancel` did; `read_only` — it writes in a read-only transaction;
-`locked` — somebody else holds a lock; `lost` — the connection is gone, and any transaction with it;
-`unreachable` — no connection could be made (server down, wrong password, TLS refused, missing or corrupt file).
-"""
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """A driver's failure in a sentence that may be shown: no statement, no parameters, no password, no DSN in it."""
-
-    kind: FailureKind
-    message: str
-    hint: str | None = None
 
 
 class Warnings:
@@ -101,7 +84,7 @@ class Backend(ABC):
     time; only `cancel` may come from another one meanwhile. Methods raise whatever the driver raises: `failure` reads it.
     """
 
-    dialect: ClassVar[Dialect]
+    dialect: ClassVar[SqlDialect]
     """The SQL dialect, by which the gate judges statements and placeholders are found."""
     separate_readers: ClassVar[bool] = False
     """Whether a connection is opened either for reading or for writing, so that each kind has a pool of its own."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.databases.cells import Rows
+from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
@@ -139,12 +140,7 @@ class Call:
         with transaction.statement(sql, params, self._ctx, only=max_rows if is_only else None) as result:
             rows = result.collect(max_rows + 1, nested_as_text=True)
             if len(rows) > max_rows:
-                raise ToolError(
-                    f"The statement gives more rows than max_execute_rows ({max_rows:,})",
-                    code="too_many_rows",
-                    hint="Add a LIMIT, or read with query_stream. Nothing that it wrote outside of a session was kept.",
-                    data={"limit": "max_execute_rows", "maximum": max_rows},
-                )
+                raise too_many_rows(max_rows, "Nothing that it wrote outside of a session was kept.")
             affected = result.affected
         return {
             "columns": result.columns,
@@ -161,8 +157,7 @@ class Call:
         except RrextError as error:
             if not transaction.is_open:  # the next statements must not be kept one by one
                 session.end()
-                error.hint = f"{error.hint or ''} The transaction is rolled back, and its session is over.".strip()
-                error.data["session"] = "over"
+                session_is_over(error)
             raise
         if not transaction.is_open:
             if not self._database.backend.statements_may_commit:

@@ -16,8 +16,7 @@ from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.conflicts import retried
 from rrext.nodes.sql.gate.gate import Gate
 from rrext.nodes.sql.pool import Pool, PoolExhausted
-from rrext.nodes.sql.running import error_of
-from rrext.nodes.sql.transaction import Transaction
+from rrext.nodes.sql.transaction import Transaction, error_of
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.schema import Schema

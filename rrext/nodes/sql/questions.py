@@ -12,6 +12,7 @@ import msgspec
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.base.lanes import new_question
 from rrext.nodes.base.node import Node
+from rrext.nodes.databases.statements import model_answer
 from rrext.nodes.llm.bound import ask_model, check_question
 from rrext.nodes.sql.calls import Call
 from rrext.nodes.sql.database import Database
@@ -84,14 +85,7 @@ def data_for(node: Node, database: Database, ctx: ToolContext, question: str, li
     if written.sql is None:
         return written.as_json()
     found = Call(database, ctx, "object").query(written.sql, (), limit, explain=False)
-    return {
-        "valid": True,
-        "columns": found["columns"],
-        "rows": found["rows"],
-        "sql": written.sql,
-        "row_limit": limit,
-        "truncated": found["truncated"],
-    }
+    return model_answer(found, "sql", written.sql, limit)
 
 
 def read_reply(said: Any) -> Reply:

@@ -6,20 +6,22 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import Rows, json_rows, size_of, unique_names
+from rrext.nodes.databases.failure import SQL
+from rrext.nodes.databases.running import Running, cancellation, too_slow
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.place import note_place
-from rrext.nodes.sql.running import Running, error_of
 
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
 
-__all__ = ["Result", "Transaction", "check_statement"]
+__all__ = ["Result", "Transaction", "check_statement", "error_of"]
 
 FIRST_BATCH: Final = 64
 """Rows of the first batch. Each one after it is twice as large, up to `LAST_BATCH`, as long as rows are small."""
@@ -51,6 +53,12 @@ def check_statement(sql: str) -> None:
             f"{found[1].upper()} is not run as a statement",
             hint="The tools begin, commit and rollback make transactions; a call without a session is one of its own.",
         )
+
+
+def error_of(backend: Backend, error: Exception) -> Exception:
+    """The caller's error for an exception outside of a statement: connecting, beginning, committing."""
+    failure = None if isinstance(error, RrextError) else backend.failure(error)
+    return error if failure is None else SQL.error(failure)
 
 
 class GiveBack(Protocol):
@@ -174,18 +182,29 @@ class Transaction:
         """A block that works with the connection: what runs there is cancelled with the call, and when it takes too long.
         Failures of the driver come out as ours."""
         ctx.check()
-        running = Running(self._backend, self.connection, self._watch, self._timeout, ctx)
+        running = Running(partial(self._backend.cancel, self.connection), self._watch, self._timeout, ctx)
         try:
             with running:
                 yield
         except Exception as error:
             self._note(error)
-            told = running.error_of(error)
+            told = self._error_of(error, running, ctx)
             if told is error:
                 raise
             raise told from error
         finally:
             self._is_stopped = self._is_stopped or running.reason is not None
+
+    def _error_of(self, error: Exception, running: Running, ctx: ToolContext) -> Exception:
+        """The caller's error for an exception that came out of the statement."""
+        if isinstance(error, RrextError):
+            return error
+        if (running.reason == "cancelled" or ctx.cancelled) and (stopped := cancellation(ctx)) is not None:
+            return stopped
+        failure = self._backend.failure(error)
+        if running.reason == "timeout" and (failure is None or failure.kind != "lost"):
+            failure = too_slow(self._timeout)
+        return error if failure is None else SQL.error(failure)
 
     def commit(self, ctx: ToolContext | None = None) -> None:
         """Keep what was done, if the call is still wanted."""

@@ -9,13 +9,14 @@ from time import thread_time
 
 import pytest
 from cypher_attacks import CHANGES, NESTED, OF_LADYBUG, OF_SERVERS, READS, nested
+from cypher_dialects import DIALECTS
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.gate import STATEMENT_MAX, read_only
+from rrext.nodes.graph.ladybug.writing import check_embedded
 from rrext.nodes.graph.lexer import TOKEN, tokens
-from rrext.nodes.graph.writing import check_embedded
 
 ANY_CYPHER = st.text(
     st.sampled_from("abSETCREATEn \n\t'\"`\\/*$(){}[].:,;-+<>=1u0027é\u00a0") | st.characters(codec="utf-8"), max_size=60
@@ -33,23 +34,23 @@ def test_there_are_attacks_enough() -> None:
 @pytest.mark.parametrize("dialect", ["neo4j", "ladybug"])
 def test_what_does_not_only_read_is_refused(cypher: str, dialect: str) -> None:
     with pytest.raises((ToolError, InvalidArguments)) as caught:
-        read_only(cypher, dialect)
+        read_only(cypher, DIALECTS[dialect])
     assert caught.value.code in ("not_read_only", "invalid_arguments")
 
 
 @pytest.mark.parametrize("cypher", READS)
 def test_what_only_reads_is_let_through(cypher: str) -> None:
-    read_only(cypher, "neo4j")
+    read_only(cypher, DIALECTS["neo4j"])
 
 
 def test_the_statement_that_is_sent_is_the_callers_text() -> None:
     cypher = 'MATCH (n) /* a */ WHERE n.x = "it\'s" // b\n RETURN n;  '
-    assert read_only(cypher, "neo4j").text is cypher
+    assert read_only(cypher, DIALECTS["neo4j"]).text is cypher
 
 
 @pytest.mark.parametrize("text", ["\\u00e9\\ud83d\\ude00", "\\U0001F600", "C:\\\\users", "\\d+\\.", "\\x41", "\\u0041"])
 def test_an_escape_that_ends_no_string_anywhere_is_let_through(text: str) -> None:
-    read_only(f"RETURN '{text}' AS s", "neo4j")
+    read_only(f"RETURN '{text}' AS s", DIALECTS["neo4j"])
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_an_escape_that_ends_no_string_anywhere_is_let_through(text: str) -> Non
 )
 def test_what_can_be_read_in_two_ways_is_refused(cypher: str) -> None:
     with pytest.raises(InvalidArguments, match="line 1, column"):
-        read_only(cypher, "neo4j")
+        read_only(cypher, DIALECTS["neo4j"])
 
 
 TEXTS = {
@@ -116,7 +117,7 @@ def test_any_text_is_judged_at_once(name: str, dialect: str) -> None:
     for number in range(3):
         since = thread_time()
         with suppress(ToolError, InvalidArguments):
-            read_only(TEXTS[name] + " " * number, dialect)
+            read_only(TEXTS[name] + " " * number, DIALECTS[dialect])
         seconds.append(thread_time() - since)
     assert min(seconds) < 0.1  # as a deadline
 
@@ -135,24 +136,24 @@ def test_no_step_of_the_lexer_holds_others_up(name: str) -> None:
 
 
 def test_parameters_are_found_wherever_they_stand() -> None:
-    assert read_only("MATCH (n {a: $a}) WHERE n.b IN $`b c` RETURN n LIMIT $a", "neo4j").parameters == ("a", "b c")
-    assert read_only("RETURN '$a' AS s // $b", "neo4j").parameters == ()
+    assert read_only("MATCH (n {a: $a}) WHERE n.b IN $`b c` RETURN n LIMIT $a", DIALECTS["neo4j"]).parameters == ("a", "b c")
+    assert read_only("RETURN '$a' AS s // $b", DIALECTS["neo4j"]).parameters == ()
 
 
 def test_operators_of_the_pipeline_may_allow_more() -> None:
     cypher = "CALL apoc.path.expand($n) YIELD path RETURN apoc.text.join(['a'], path) AS x"
     with pytest.raises(ToolError, match=r"apoc\.path\.expand"):
-        read_only(cypher, "neo4j")
+        read_only(cypher, DIALECTS["neo4j"])
     with pytest.raises(ToolError, match=r"apoc\.text\.join"):
-        read_only(cypher, "neo4j", (), ("apoc.path.expand",))
-    read_only(cypher, "neo4j", ("apoc.text.*",), ("apoc.path.expand",))
+        read_only(cypher, DIALECTS["neo4j"], (), ("apoc.path.expand",))
+    read_only(cypher, DIALECTS["neo4j"], ("apoc.text.*",), ("apoc.path.expand",))
     with pytest.raises(ToolError):
-        read_only("RETURN apoc.textual.join() AS x", "neo4j", ("apoc.text.*",))
+        read_only("RETURN apoc.textual.join() AS x", DIALECTS["neo4j"], ("apoc.text.*",))
 
 
 def test_a_statement_is_refused_with_the_place_and_a_way_out() -> None:
     with pytest.raises(ToolError) as caught:
-        read_only("MATCH (n)\nSET n.x = 1", "neo4j")
+        read_only("MATCH (n)\nSET n.x = 1", DIALECTS["neo4j"])
     assert caught.value.code == "not_read_only"
     assert caught.value.data == {"position": 10}
     assert "backticks" in (caught.value.hint or "")
@@ -161,11 +162,13 @@ def test_a_statement_is_refused_with_the_place_and_a_way_out() -> None:
 @pytest.mark.parametrize("cypher", ["", "  ", "// nothing", ";", "RETURN 1; RETURN 2", "x" * (STATEMENT_MAX + 1)])
 def test_what_is_not_one_statement_is_bad_input(cypher: str) -> None:
     with pytest.raises(InvalidArguments):
-        read_only(cypher, "neo4j")
+        read_only(cypher, DIALECTS["neo4j"])
 
 
 @pytest.mark.parametrize(("before", "after", "depth"), NESTED)
-@pytest.mark.parametrize("check", [lambda cypher: read_only(cypher, "ladybug"), check_embedded], ids=["query", "execute"])
+@pytest.mark.parametrize(
+    "check", [lambda cypher: read_only(cypher, DIALECTS["ladybug"]), check_embedded], ids=["query", "execute"]
+)
 def test_what_is_nested_too_deeply_for_an_engine_is_bad_input(
     check: Callable[[str], object], before: str, after: str, depth: int
 ) -> None:
@@ -217,7 +220,7 @@ def test_any_string_is_one_token_or_is_refused(value: str) -> None:
 def test_a_writing_word_never_passes_as_a_clause(word: str, before: str, after: str) -> None:
     cypher = f"MATCH (n) WHERE n.x = 1 {before} {word} {after}"
     try:
-        sent = read_only(cypher, "neo4j")
+        sent = read_only(cypher, DIALECTS["neo4j"])
     except (ToolError, InvalidArguments):
         return
     assert sent.text == cypher

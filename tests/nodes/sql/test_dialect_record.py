@@ -8,7 +8,7 @@ import pytest
 from sql_contract import opened
 
 from rrext.errors import ToolError
-from rrext.nodes.sql.gate.dialect import KEYWORDS, Dialect
+from rrext.nodes.sql.gate.dialect import KEYWORDS, SqlDialect
 from rrext.nodes.sql.gate.gate import read_only
 from rrext.nodes.sql.sqlite.dialect import SQLITE
 from rrext.pipefile.catalog.plugins import load_nodes
@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[2]
 
 MODULE = """
 from rrext.nodes.base.setup import SetupContext
-from rrext.nodes.sql.gate.dialect import Dialect
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.sqlite.dialect import SQLITE
 from rrext.nodes.sql.sqlite.node import SqliteBackend, SqliteNode
 
-LIBSQL = Dialect(name="libsql", patterns=SQLITE.patterns, queries=SQLITE.queries, quote="`", open_comments=True)
+LIBSQL = SqlDialect(name="libsql", patterns=SQLITE.patterns, queries=SQLITE.queries, quote="`", open_comments=True)
 
 class LibsqlBackend(SqliteBackend):
     dialect = LIBSQL
@@ -49,7 +49,7 @@ async def test_a_dialect_of_one_module_is_gated_and_takes_parameters_and_rows(tm
 
 
 def test_a_record_says_which_functions_and_catalog_statements_only_read() -> None:
-    dialect = Dialect(
+    dialect = SqlDialect(
         name="new",
         patterns=SQLITE.patterns,
         functions=frozenset({"lower"}),

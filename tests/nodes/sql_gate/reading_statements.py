@@ -35,4 +35,4 @@ READING: Final = {
     "postgres": _lines("common") + _lines("postgres"),
     "mysql": tuple(line for line in _lines("common") if not any(word in line for word in _NOT_MYSQL)) + _lines("mysql"),
 }
-"""Dialect → statements. What the gate does not let through is in `REFUSED` of the test, with the reason."""
+"""SqlDialect → statements. What the gate does not let through is in `REFUSED` of the test, with the reason."""

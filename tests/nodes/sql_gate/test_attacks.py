@@ -28,7 +28,7 @@ GATE_ALONE = {
     "duckdb": {SERIALIZED: "DuckDB moves a sequence on in a read-only transaction, if SQL within SQL does it"},
     "postgres": {"ANALYZE victim": "PostgreSQL lets a table's owner gather statistics in a read-only transaction"},
 }
-"""Dialect → attacks that only the gate stops, with the reason why the database lets them through."""
+"""SqlDialect → attacks that only the gate stops, with the reason why the database lets them through."""
 
 
 class Board:

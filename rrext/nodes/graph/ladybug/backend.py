@@ -13,15 +13,17 @@ from math import ceil
 from typing import Any, ClassVar, Final
 
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.databases.failure import Failure
 from rrext.nodes.files.turns import Turns
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import effects_of
+from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.file import Lease, OpenDatabase
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
+from rrext.nodes.graph.ladybug.tally import Tally
 from rrext.nodes.graph.parameters import Readings
-from rrext.nodes.graph.tally import Tally
 from rrext.nodes.graph.values import EmbeddedValues
-from rrext.nodes.sql.backend import Failure
 
 __all__ = ["EmbeddedBackend"]
 
@@ -34,7 +36,7 @@ RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
 class EmbeddedBackend(GraphBackend):
     """One database. It is opened by the first call; if that fails, the next one tries again."""
 
-    dialect: ClassVar[str] = "ladybug"
+    dialect: ClassVar[CypherDialect] = LADYBUG
 
     __slots__ = ("_settings", "turns", "values", "writing")
 

@@ -11,11 +11,13 @@ import msgspec
 from rrext.nodes.child.engine import ChildEngine, Request
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.child.supervisor import Supervisor
+from rrext.nodes.databases.failure import Failure
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Transaction
 from rrext.nodes.graph.backend import Rows as RunsReads
+from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Open, Rows, Run, Start
+from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
-from rrext.nodes.sql.backend import Failure
 from rrext.tools.context import ToolContext
 
 __all__ = ["ProcessBackend"]
@@ -40,7 +42,7 @@ class ProcessBackend(GraphBackend):
     itself, fails with `graph_crashed`. What was committed to a file is still there; a database in memory is lost.
     """
 
-    dialect: ClassVar[str] = "ladybug"
+    dialect: ClassVar[CypherDialect] = LADYBUG
     integers: ClassVar[range] = range(-(2**63), 2**64)
 
     __slots__ = ("_numbers", "_opened", "_settings", "supervisor")

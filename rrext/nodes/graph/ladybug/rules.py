@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
+from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.graph.backend import GraphSchema, Rows
-from rrext.nodes.graph.declared import declared_schema
-from rrext.nodes.graph.writing import check_embedded
-from rrext.nodes.sql.backend import Failure, FailureKind
+from rrext.nodes.graph.ladybug.declared import declared_schema
+from rrext.nodes.graph.ladybug.writing import check_embedded
 
 __all__ = ["EmbeddedError", "EmbeddedSettings", "changing", "failure_of", "schema_of", "sentence"]
 

@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import Effects, effects_of
+from rrext.nodes.graph.neo4j.dialect import NEO4J
+from rrext.nodes.graph.neo4j.samples import sampled_schema
 from rrext.nodes.graph.parameters import bytes_in
-from rrext.nodes.graph.samples import sampled_schema
 from rrext.nodes.graph.values import BoltValues
-from rrext.nodes.sql.backend import Failure, FailureKind
 
 __all__ = ["BoltBackend", "BoltSettings"]
 
@@ -62,7 +64,7 @@ class BoltSettings(msgspec.Struct, frozen=True):
 class BoltBackend(GraphBackend):
     """One database of a server. The driver has a pool of connections, and replaces those that broke."""
 
-    dialect: ClassVar[str] = "neo4j"
+    dialect: ClassVar[CypherDialect] = NEO4J
 
     __slots__ = ("_driver", "_settings", "_values")
 

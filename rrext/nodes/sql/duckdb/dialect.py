@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, Dialect, opening, words
+from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening, words
 from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, STRAIGHT
 from rrext.nodes.sql.gate.tokens import NAME, Token
 
@@ -121,7 +121,7 @@ def _shows(tokens: Sequence[Token]) -> bool:
     return False
 
 
-DUCKDB: Final = Dialect(
+DUCKDB: Final = SqlDialect(
     name="duckdb",
     patterns=(
         rf"(?P<space>[\s{_WIDE_SPACES}]++)", LIST, NUMBER, NUMBERED, _TORN, LINE, BLOCK, r"(?P<escaped>[eE]')", _WORD, STRAIGHT,

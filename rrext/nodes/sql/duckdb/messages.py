@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from rrext.nodes.child.calls import receive
-from rrext.nodes.sql.backend import FailureKind
+from rrext.nodes.databases.failure import FailureKind
 
 __all__ = [
     "MEMORY",

@@ -12,7 +12,8 @@ from rrext.errors import Unavailable
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.child.engine import EngineLost
 from rrext.nodes.child.supervisor import Supervisor
-from rrext.nodes.sql.backend import Backend, Cursor, Failure
+from rrext.nodes.databases.failure import Failure
+from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, Load, Open

@@ -14,7 +14,7 @@ import msgspec
 from rrext.errors import RrextError, error_from_wire
 from rrext.nodes.child.engine import ChildEngine, EngineLost
 from rrext.nodes.child.launch import module_command
-from rrext.nodes.sql.backend import Failure
+from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.duckdb.messages import (
     MEMORY,
     Answer,

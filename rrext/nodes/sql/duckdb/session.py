@@ -9,7 +9,7 @@ from typing import Any, Final
 import duckdb
 
 from rrext.errors import ToolError
-from rrext.nodes.sql.backend import Failure
+from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.engine import Engine, Parsed, sentence
 from rrext.nodes.sql.duckdb.messages import (

@@ -1,4 +1,4 @@
-"""`Dialect`: the record of all that the gate and the placeholders know about one SQL dialect."""
+"""`SqlDialect`: the record of all that the gate and the placeholders know about one SQL dialect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.nodes.sql.gate.tokens import NAME, WORD, Token
 
-__all__ = ["KEYWORDS", "QUERIES", "Dialect", "opening", "words"]
+__all__ = ["KEYWORDS", "QUERIES", "SqlDialect", "opening", "words"]
 
 
 def words(text: str) -> frozenset[str]:
@@ -44,7 +44,7 @@ def _never(tokens: Sequence[Token]) -> bool:
     return False
 
 
-class Dialect(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class SqlDialect(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One SQL dialect, made once by the module of its database. All words are in small letters.
 
     A dialect of a database that judges statements itself, as SQLite does, needs `name`, `patterns` and `queries` only.

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Final
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.sql.gate.dialect import Dialect
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.inspection import Inspection
 from rrext.nodes.sql.gate.statement import Statement
 
@@ -33,7 +33,7 @@ class Gate:
 
     __slots__ = ("_entries", "_inspection", "_lock", "_size", "dialect")
 
-    def __init__(self, dialect: Dialect, allowed_functions: Iterable[str] = ()) -> None:
+    def __init__(self, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> None:
         """`allowed_functions`: names beside the known ones, as `my_function`, `schema.function` or `prefix_*`."""
         self.dialect = dialect
         self._inspection = Inspection(dialect, allowed_functions)
@@ -76,6 +76,6 @@ class Gate:
                 self._size -= len(old)
 
 
-def read_only(sql: str, dialect: Dialect, allowed_functions: Iterable[str] = ()) -> Statement:
+def read_only(sql: str, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> Statement:
     """`Gate.read_only` for one statement, with nothing remembered."""
     return Gate(dialect, allowed_functions).read_only(sql)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from rrext.errors import InvalidArguments, ToolError, near_matches
-from rrext.nodes.sql.gate.dialect import Dialect, words
+from rrext.nodes.sql.gate.dialect import SqlDialect, words
 from rrext.nodes.sql.gate.explain import query_after_explain
 from rrext.nodes.sql.gate.lexer import placed, readings
 from rrext.nodes.sql.gate.statement import Kind, Statement
@@ -47,7 +47,7 @@ class Inspection:
 
     __slots__ = ("_functions", "_patterns", "dialect")
 
-    def __init__(self, dialect: Dialect, allowed: Iterable[str]) -> None:
+    def __init__(self, dialect: SqlDialect, allowed: Iterable[str]) -> None:
         self.dialect = dialect
         self._functions = dialect.functions or frozenset()
         self._patterns = tuple(pattern.lower() for pattern in allowed)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.sql.gate.dialect import Dialect
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.tokens import (
     ESCAPED_NAME,
     NAME,
@@ -47,11 +47,11 @@ _COMMENTS: Final = 100
 
 
 @lru_cache(maxsize=8)
-def _pattern(dialect: Dialect) -> re.Pattern[str]:
+def _pattern(dialect: SqlDialect) -> re.Pattern[str]:
     return re.compile("|".join(dialect.patterns), re.DOTALL | re.ASCII)  # other digits are letters to a database
 
 
-def readings(sql: str, dialect: Dialect, *, judging: bool) -> Iterator[list[Token]]:
+def readings(sql: str, dialect: SqlDialect, *, judging: bool) -> Iterator[list[Token]]:
     """The tokens of a statement, in each way in which a server of the dialect may read it.
 
     The first one is how servers read unless they were told otherwise. Another one that is not closed is left out: the
@@ -84,7 +84,7 @@ _OTHERS: Final = (_Escapes(in_strings=True, in_names=False), _Escapes(in_strings
 """How MySQL reads literals under ANSI_QUOTES, and under NO_BACKSLASH_ESCAPES."""
 
 
-def tokens(sql: str, dialect: Dialect, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[Token]:
+def tokens(sql: str, dialect: SqlDialect, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[Token]:
     """The tokens of a statement, without blanks, comments and the rest of plain lists.
 
     Raises `InvalidArguments` for what is not closed; with `judging`, also for what can be read in two ways or is too long.
@@ -186,7 +186,7 @@ def _after_mark(sql: str, start: int, at: int, mark: str) -> int:
     return end + len(mark)
 
 
-def _after_block(sql: str, at: int, dialect: Dialect, *, judging: bool) -> int:
+def _after_block(sql: str, at: int, dialect: SqlDialect, *, judging: bool) -> int:
     """The place behind a comment that began just before `at`."""
     start = at - 2
     if judging and dialect.sql_modes and sql.startswith(_EXECUTED, at):
@@ -221,7 +221,7 @@ def _after_nested(sql: str, start: int) -> int:
     raise placed(sql, start, f"a comment has more than {_COMMENTS} others inside")
 
 
-def placeholders(sql: str, dialect: Dialect) -> list[Token]:
+def placeholders(sql: str, dialect: SqlDialect) -> list[Token]:
     """The placeholders `$1`, `$2`, … of a statement, in the order of its text.
 
     Raises `InvalidArguments` for what is not closed, and where a server's mode decides whether a placeholder stands in a

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.sql.gate.dialect import Dialect
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.lexer import placeholders
 
 __all__ = ["check_placeholders", "split_at_placeholders"]
@@ -16,7 +16,7 @@ LONGEST_KEPT: Final = 4096
 """Characters of a statement whose placeholders are kept."""
 
 
-def split_at_placeholders(sql: str, dialect: Dialect, count: int) -> tuple[list[str], list[int]]:
+def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[list[str], list[int]]:
     """The text before, between and after the placeholders, and the number of each; one text more than numbers.
 
     What stands in literals, quoted names, comments and dollar-quoted strings is no placeholder. Raises as
@@ -34,17 +34,17 @@ def split_at_placeholders(sql: str, dialect: Dialect, count: int) -> tuple[list[
     return texts, numbers
 
 
-def check_placeholders(sql: str, dialect: Dialect, count: int) -> None:
+def check_placeholders(sql: str, dialect: SqlDialect, count: int) -> None:
     """Raise `InvalidArguments` for a placeholder that has no value among `count`, and for a value that no placeholder uses."""
     _check([number for number, _, _ in _placed(sql, dialect)], count)
 
 
-def _placed(sql: str, dialect: Dialect) -> tuple[tuple[int, int, int], ...]:
+def _placed(sql: str, dialect: SqlDialect) -> tuple[tuple[int, int, int], ...]:
     """The number of each placeholder, and where it begins and ends. Those of statements that come again are kept."""
     return (_kept if len(sql) <= LONGEST_KEPT else _found)(sql, dialect)
 
 
-def _found(sql: str, dialect: Dialect) -> tuple[tuple[int, int, int], ...]:
+def _found(sql: str, dialect: SqlDialect) -> tuple[tuple[int, int, int], ...]:
     found = placeholders(sql, dialect)
     return tuple((int(token.text[1:10]), token.start, token.start + len(token.text)) for token in found)
 

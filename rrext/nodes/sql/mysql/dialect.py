@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, Dialect, opening, words
+from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening, words
 from rrext.nodes.sql.gate.explain import EXPLAIN_WORDS
 from rrext.nodes.sql.gate.patterns import BLOCK, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, WORD
 from rrext.nodes.sql.gate.tokens import NAME, Token
@@ -109,7 +109,7 @@ def _options(tokens: Sequence[Token]) -> list[Token]:
     return list(tokens[at:])
 
 
-MYSQL: Final = Dialect(
+MYSQL: Final = SqlDialect(
     name="mysql",
     patterns=(
         SPACES, LIST, _NUMBER, NUMBERED, _TORN, rf"(?P<line>{_COMMENT})", BLOCK, WORD, STRAIGHT,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.cells import JsonDocument, bytes_in, json_document
-from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
-from rrext.nodes.sql.gate.dialect import Dialect
+from rrext.nodes.databases.failure import Failure, FailureKind
+from rrext.nodes.sql.backend import Backend, Cursor
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
 from rrext.nodes.sql.mysql.dialect import MYSQL
 from rrext.nodes.sql.mysql.rows import RowStream
@@ -98,7 +99,7 @@ class MysqlBackend(Backend):
     what a session forbids holds after that too.
     """
 
-    dialect: ClassVar[Dialect] = MYSQL
+    dialect: ClassVar[SqlDialect] = MYSQL
     separate_readers: ClassVar[bool] = True
     statements_may_commit: ClassVar[bool] = True
 

@@ -14,6 +14,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from rrext.errors import InvalidArguments, ToolError
+from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.databases.postgres import (
     PostgresSettings,
     confined_parameters,
@@ -21,8 +22,8 @@ from rrext.nodes.databases.postgres import (
     connection_parameters,
     driver_sentence,
 )
-from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
-from rrext.nodes.sql.gate.dialect import Dialect
+from rrext.nodes.sql.backend import Backend, Cursor
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import check_placeholders
 from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres.dialect import POSTGRES
@@ -73,7 +74,7 @@ log: Final = logging.getLogger("rrext.sql")
 class PostgresBackend(Backend):
     """One PostgreSQL database."""
 
-    dialect: ClassVar[Dialect] = POSTGRES
+    dialect: ClassVar[SqlDialect] = POSTGRES
 
     __slots__ = ("_begin_reading", "_begin_writing", "_parameters", "_reader", "_types")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, Dialect, opening, words
+from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening, words
 from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
 from rrext.nodes.sql.gate.tokens import Token
 
@@ -127,7 +127,7 @@ def _shows(tokens: Sequence[Token]) -> bool:
     return first == "show" and bool(second)
 
 
-POSTGRES: Final = Dialect(
+POSTGRES: Final = SqlDialect(
     name="postgres",
     patterns=(
         SPACES, LIST, NUMBER, NUMBERED, TORN, LINE, BLOCK, r"(?P<escaped>[eE]')", r"(?P<unicode>[uU]&[\"'])", WORD, STRAIGHT,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from rrext.nodes.sql.gate.dialect import QUERIES, Dialect
+from rrext.nodes.sql.gate.dialect import QUERIES, SqlDialect
 from rrext.nodes.sql.gate.patterns import BLOCK, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
 
 __all__ = ["SQLITE"]
 
-SQLITE: Final = Dialect(
+SQLITE: Final = SqlDialect(
     name="sqlite",
     patterns=(
         SPACES, LIST, NUMBER, NUMBERED, TORN, LINE, BLOCK, WORD, STRAIGHT,

@@ -16,7 +16,8 @@ import msgspec
 from rrext.errors import InvalidArguments, ToolError, Unavailable
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.cells import Blob, bytes_in, rows_within
-from rrext.nodes.sql.backend import Backend, Cursor, Failure, FailureKind
+from rrext.nodes.databases.failure import Failure, FailureKind
+from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.inspection import refusal
 from rrext.nodes.sql.gate.placeholders import check_placeholders
 from rrext.nodes.sql.node import SqlNode

@@ -7,8 +7,8 @@ from typing import Final
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.gate import single
+from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.lexer import Token
-from rrext.nodes.graph.vocabulary import PROCEDURES
 
 __all__ = ["check_embedded"]
 
@@ -70,7 +70,7 @@ def _keeps_elsewhere(pieces: list[Token]) -> bool:
 
 def _check_call(pieces: list[Token], at: int, procedures: tuple[str, ...]) -> None:
     name = pieces[at + 1].value.lower() if at + 1 < len(pieces) else ""
-    known = PROCEDURES["ladybug"] | {"project_graph", "drop_projected_graph"} | {entry.lower() for entry in procedures}
+    known = LADYBUG.procedures | {"project_graph", "drop_projected_graph"} | {entry.lower() for entry in procedures}
     follows = pieces[at + 2].value if at + 2 < len(pieces) else ""
     if name not in known or follows != "(":
         raise _refusal(f'the procedure "{name}" is not among those that may be called (allowed_procedures)')

@@ -1,0 +1,85 @@
+"""A statement while it runs: its timeout, and the cancel of its call."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Literal
+
+from rrext.errors import RrextError
+from rrext.nodes.databases.failure import Failure
+from rrext.nodes.databases.watch import Watch
+
+if TYPE_CHECKING:
+    from rrext.tools.context import ToolContext
+
+__all__ = ["CANCEL_AGAIN", "Running", "cancellation", "too_slow"]
+
+CANCEL_AGAIN: Final = 0.05
+"""Seconds until a statement that was cancelled is cancelled once more: the first time may have come before it began."""
+
+StopReason = Literal["timeout", "cancelled"]
+
+
+class Running:
+    """One statement, from before it is sent until its rows are fetched. Leaving it waits for a `stop` that is under way,
+    so that no cancel ever hits the next statement of the connection. `timeout` is in seconds, 0 for none."""
+
+    __slots__ = ("_cancel", "_ctx", "_is_over", "_lock", "_timeout", "_watch", "reason")
+
+    def __init__(self, cancel: Callable[[], None], watch: Watch, timeout: float, ctx: ToolContext) -> None:
+        self._cancel = cancel
+        self._watch = watch
+        self._timeout = timeout
+        self._ctx = ctx
+        self._lock = threading.Lock()
+        self._is_over = False
+        self.reason: StopReason | None = None
+
+    def __enter__(self) -> Running:
+        if self._timeout > 0:
+            self._watch.set(self, monotonic() + self._timeout, self._time_out)
+        self._ctx.on_cancel(self._call_cancelled)
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._ctx.token.forget(self._call_cancelled)
+        with self._lock:
+            self._is_over = True
+        self._watch.drop(self)
+
+    def _time_out(self) -> float | None:
+        return self._stop("timeout")
+
+    def _call_cancelled(self) -> None:
+        again = self._stop("cancelled")
+        if again is not None:
+            self._watch.set(self, again, lambda: self._stop("cancelled"))
+            if self._is_over:  # it ended meanwhile, and may have dropped what was not set yet
+                self._watch.drop(self)
+
+    def _stop(self, reason: StopReason) -> float | None:
+        with self._lock:
+            if self._is_over:
+                return None
+            self.reason = self.reason or reason
+            self._cancel()
+        return monotonic() + CANCEL_AGAIN
+
+    def __repr__(self) -> str:
+        return f"<Running {self.reason or 'on'}>"
+
+
+def cancellation(ctx: ToolContext) -> RrextError | None:
+    """The error of a call that was cancelled or whose deadline has passed; None if the call is still wanted."""
+    try:
+        ctx.check()
+    except RrextError as stopped:
+        return stopped
+    return None
+
+
+def too_slow(seconds: float) -> Failure:
+    """The failure of a statement that passed the node's `statement_timeout`."""
+    return Failure("timeout", f"it took longer than statement_timeout ({seconds:g} s)")
