@@ -1,4 +1,4 @@
-"""Every limit of rrext: its name, its default and its reason. Nothing else in the code holds such a number."""
+"""Every limit of rrext, its default and its reason; limits of a family of nodes stand in `nodes/FAMILY/limits.py`."""
 
 from __future__ import annotations
 

@@ -20,16 +20,13 @@ import msgspec
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.child.calls import Answer, Failed, frame, receive
 from rrext.nodes.child.launch import environment
+from rrext.nodes.child.limits import ENDING_TIMEOUT, SETTLING_TIMEOUT
 from rrext.nodes.child.outbox import Outbox
 from rrext.tools.context import CancelReason, ToolContext
 from rrext.workers import Workers
 
 __all__ = ["Cancel", "ChildEngine", "EngineLost", "Request"]
 
-_ENDING: Final = 5.0
-"""Seconds for a process that closed its end to be gone, before it is killed."""
-_SETTLING: Final = 2.0
-"""Seconds that a process which is to be killed has for answers to requests that change something."""
 _TURN: Final = 0.01
 """Seconds between looks at whether those have their answers."""
 
@@ -251,7 +248,7 @@ class ChildEngine:
 
     def wait(self) -> None:
         """Wait, for a few seconds, until it is known how the process ended."""
-        self._reader.join(_ENDING)
+        self._reader.join(ENDING_TIMEOUT)
 
     def let_go(self) -> None:
         """The process has ended: close what belongs to it. A subclass may have something."""
@@ -275,7 +272,7 @@ class ChildEngine:
         """Kill the process if a call that was cancelled does not end soon. Commits get their answers before that."""
         if call.settles_within(patience):
             return
-        deadline = time.monotonic() + _SETTLING
+        deadline = time.monotonic() + SETTLING_TIMEOUT
         while not self._doomed(call, is_late=time.monotonic() >= deadline):
             time.sleep(_TURN)
         self._child.kill()
@@ -323,7 +320,7 @@ class ChildEngine:
 
     def _reaped(self) -> str:
         try:
-            code = self._child.wait(_ENDING)
+            code = self._child.wait(ENDING_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._child.kill()
             code = self._child.wait()

@@ -27,18 +27,13 @@ from typing import Final, TypeVar
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.child.engine import ChildEngine, EngineLost
+from rrext.nodes.child.limits import ATTEMPTS, RUNS_ALONE_FOR, WAIT_TURN
 from rrext.tools.context import ToolContext
 
 __all__ = ["Supervisor"]
 
 T = TypeVar("T")
 
-ATTEMPTS: Final = 5
-"""How often a call is done at most."""
-ALONE: Final = 1.0
-"""Seconds for which a call that may have ended the process has the next one for itself."""
-TURN: Final = 0.05
-"""Seconds between looks at whether a call that waits is still wanted."""
 LEAST: Final = 0.001
 """Seconds that an attempt gets whose time is over, so that it ends as all calls do that take too long."""
 
@@ -161,7 +156,7 @@ class Suspects:
             return
         with self._changed:
             while self._waiting or monotonic() < self._alone_until:
-                self._changed.wait(TURN)
+                self._changed.wait(WAIT_TURN)
                 ctx.check()
 
     @contextmanager
@@ -171,9 +166,9 @@ class Suspects:
             self._waiting += 1
             try:
                 while monotonic() < self._alone_until:
-                    self._changed.wait(TURN)
+                    self._changed.wait(WAIT_TURN)
                     ctx.check()
-                mine = self._alone_until = monotonic() + ALONE
+                mine = self._alone_until = monotonic() + RUNS_ALONE_FOR
             finally:
                 self._waiting -= 1
         try:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.failure import Failure
+from rrext.nodes.databases.limits import CANCEL_AGAIN
 from rrext.nodes.databases.watch import Watch
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CANCEL_AGAIN", "Running", "cancellation", "too_slow"]
 
-CANCEL_AGAIN: Final = 0.05
-"""Seconds until a statement that was cancelled is cancelled once more: the first time may have come before it began."""
 
 StopReason = Literal["timeout", "cancelled"]
 

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError
+from rrext.nodes.databases.limits import SESSION_TURN
 from rrext.nodes.databases.watch import Watch
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Session", "Sessions"]
 
-TURN: Final = 0.25
-"""Seconds between looks at whether a call that waits for its turn in a session is still wanted."""
 
 log: Final = logging.getLogger("rrext.sql")
 
@@ -110,7 +109,7 @@ class Sessions(Generic[Work]):
         session = self._open.get(session_id)
         if session is None or session.owner != ctx.connection_id:
             raise _unknown(session_id)
-        while not session.lock.acquire(timeout=TURN):
+        while not session.lock.acquire(timeout=SESSION_TURN):
             ctx.check()
         try:
             if session.is_over:

@@ -11,13 +11,13 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from rrext.nodes.documents.limits import LOOKAHEAD
+
 __all__ = ["LOOKAHEAD", "Cut", "by_characters", "by_code", "by_sentences", "safe_cut"]
 
 Cut: TypeAlias = Callable[[str, int], int]
 """(window, limit) → where to cut, from 1 to limit. The window is longer than limit: what fits is not cut."""
 
-LOOKAHEAD: Final = 256
-"""Characters that are looked at behind a cut: the next word's begin, a heading's line."""
 _LONGEST_CLUSTER: Final = 64
 """Characters that may make up one that a person sees; a flag has 2, a family 11. Longer ones are cut."""
 _JOINER: Final = "\u200d"

@@ -9,6 +9,7 @@ from email.message import EmailMessage, Message, MIMEPart
 from typing import Any, Final
 
 from rrext.errors import ToolError
+from rrext.nodes.documents.limits import MAX_ATTACHMENTS, MAX_NESTING
 from rrext.nodes.documents.records import Parsed, Piece, corrupt
 
 __all__ = ["MAX_NESTING", "Attached", "read_mail"]
@@ -16,10 +17,6 @@ __all__ = ["MAX_NESTING", "Attached", "read_mail"]
 Attached = Callable[[bytes, str, str], Parsed]
 """(bytes, name, MIME type) → an attached document, or without a name the mail's own text. Raises `ToolError`."""
 
-MAX_NESTING: Final = 4
-"""Mails in mails; a forwarded thread has two or three."""
-MAX_ATTACHMENTS: Final = 100
-"""Attachments of one mail that are read; the others are named in a warning."""
 _HEADERS: Final = ("Subject", "From", "To", "Cc", "Date")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rrext.nodes.documents.limits import LONGEST
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 __all__ = ["LONGEST", "Characters", "EstimatedTokens", "Measure", "Tokens"]
 
-LONGEST: Final = 200_000
-"""Characters of one piece, whatever its size in tokens: a store takes no more."""
 _BYTES_PER_TOKEN: Final = 4
 """UTF-8 bytes of an estimated token: what common vocabularies need for English prose, and more than for most else."""
 _CHARACTERS_PER_TOKEN: Final = 16

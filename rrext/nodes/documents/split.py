@@ -14,6 +14,7 @@ from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.documents.chunks import ChunkMaker
+from rrext.nodes.documents.limits import BATCH
 from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure
 from rrext.nodes.documents.splitter import Passage, Splitter
 from rrext.nodes.documents.strategies import strategy_for
@@ -24,8 +25,6 @@ __all__ = ["SplitNode"]
 
 SMALLEST, LARGEST = 16, 100_000
 """Units of a piece: below, words are cut; above, a store may not take it."""
-BATCH = 256
-"""Chunks that are sent on at a time: stores and embedders work on hundreds at once, and memory holds no more."""
 
 Strategy = Literal["auto", "characters", "sentences", "markdown", "code"]
 MakeMeasure = Callable[[int], Measure]

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rrext.nodes.documents.limits import HEADER_LINES
 from rrext.nodes.documents.records import Piece
 
 __all__ = ["HEADER_LINES", "cut_tables", "is_rule", "table_of"]
 
-HEADER_LINES: Final = 2
-"""A Markdown table begins with its columns' names and a rule."""
 _RULE: Final = re.compile(r"\s{0,3}\|[ :|-]*-[ :|-]*\s*")
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")

@@ -9,6 +9,7 @@ from rrext.errors import ToolError
 from rrext.nodes.base.node import Node
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
 from rrext.nodes.embeddings.hashing import HashingEmbedder
+from rrext.nodes.embeddings.limits import BOUND_MAX_CHARACTERS, BOUND_MAX_TEXTS
 from rrext.tools.context import ToolContext
 
 __all__ = ["EMBEDDING_SLOT", "BoundEmbedder", "batches", "embedder_of"]
@@ -17,11 +18,6 @@ EMBEDDING_SLOT: Final = {
     "embedding": {"description": "What turns texts into vectors; without one they are hashed.", "min": 0, "max": 1}
 }
 """For `Node.invoke` of a node that embeds texts."""
-
-MAX_TEXTS: Final = 64
-"""Texts in one call of the bound node: their vectors, as JSON, stay far below the limit of a result."""
-MAX_CHARACTERS: Final = 1_000_000
-"""Characters in one call of the bound node. A longer text goes alone."""
 
 
 def embedder_of(node: Node) -> Embedder:
@@ -44,7 +40,7 @@ class BoundEmbedder:
         """One vector for each text, asked for in batches. Raises what the node's tool raises."""
         require_texts(texts)
         vectors: list[list[float]] = []
-        for batch in batches(texts, MAX_TEXTS, MAX_CHARACTERS):
+        for batch in batches(texts, BOUND_MAX_TEXTS, BOUND_MAX_CHARACTERS):
             ctx.check()
             answer = ctx.call_blocking(self._node_id, "embed", {"texts": batch, "kind": kind})
             self._remember(answer, len(batch))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -14,15 +14,11 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
 from rrext.nodes.embeddings.hashing import DEFAULT_SIZE, HashingEmbedder
 from rrext.nodes.embeddings.lanes import Pending, pending_documents, pending_question
+from rrext.nodes.embeddings.limits import MAX_CHARACTERS, MAX_TEXTS
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 __all__ = ["EmbeddingNode", "HashingNode", "ThreadedVectors", "Vectors"]
-
-MAX_TEXTS: Final = 2048
-"""Texts in one call of `embed`: as many as model servers take. Their vectors have to fit into one result as well."""
-MAX_CHARACTERS: Final = 4_000_000
-"""Characters in one call of `embed`; thousands of pages, which no caller waits for."""
 
 
 class Vectors(Protocol):

@@ -17,6 +17,7 @@ from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.bound import batches
 from rrext.nodes.embeddings.embedder import TextKind
+from rrext.nodes.embeddings.limits import ON_LOOP, OPENAI_MAX_CHARACTERS
 from rrext.nodes.embeddings.node import EmbeddingNode, Vectors
 from rrext.nodes.http.endpoint import Endpoint, open_endpoint
 from rrext.nodes.http.failures import ServerName, bad_answer
@@ -27,10 +28,6 @@ from rrext.tools.context import ToolContext
 __all__ = ["OpenAIEmbeddingNode", "RemoteVectors", "read_vectors"]
 
 PATH: Final = "/embeddings"
-MAX_CHARACTERS: Final = 300_000
-"""Characters of one request: servers take some 300,000 tokens, and a token can be a single character."""
-ON_LOOP: Final = 64 * 1024
-"""Bytes of an answer that are read at once; more would hold up other calls, and go to a thread."""
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
@@ -53,7 +50,7 @@ class RemoteVectors:
         """One vector for each text. Raises `ToolError` for failures of the server, and for vectors of different sizes."""
         prefix = self._prefixes[kind]
         vectors: list[list[float]] = []
-        for batch in batches([prefix + text for text in texts], self._batch, MAX_CHARACTERS):
+        for batch in batches([prefix + text for text in texts], self._batch, OPENAI_MAX_CHARACTERS):
             body = await self._endpoint.post(PATH, {**self._body, "input": batch}, ctx)
             arguments = (self._endpoint.server, body, len(batch))
             read = self._endpoint.ctx.in_thread

@@ -17,16 +17,11 @@ from contextlib import contextmanager, suppress
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.files.limits import MAX_DEPTH, MAX_PATH, SCAN_STEP
 from rrext.nodes.files.path_errors import explained, explanation, link, refusal
 
 __all__ = ["Confinement", "FileInfo"]
 
-MAX_PATH = 4096
-"""Characters of a path; what Linux takes at once."""
-MAX_DEPTH = 128
-"""Components of a path; each one costs a system call."""
-SCAN_STEP = 1024
-"""Names of a directory that are read between two looks at the caller's deadline."""
 
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _SAFE

@@ -11,6 +11,7 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.files.confinement import Confinement, FileInfo
 from rrext.nodes.files.encodings import decode, encode, known_encoding
+from rrext.nodes.files.limits import LIST_DEFAULT, LIST_MAX, READ_DEFAULT, READ_MAX
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -19,10 +20,6 @@ __all__ = ["FilesystemNode"]
 
 KIB = 1024
 MIB = 1024 * KIB
-READ_DEFAULT = 256 * KIB
-READ_MAX = 4 * MIB
-LIST_DEFAULT = 1000
-LIST_MAX = 10_000
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import size_of, unique_names
+from rrext.nodes.databases.limits import CHUNK_BYTES
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.graph.backend import Cursor
 from rrext.nodes.graph.gate import Statement, read_only
+from rrext.nodes.graph.limits import BATCH
 from rrext.nodes.graph.plans import plan_lines
 from rrext.nodes.graph.work import Work
 
@@ -25,11 +27,6 @@ __all__ = ["Allowed", "Call", "RowMode"]
 RowMode: TypeAlias = Literal["object", "array"]
 Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
 """Functions and procedures that a read-only statement may call beside those that are known."""
-
-BATCH: Final = 500
-"""Rows that are fetched at once."""
-CHUNK_BYTES: Final = 256 * 1024
-"""About how large a chunk may become before it is sent, whatever number of rows it has."""
 
 
 class Call:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from rrext.nodes.databases.sessions import Sessions
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.graph.backend import GraphBackend, GraphSchema
+from rrext.nodes.graph.limits import SCHEMA_ROWS
 from rrext.nodes.graph.work import Work
 from rrext.tools.context import ToolContext
 
 __all__ = ["Graph", "GraphLimits"]
 
 T = TypeVar("T")
-
-SCHEMA_ROWS: Final = 10_000
-"""Rows that one look at the schema may give: labels, properties, samples."""
 
 
 class GraphLimits(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ import msgspec
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.lexer import Token, tokens
+from rrext.nodes.graph.limits import CASES_MAX, NAMES_MAX, NESTING_MAX, STATEMENT_MAX, STATEMENTS_REMEMBERED
 from rrext.nodes.graph.prefixes import beginning
 from rrext.nodes.graph.vocabulary import (
     AFTER_OPERAND,
@@ -29,19 +30,9 @@ from rrext.nodes.graph.vocabulary import (
 
 __all__ = ["STATEMENT_MAX", "Statement", "read_only", "single"]
 
-STATEMENT_MAX: Final = 100_000
-"""Characters of a statement: more is data, which belongs into parameters."""
-NESTING_MAX: Final = 50
-"""Brackets within brackets, or NOT after NOT. The embedded engine reads by recursion: some hundred more end the process."""
-CASES_MAX: Final = 12
-"""CASE within CASE: each one doubles about the time that the embedded engine takes to read it, which nothing can stop."""
-REMEMBERED: Final = 256
-"""Statements that need no second look."""
 
 OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")
-NAMES_MAX: Final = 16
-"""Parts that the name of a function or procedure may have."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -55,7 +46,7 @@ class Statement(msgspec.Struct, frozen=True):
     is_plan: bool = False
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=STATEMENTS_REMEMBERED)
 def read_only(
     cypher: str, dialect: CypherDialect, functions: tuple[str, ...] = (), procedures: tuple[str, ...] = ()
 ) -> Statement:

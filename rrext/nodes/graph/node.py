@@ -15,6 +15,7 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.questions import question_text
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
+from rrext.nodes.databases.limits import MAX_ROWS, QUERY_ROWS
 from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.calls import Allowed, Call
@@ -27,10 +28,6 @@ from rrext.tools.decorator import tool_function
 
 __all__ = ["GraphNode"]
 
-MAX_ROWS = 25_000
-"""Rows of one answer at most, as in RocketRide's nodes; larger results are streamed."""
-QUERY_ROWS = 1000
-"""Rows of `query` unless the caller says how many: enough to look at, and little to send."""
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}

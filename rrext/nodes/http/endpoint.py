@@ -15,6 +15,7 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.http.attempts import Attempts
 from rrext.nodes.http.events import EventReader
 from rrext.nodes.http.failures import ServerName, bad_answer, of_status, too_large
+from rrext.nodes.http.limits import CONNECT_TIMEOUT, MAX_CONNECTIONS, MAX_FAILURE
 from rrext.nodes.http.retries import RETRIED, retry_after
 from rrext.nodes.http.settings import EndpointSettings, checked_address, checked_key, no_address
 from rrext.tools.context import ToolContext
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Endpoint", "open_endpoint"]
 
-CONNECT: Final = 10.0
-"""Seconds until a connection that nobody takes is given up."""
-MAX_CONNECTIONS: Final = 100
-"""Connections of one component: as many calls at once wait for the model, further ones for a free connection."""
-MAX_FAILURE: Final = 64 * 1024
-"""Bytes read of an answer that says what went wrong; more is not worth quoting from."""
 PACKINGS: Final = ("", "identity", "gzip", "deflate")
 """How an answer may be packed. None is asked for; of these one piece holds some 60 MB at most, and others hold anything."""
 SPENT: Final = "insufficient_quota"
@@ -71,7 +66,7 @@ def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClien
         headers["authorization"] = f"Bearer {server.secret}"
     return httpx2.AsyncClient(
         headers=headers,
-        timeout=httpx2.Timeout(settings.silence, connect=CONNECT, pool=settings.total),
+        timeout=httpx2.Timeout(settings.silence, connect=CONNECT_TIMEOUT, pool=settings.total),
         limits=httpx2.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )

@@ -22,11 +22,10 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.http.limits import MAX_SENTENCE
 
 __all__ = ["ServerName", "bad_answer", "broken", "late", "of_status", "sentence_of", "too_large"]
 
-MAX_SENTENCE: Final = 500
-"""Characters of the server's own words that are quoted."""
 HIDDEN: Final = "•••"
 SHORTEST_SECRET: Final = 4
 """A shorter key would be found in ordinary words."""

@@ -8,11 +8,9 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.http.failures import ServerName, bad_answer, sentence_of
+from rrext.nodes.llm.limits import REPLY_KEPT
 
 __all__ = ["Delta", "Reply", "read_delta", "read_reply"]
-
-KEPT = 4000
-"""Characters of an answer that was cut which its failure repeats, so that a person sees how far it came."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -67,9 +65,11 @@ def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -
 
     `answer_refused`, `answer_filtered`, `answer_cut`; `data.answer` has the beginning of what there was.
     """
-    data = {"answer": text[:KEPT]}
+    data = {"answer": text[:REPLY_KEPT]}
     if refusal:
-        raise ToolError(f"The model refuses to answer: {server.hide(str(refusal))[:KEPT]}", code="answer_refused", data=data)
+        raise ToolError(
+            f"The model refuses to answer: {server.hide(str(refusal))[:REPLY_KEPT]}", code="answer_refused", data=data
+        )
     if finish == "content_filter":
         raise ToolError("The answer was withheld by the content filter of the model server", code="answer_filtered", data=data)
     if finish == "length":

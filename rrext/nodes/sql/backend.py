@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from rrext.nodes.databases.failure import Failure
+from rrext.nodes.sql.limits import LONGEST_WARNING, MOST_WARNINGS
 
 if TYPE_CHECKING:
     from rrext.nodes.sql.gate.dialect import SqlDialect
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_WARNINGS", "Backend", "Cursor", "Warnings"]
 
-MOST_WARNINGS: Final = 100
-"""Warnings of one statement that are told."""
-LONGEST_WARNING: Final = 2000
-"""Characters of a warning that are told."""
 
 T = TypeVar("T")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.databases.cells import Rows
+from rrext.nodes.databases.limits import CHUNK_BYTES
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Call", "RowMode"]
 
 RowMode: TypeAlias = Literal["object", "array"]
-
-CHUNK_BYTES: Final = 256 * 1024
-"""About how large a chunk may become before it is sent, whatever number of rows it has."""
 
 
 class Call:

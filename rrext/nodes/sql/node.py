@@ -14,11 +14,13 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.questions import question_text
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
+from rrext.nodes.databases.limits import MAX_ROWS, QUERY_ROWS
 from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.llm.bound import DATA_ROWS, LLM_SLOT, ModelBound
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import Call, RowMode
 from rrext.nodes.sql.database import Database, PoolLimits
+from rrext.nodes.sql.limits import LONGEST_WAIT, MOST_ROWS
 from rrext.nodes.sql.questions import data_for, sql_for
 from rrext.nodes.sql.rows_in import insert_rows
 from rrext.tools.context import ToolContext
@@ -26,15 +28,6 @@ from rrext.tools.decorator import tool_function
 
 __all__ = ["SqlNode"]
 
-MAX_ROWS = 25_000
-"""Rows of one answer at most, as in RocketRide's nodes; larger results are streamed."""
-QUERY_ROWS = 1000
-"""Rows of `query` unless the caller says how many: enough to look at, and little to send."""
-
-MOST_ROWS = 10_000_000
-"""What max_execute_rows may be raised to; an answer's bytes are limited anyway."""
-LONGEST_WAIT = 3600
-"""Seconds; no call of a tool may take longer."""
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from rrext.errors import NotFound, ToolError
 from rrext.nodes.sql.database import Database
+from rrext.nodes.sql.limits import MAX_INSERT_ROWS
 from rrext.nodes.sql.schema import Table
 from rrext.tools.context import ToolContext
 
 __all__ = ["MAX_INSERT_ROWS", "insert_rows", "rows_of"]
-
-MAX_INSERT_ROWS: Final = 10_000
-"""Rows of one answer. They are one transaction, which holds locks in the database until the last one is in."""
 
 
 def insert_rows(database: Database, ctx: ToolContext, table_name: str, answer: Any) -> int:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT
 from rrext.nodes.sql.schema import Schema, Table
 
 __all__ = ["MAX_COLUMNS", "MAX_SCHEMA_TEXT", "schema_text"]
 
-MAX_SCHEMA_TEXT: Final = 24_000
-"""Characters of the schema in a prompt, about 6,000 tokens: what a model of any size still reads with attention."""
-MAX_COLUMNS: Final = 150
-"""Columns of one table that are shown; those that the question names first."""
 
 _WORDS: Final = re.compile(r"[^\W_]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

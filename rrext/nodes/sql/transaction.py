@@ -16,6 +16,7 @@ from rrext.nodes.databases.failure import SQL
 from rrext.nodes.databases.running import Running, cancellation, too_slow
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.backend import Backend, Cursor
+from rrext.nodes.sql.limits import FIRST_BATCH, LAST_BATCH, SMALL_BATCH
 from rrext.nodes.sql.place import note_place
 
 if TYPE_CHECKING:
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "Transaction", "check_statement", "error_of"]
 
-FIRST_BATCH: Final = 64
-"""Rows of the first batch. Each one after it is twice as large, up to `LAST_BATCH`, as long as rows are small."""
-LAST_BATCH: Final = 1024
-SMALL_BATCH: Final = 64 * 1024
-"""Bytes that a batch may have for the next one to be larger."""
 
 _GAP: Final = r"(?:[\s;\ufeff]|--[^\n]*+|\#[^\n]*+|/\*.*?\*/|\*/)"
 """What may stand between words in one of the dialects; `*/` is left of a comment within another."""

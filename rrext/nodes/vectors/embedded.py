@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from rrext.errors import ToolError
 from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.incoming import Draft
+from rrext.nodes.vectors.limits import EMBED_BATCH
 from rrext.nodes.vectors.store import Space, VectorStore, require_space
 from rrext.tools.context import ToolContext
 
 __all__ = ["chunk_ids_of", "query_vector", "store_drafts", "vectors_of"]
 
-EMBED_BATCH: Final = 256
-"""Texts that are embedded between two looks at whether the caller still waits."""
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -13,6 +13,7 @@ from rrext.nodes.embeddings.bound import EMBEDDING_SLOT, embedder_of
 from rrext.nodes.vectors.embedded import query_vector, store_drafts, vectors_of
 from rrext.nodes.vectors.found import chunk_json, hit_json
 from rrext.nodes.vectors.incoming import MAX_CONTENT, draft_of, drafts_of, require_name, require_vector
+from rrext.nodes.vectors.limits import GET_DEFAULT, GET_MAX, LIST_DEFAULT, LIST_MAX, MAX_DOCUMENTS, MAX_TOP_K
 from rrext.nodes.vectors.questions import answer_to, documents_for
 from rrext.nodes.vectors.scopes import MAX_IDS, SearchFilter, folder_of, scope_of, scope_to_delete
 from rrext.nodes.vectors.sent import Sent
@@ -22,13 +23,6 @@ from rrext.tools.decorator import tool_function
 
 __all__ = ["VectorStoreNode"]
 
-LIST_MAX: Final = 10_000
-LIST_DEFAULT: Final = 1000
-GET_MAX: Final = 1000
-GET_DEFAULT: Final = 100
-"""Chunks are whole texts: a page of the longest default ones is about a hundred kilobytes."""
-MAX_TOP_K: Final = 100
-MAX_DOCUMENTS: Final = 100_000
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}

@@ -13,14 +13,13 @@ from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.embedded import query_vector
 from rrext.nodes.vectors.found import document_json
 from rrext.nodes.vectors.incoming import require_vector
+from rrext.nodes.vectors.limits import MAX_LIMIT
 from rrext.nodes.vectors.scopes import scope_of
 from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore
 from rrext.tools.context import ToolContext
 
 __all__ = ["answer_to", "documents_for"]
 
-MAX_LIMIT: Final = 1000
-"""Documents for one question, with those that `offset` leaves out: more than any language model reads."""
 
 MODES: Final[Mapping[str, Mode]] = {"semantic": "dense", "keyword": "keyword"}
 """Type of a question → how it is searched; the types that are not here are searched in both ways."""

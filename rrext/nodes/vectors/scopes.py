@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.vectors.incoming import require_name
+from rrext.nodes.vectors.limits import MAX_IDS
 from rrext.nodes.vectors.store import Scope
 
 __all__ = ["MAX_IDS", "SearchFilter", "folder_of", "scope_of", "scope_to_delete"]
 
-MAX_IDS: Final = 10_000
-"""Object ids in one call: more is a list that somebody should keep as a path."""
 
 Ids = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)]
 

@@ -11,12 +11,10 @@ from collections.abc import Collection
 from typing import Final
 from unicodedata import normalize
 
+from rrext.nodes.vectors.limits import MAX_QUERY_WORDS, MAX_WORD
+
 __all__ = ["MAX_QUERY_WORDS", "asked_words", "share_of_words", "stored_words", "unspaced_words", "unsplit_words"]
 
-MAX_QUERY_WORDS: Final = 500
-"""Different words of a question that are searched for, the first ones: each makes the search slower."""
-MAX_WORD: Final = 500
-"""Characters of a word that count: PostgreSQL indexes 2046 bytes of one."""
 
 MARKS: Final = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"

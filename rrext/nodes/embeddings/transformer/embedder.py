@@ -12,6 +12,7 @@ import msgspec
 
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.embeddings.embedder import TextKind, require_texts
+from rrext.nodes.embeddings.limits import MAX_BATCH
 from rrext.nodes.embeddings.transformer.encoder import Encoder, pooled, unit
 from rrext.nodes.embeddings.transformer.folder import ModelFolder
 from rrext.tools.context import ToolContext
@@ -25,8 +26,6 @@ Runtime = Literal["auto", "numpy", "onnx"]
 
 MAX_SQUARE: Final = 1 << 20
 """Texts of a batch times the square of their tokens: the attention of a layer then takes some 50 MB."""
-MAX_BATCH: Final = 64
-"""Texts in a batch; more at once are no faster."""
 
 log: Final = logging.getLogger("rrext.embeddings")
 

@@ -15,12 +15,11 @@ from typing import Any, Final
 from rrext.errors import Unavailable
 from rrext.nodes.files.file_lock import FileLock, InUse
 from rrext.nodes.graph.ladybug.rules import EmbeddedSettings, sentence
+from rrext.nodes.graph.limits import IDLE_CONNECTIONS
 
 __all__ = ["Lease", "OpenDatabase"]
 
 MIB: Final = 1024 * 1024
-IDLE_CONNECTIONS: Final = 8
-"""Connections that are kept for the next calls; making one is cheap."""
 STATEMENTS: Final = 16
 """Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
 _AGAIN: Final = 0.02

@@ -12,11 +12,10 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.graph.backend import GraphSchema, Rows
 from rrext.nodes.graph.ladybug.declared import declared_schema
 from rrext.nodes.graph.ladybug.writing import check_embedded
+from rrext.nodes.graph.limits import MESSAGE_MAX
 
 __all__ = ["EmbeddedError", "EmbeddedSettings", "changing", "failure_of", "schema_of", "sentence"]
 
-MESSAGE_MAX: Final = 500
-"""Characters of the engine's sentence that are passed on."""
 QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
 
 

@@ -19,6 +19,7 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import Effects, effects_of
+from rrext.nodes.graph.limits import BOLT_FETCH, MESSAGE_MAX
 from rrext.nodes.graph.neo4j.dialect import NEO4J
 from rrext.nodes.graph.neo4j.samples import sampled_schema
 from rrext.nodes.graph.parameters import bytes_in
@@ -28,10 +29,6 @@ __all__ = ["BoltBackend", "BoltSettings"]
 
 ELEMENTS: Final = ("nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted")
 """The server's counters of elements; others count properties, labels and what belongs to the schema."""
-FETCH: Final = 1000
-"""Rows that the server sends at once."""
-MESSAGE_MAX: Final = 500
-"""Characters of the server's sentence that are passed on."""
 SCHEMES: Final = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 ADDRESS: Final = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>[^/?#@]+)/?", re.I)
 
@@ -97,7 +94,7 @@ class BoltBackend(GraphBackend):
         session = self._driver.session(
             database=self._settings.database or None,
             default_access_mode=neo4j.READ_ACCESS if read_only else neo4j.WRITE_ACCESS,
-            fetch_size=FETCH,
+            fetch_size=BOLT_FETCH,
         )
         kind = _BoltReader if read_only else _BoltTransaction
         return kind(session, timeout, self)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from rrext.nodes.graph.backend import GraphSchema, Property, RelationshipType, Rows
+from rrext.nodes.graph.limits import SAMPLE
 
 __all__ = ["sampled_schema"]
-
-SAMPLE: Final = 100
-"""Elements of each label and each type that are looked at."""
 
 
 def sampled_schema(run: Rows, database: str) -> GraphSchema:

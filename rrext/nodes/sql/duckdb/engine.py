@@ -16,13 +16,10 @@ import duckdb
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings
+from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 
 __all__ = ["Engine", "Parsed", "RowStream", "sentence"]
 
-KEPT_STATEMENTS: Final = 512
-"""Parsed statements that are kept; programs repeat a few dozen."""
-LONGEST_KEPT: Final = 16 * 1024
-"""Characters of a statement that is kept; longer ones take so long that parsing does not matter."""
 LEAVING: Final = 1.0
 """Seconds that a file which another process has is waited for: that of a server which was killed is about to end."""
 TURN: Final = 0.05

@@ -13,11 +13,10 @@ from rrext.nodes.sql.gate.explain import query_after_explain
 from rrext.nodes.sql.gate.lexer import placed, readings
 from rrext.nodes.sql.gate.statement import Kind, Statement
 from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Token
+from rrext.nodes.sql.limits import LONGEST_NAME
 
 __all__ = ["Inspection", "refusal"]
 
-LONGEST_NAME: Final = 80
-"""Characters of a name that a message repeats."""
 
 _NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
 _TABLE_FOLLOWS: Final = frozenset(

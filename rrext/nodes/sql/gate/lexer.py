@@ -26,11 +26,10 @@ from rrext.nodes.sql.gate.tokens import (
     WORD,
     Token,
 )
+from rrext.nodes.sql.limits import MAX_TOKENS
 
 __all__ = ["MAX_TOKENS", "placed", "placeholders", "readings", "tokens"]
 
-MAX_TOKENS: Final = 20_000
-"""Words, literals and signs of a statement that is judged, beside those of plain lists: some 25 ms of scanning."""
 
 _AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER, VARIABLE})
 

@@ -9,11 +9,9 @@ from typing import Final
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.lexer import placeholders
+from rrext.nodes.sql.limits import PLACEHOLDERS_KEPT_OF
 
 __all__ = ["check_placeholders", "split_at_placeholders"]
-
-LONGEST_KEPT: Final = 4096
-"""Characters of a statement whose placeholders are kept."""
 
 
 def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[list[str], list[int]]:
@@ -41,7 +39,7 @@ def check_placeholders(sql: str, dialect: SqlDialect, count: int) -> None:
 
 def _placed(sql: str, dialect: SqlDialect) -> tuple[tuple[int, int, int], ...]:
     """The number of each placeholder, and where it begins and ends. Those of statements that come again are kept."""
-    return (_kept if len(sql) <= LONGEST_KEPT else _found)(sql, dialect)
+    return (_kept if len(sql) <= PLACEHOLDERS_KEPT_OF else _found)(sql, dialect)
 
 
 def _found(sql: str, dialect: SqlDialect) -> tuple[tuple[int, int, int], ...]:

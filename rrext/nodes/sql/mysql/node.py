@@ -16,6 +16,7 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
+from rrext.nodes.sql.limits import CANCEL_TIMEOUT
 from rrext.nodes.sql.mysql.dialect import MYSQL
 from rrext.nodes.sql.mysql.rows import RowStream
 from rrext.nodes.sql.mysql.schema import read_schema
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MysqlBackend", "MysqlConnection", "MysqlNode"]
 
-CANCEL_TIMEOUT: Final = 5.0
-"""Seconds for the connection that carries a KILL QUERY."""
 
 SPARE: Final = 30.0
 """Seconds beyond the statement timeout without a word from the server: it is gone then."""

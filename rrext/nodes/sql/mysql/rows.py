@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rrext.nodes.databases.cells import rows_within
 from rrext.nodes.sql.backend import MOST_WARNINGS, Warnings
+from rrext.nodes.sql.limits import MYSQL_DRAINED
 
 if TYPE_CHECKING:
     from pymysql import Connection
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from rrext.nodes.sql.mysql.types import MysqlTypes
 
 __all__ = ["RowStream"]
-
-DRAINED: Final = 2000
-"""Rows that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
 
 
 class RowStream:
@@ -101,7 +99,7 @@ class RowStream:
         from pymysql.err import MySQLError
 
         try:
-            if not self._is_over and self._next(DRAINED) and self._cursor.fetchone() is not None:
+            if not self._is_over and self._next(MYSQL_DRAINED) and self._cursor.fetchone() is not None:
                 self._is_cut = True
                 self._cancel()
             self._cursor.close()

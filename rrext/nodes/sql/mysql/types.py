@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from rrext.nodes.sql.limits import KEPT_TABLES
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -11,8 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MysqlTypes"]
 
-KEPT_TABLES: Final = 512
-"""Tables whose columns are kept."""
 
 BINARY: Final = 63
 """The number of the character set that bytes have."""

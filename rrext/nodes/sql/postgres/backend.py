@@ -25,6 +25,7 @@ from rrext.nodes.databases.postgres import (
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import check_placeholders
+from rrext.nodes.sql.limits import ANSWER_TIMEOUT
 from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, settle, tell
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend"]
 
-ANSWER_TIMEOUT: Final = 10.0
-"""Seconds for the server to answer what takes it no time: begin, rollback, reset. Longer means that it is gone."""
 
 KNOWN_FORMS: Final = (
     "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'iso_8601'; "

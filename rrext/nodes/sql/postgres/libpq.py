@@ -7,27 +7,22 @@ import select
 import struct
 import termios
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from psycopg import OperationalError
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 
 from rrext.errors import ResultTooLarge
+from rrext.nodes.sql.limits import LARGEST_CHUNK, POSTGRES_CHUNK
 
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGconn, PGresult
 
 __all__ = [
-    "CHUNK", "LARGEST_CHUNK", "ask", "described", "next_result", "rows_of", "settle", "tell", "too_large", "too_large_chunk",
+    "ask", "described", "next_result", "rows_of", "settle", "tell", "too_large", "too_large_chunk",
 ]  # fmt: skip
-
-CHUNK: Final = 64
-"""Rows that the server's answer is cut into: large enough that their number costs nothing, small enough for wide rows."""
-
-LARGEST_CHUNK: Final = 256 * 1024 * 1024
-"""Bytes of such a piece, which libpq holds in memory: rows of 4 MB."""
 
 
 def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) -> None:
@@ -141,7 +136,7 @@ def _waiting(socket: int) -> int:
 
 
 def too_large_chunk(size: int) -> ResultTooLarge:
-    return too_large(f"{CHUNK} rows or fewer have", size, LARGEST_CHUNK, "LARGEST_CHUNK")
+    return too_large(f"{POSTGRES_CHUNK} rows or fewer have", size, LARGEST_CHUNK, "LARGEST_CHUNK")
 
 
 def too_large(what: str, size: int, maximum: int, limit: str) -> ResultTooLarge:

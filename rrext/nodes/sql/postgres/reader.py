@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.errors import ToolError
 from rrext.nodes.sql.gate.lexer import tokens
 from rrext.nodes.sql.gate.tokens import Token
+from rrext.nodes.sql.limits import READER_CHECKED_AGAIN
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, rows_of
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Reader"]
 
-CHECKED_AGAIN: Final = 60.0
-"""Seconds after which the database is asked anew whether a role would change answers."""
 
 _ASKING: Final = (
     "current_user|current_role|session_user|user|has_[a-z_]+_privilege|pg_has_role|row_security_active|information_schema|"
@@ -96,9 +95,9 @@ class Reader:
     def setup(self, connection: Connection[Any]) -> bytes:
         """Statements for the beginning of a reading transaction, after which the user is the reader; b"" if it is not to be.
 
-        Asks the database, once in `CHECKED_AGAIN` seconds.
+        Asks the database, once in `READER_CHECKED_AGAIN` seconds.
         """
-        if monotonic() - self._checked > CHECKED_AGAIN:
+        if monotonic() - self._checked > READER_CHECKED_AGAIN:
             ((form, schemas, path),) = rows_of(connection, _CHECK.encode())
             self._form, self._schemas, self._path = form or "", frozenset(json.loads(schemas or "[]")), path or ""
             self._checked = monotonic()

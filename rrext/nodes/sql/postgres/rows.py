@@ -14,8 +14,8 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
-from rrext.limits import DEFAULTS
-from rrext.nodes.sql.postgres.libpq import CHUNK, LARGEST_CHUNK, next_result, too_large, too_large_chunk
+from rrext.nodes.sql.limits import CANCEL_TIMEOUT, LARGEST_CHUNK, LARGEST_ROW, POSTGRES_CHUNK, POSTGRES_DRAINED
+from rrext.nodes.sql.postgres.libpq import next_result, too_large, too_large_chunk
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
@@ -27,16 +27,6 @@ __all__ = ["CANCEL_TIMEOUT", "ResultStream"]
 
 DEFINES_NOTHING: Final = frozenset({b"INSERT", b"UPDATE", b"DELETE", b"MERGE"})
 """Commands without rows after which every table and type is what it was."""
-
-LARGEST_ROW: Final = 2 * DEFAULTS.max_result
-"""Bytes of a row as the server writes it; one that is larger cannot be sent on, and is not even read into Python's values,
-which would stop everything else in the process for seconds. Twice, as bytes are written as twice as many digits."""
-
-DRAINED: Final = 16
-"""Chunks that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
-
-CANCEL_TIMEOUT: Final = 5.0
-"""Seconds for the connection that carries a cancel."""
 
 
 class ResultStream:
@@ -67,7 +57,7 @@ class ResultStream:
         else:
             self._pgconn.send_query_params(text, None)
         if capabilities.has_stream_chunked():
-            self._pgconn.set_chunked_rows_mode(CHUNK)
+            self._pgconn.set_chunked_rows_mode(POSTGRES_CHUNK)
         else:
             self._pgconn.set_single_row_mode()
         self._read(is_first=True)
@@ -93,7 +83,7 @@ class ResultStream:
         if self._is_over:
             return
         read: Callable[[], None] = self._drop
-        for _ in range(DRAINED):
+        for _ in range(POSTGRES_DRAINED):
             read()
             if self._is_over:
                 return

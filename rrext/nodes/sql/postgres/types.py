@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from psycopg import adapters
 
+from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.postgres.libpq import described, rows_of
 
 if TYPE_CHECKING:
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ParameterType", "PostgresTypes"]
 
-KEPT_STATEMENTS: Final = 512
-"""Statements whose types of parameters are kept; programs repeat a few dozen."""
-LONGEST_KEPT: Final = 16 * 1024
-"""Characters of a statement that is kept."""
 
 _FACTS: Final = """
 SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE 0 END,

@@ -20,6 +20,7 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.inspection import refusal
 from rrext.nodes.sql.gate.placeholders import check_placeholders
+from rrext.nodes.sql.limits import CACHED_STATEMENTS, LARGEST_HEAP, LONGEST_VALUE
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.sqlite.authorizer import reader_may, writer_may
@@ -33,12 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["SqliteBackend", "SqliteNode"]
 
 MEMORY: Final = ":memory:"
-LONGEST_VALUE: Final = 64 * 1024 * 1024
-"""Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
-LARGEST_HEAP: Final = 512 * 1024 * 1024
-"""Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
-CACHED_STATEMENTS: Final = 256
-"""Prepared statements that a connection keeps; programs repeat a few dozen."""
 
 _READS_ONLY: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:SELECT|VALUES|EXPLAIN|PRAGMA)\b", re.DOTALL | re.IGNORECASE)
 _SYNTAX: Final = re.compile(r"syntax error|incomplete input|unrecognized token")

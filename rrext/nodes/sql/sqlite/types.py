@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
+from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.sqlite.dialect import SQLITE
 
 if TYPE_CHECKING:
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SqliteTypes"]
 
-KEPT_STATEMENTS: Final = 512
-"""Statements whose types are kept; programs repeat a few dozen."""
-LONGEST_KEPT: Final = 16 * 1024
-"""Characters of a statement whose types are looked up."""
 
 _VIEWS: Final = frozenset({sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_DROP_TEMP_VIEW})
 _CHANGES: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})

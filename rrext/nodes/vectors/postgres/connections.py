@@ -22,19 +22,12 @@ from psycopg.pq import TransactionStatus
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.databases.postgres import connection_failure, place_of
+from rrext.nodes.vectors.limits import CANCEL_AGAIN, CANCEL_TIMEOUT, CUT_AFTER, MAX_WAIT
 from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
 
 __all__ = ["Connections"]
 
-MAX_WAIT: Final = 30.0
-"""Seconds that a call without a deadline waits for a connection: who waits longer is told that there are too few."""
-CANCEL_TIMEOUT: Final = 2.0
-"""Seconds for one attempt to cancel in the server."""
-CANCEL_AGAIN: Final = 0.2
-"""Seconds between attempts: one that comes before the statement has begun does nothing."""
-CUT_AFTER: Final = 5.0
-"""Seconds after which a statement that goes on in spite of all is left alone: its thread here has to be free again."""
 GRACE: Final = 1.0
 """Seconds by which the server's own limit is later than the call's: the call's end should be told as such."""
 

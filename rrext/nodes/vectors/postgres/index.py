@@ -13,6 +13,7 @@ from psycopg import Connection, sql
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.postgres import driver_sentence
+from rrext.nodes.vectors.limits import CLOSING_WAIT
 from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION
 from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, Table
@@ -23,8 +24,6 @@ BUILD_LOCK: Final = 0x68
 """The first number of the advisory lock under which one process builds the index of a table; the second is the table's."""
 BUILD_MEMORY: Final = "256MB"
 """Room for the graph while it is built: 384 numbers of 100,000 chunks fit; what does not fit takes several times as long."""
-CLOSING_WAIT: Final = 10.0
-"""Seconds that a store which is closed waits for its builder, whose statement was cancelled."""
 
 LOOK_AGAIN: Final = 30.0
 """Seconds between two looks at how many chunks there are: counting takes time too."""

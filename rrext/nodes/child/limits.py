@@ -1,0 +1,19 @@
+"""Limits of engines in child processes; times in seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# engine.py
+ENDING_TIMEOUT: Final = 5.0
+"""Seconds for a process that closed its end to be gone, before it is killed."""
+SETTLING_TIMEOUT: Final = 2.0
+"""Seconds that a process which is to be killed has for answers to requests that change something."""
+
+# supervisor.py
+ATTEMPTS: Final = 5
+"""How often a call is done at most."""
+RUNS_ALONE_FOR: Final = 1.0
+"""Seconds for which a call that may have ended the process has the next one for itself."""
+WAIT_TURN: Final = 0.05
+"""Seconds between looks at whether a call that waits is still wanted."""

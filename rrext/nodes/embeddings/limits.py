@@ -1,0 +1,27 @@
+"""Limits of embedding models: texts and characters of one request."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# openai.py
+OPENAI_MAX_CHARACTERS: Final = 300_000
+"""Characters of one request: servers take some 300,000 tokens, and a token can be a single character."""
+ON_LOOP: Final = 64 * 1024
+"""Bytes of an answer that are read at once; more would hold up other calls, and go to a thread."""
+
+# bound.py
+BOUND_MAX_TEXTS: Final = 64
+"""Texts in one call of the bound node: their vectors, as JSON, stay far below the limit of a result."""
+BOUND_MAX_CHARACTERS: Final = 1_000_000
+"""Characters in one call of the bound node. A longer text goes alone."""
+
+# transformer/embedder.py
+MAX_BATCH: Final = 64
+"""Texts in a batch; more at once are no faster."""
+
+# node.py
+MAX_TEXTS: Final = 2048
+"""Texts in one call of `embed`: as many as model servers take. Their vectors have to fit into one result as well."""
+MAX_CHARACTERS: Final = 4_000_000
+"""Characters in one call of `embed`; thousands of pages, which no caller waits for."""

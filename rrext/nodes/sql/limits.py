@@ -1,0 +1,110 @@
+"""Limits of SQL databases: sizes in bytes or characters, times in seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rrext.limits import DEFAULTS
+
+# gate/lexer.py
+MAX_TOKENS: Final = 20_000
+"""Words, literals and signs of a statement that is judged, beside those of plain lists: some 25 ms of scanning."""
+
+# gate/inspection.py
+LONGEST_NAME: Final = 80
+"""Characters of a name that a message repeats."""
+
+# gate/gate.py
+MAX_STATEMENT: Final = 4 * 1024 * 1024
+"""Characters of a statement that is judged: a list of some 500,000 numbers. Values belong into parameters."""
+CACHE_ENTRIES: Final = 1024
+"""Statements that a gate remembers; programs repeat a few dozen."""
+CACHE_BYTES: Final = 4 * 1024 * 1024
+"""Characters of remembered statements: a few huge ones must not fill the memory."""
+
+# gate/placeholders.py
+PLACEHOLDERS_KEPT_OF: Final = 4096
+"""Characters of a statement whose placeholders are kept."""
+
+# backend.py
+MOST_WARNINGS: Final = 100
+"""Warnings of one statement that are told."""
+LONGEST_WARNING: Final = 2000
+"""Characters of a warning that are told."""
+
+# conflicts.py
+CONFLICT_ATTEMPTS: Final = 50
+"""How often a transaction is run at most."""
+CONFLICT_FIRST_PAUSE: Final = 0.001
+CONFLICT_LAST_PAUSE: Final = 0.05
+"""Seconds between attempts: at most so many, twice as many each time, and fewer by chance, so that no two meet again."""
+
+# rows_in.py
+MAX_INSERT_ROWS: Final = 10_000
+"""Rows of one answer. They are one transaction, which holds locks in the database until the last one is in."""
+
+# schema_text.py
+MAX_SCHEMA_TEXT: Final = 24_000
+"""Characters of the schema in a prompt, about 6,000 tokens: what a model of any size still reads with attention."""
+MAX_COLUMNS: Final = 150
+"""Columns of one table that are shown; those that the question names first."""
+
+# transaction.py
+FIRST_BATCH: Final = 64
+"""Rows of the first batch. Each one after it is twice as large, up to `LAST_BATCH`, as long as rows are small."""
+LAST_BATCH: Final = 1024
+SMALL_BATCH: Final = 64 * 1024
+"""Bytes that a batch may have for the next one to be larger."""
+
+# node.py
+MOST_ROWS: Final = 10_000_000
+"""What max_execute_rows may be raised to; an answer's bytes are limited anyway."""
+LONGEST_WAIT: Final = 3600
+"""Seconds; no call of a tool may take longer."""
+
+# mysql/node.py
+CANCEL_TIMEOUT: Final = 5.0
+"""Seconds for the connection that carries a KILL QUERY."""
+
+# mysql/rows.py
+MYSQL_DRAINED: Final = 2000
+"""Rows that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
+
+# mysql/types.py
+KEPT_TABLES: Final = 512
+"""Tables whose columns are kept."""
+
+# postgres/backend.py
+ANSWER_TIMEOUT: Final = 10.0
+"""Seconds for the server to answer what takes it no time: begin, rollback, reset. Longer means that it is gone."""
+
+# postgres/rows.py
+LARGEST_ROW: Final = 2 * DEFAULTS.max_result
+"""Bytes of a row as the server writes it; one that is larger cannot be sent on, and is not even read into Python's values,
+which would stop everything else in the process for seconds. Twice, as bytes are written as twice as many digits."""
+POSTGRES_DRAINED: Final = 16
+"""Chunks that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
+
+# postgres/reader.py
+READER_CHECKED_AGAIN: Final = 60.0
+"""Seconds after which the database is asked anew whether a role would change answers."""
+
+# postgres/libpq.py
+POSTGRES_CHUNK: Final = 64
+"""Rows that the server's answer is cut into: large enough that their number costs nothing, small enough for wide rows."""
+LARGEST_CHUNK: Final = 256 * 1024 * 1024
+"""Bytes of such a piece, which libpq holds in memory: rows of 4 MB."""
+
+# postgres/types.py
+KEPT_STATEMENTS: Final = 512
+"""Statements whose types of parameters are kept; programs repeat a few dozen."""
+LONGEST_KEPT: Final = 16 * 1024
+"""Characters of a statement that is kept."""
+
+# sqlite/node.py
+LONGEST_VALUE: Final = 64 * 1024 * 1024
+"""Bytes of one text or blob, and of one statement: SQLite allows 1 GB, which one `randomblob` would take of the memory."""
+LARGEST_HEAP: Final = 512 * 1024 * 1024
+"""Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
+CACHED_STATEMENTS: Final = 256
+"""Prepared statements that a connection keeps; programs repeat a few dozen."""
