@@ -13,7 +13,7 @@ from rrext.nodes.sql.gate.gate import read_only
 from rrext.nodes.sql.sqlite.dialect import SQLITE
 from rrext.pipefile.catalog.plugins import load_nodes
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 MODULE = """
 from rrext.nodes.base.setup import SetupContext
