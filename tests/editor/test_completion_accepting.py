@@ -82,6 +82,13 @@ def begun(body: str, form: str) -> tuple[str, int]:
     }[form]
 
 
+def lengths(form: str, most: int) -> set[int]:
+    """How much of a text was typed, without what is the same text in another form."""
+    if form == "nothing":
+        return {0}
+    return {most} if form == "without quotes" else {0, most}
+
+
 FORMS = [
     "nothing",
     "without its last quote",
@@ -99,7 +106,7 @@ def test_a_value_that_was_begun_is_completed_whatever_form_it_has(text: str, for
     offered = 0
     for pointer, located in leaves(text):
         body = text[located.start : located.end].strip('"')
-        for length in {0, 1, len(body) // 2}:
+        for length in lengths(form, len(body) // 2):
             if not re.fullmatch(r"[\w.]*", body[:length]):
                 continue
             piece, cursor = begun(body[:length], form)
@@ -120,7 +127,7 @@ def test_a_key_that_was_begun_is_completed_whatever_form_it_has(text: str, form:
         assert located.key is not None
         assert located.key_span is not None
         start = located.key_span[0]
-        for length in {0, 1, len(located.key)}:
+        for length in lengths(form, len(located.key)):
             piece, cursor = begun(located.key[:length], form)
             broken = text[:start] + piece + text[located.end :]
             for label, _, after in accepted(typed(broken, start + cursor)):

@@ -105,13 +105,13 @@ def no_log(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_a_thousand_calls_leave_next_to_nothing_for_the_collector(tool: str, no_log: None) -> None:
+async def test_hundreds_of_calls_leave_next_to_nothing_for_the_collector(tool: str, no_log: None) -> None:
     async with world(Plain) as w:
         await many(w, Tool(tool=tool, input={"a": 1}), 50)
         found: list[int] = []
         while not found or (min(found) >= 100 and len(found) < 3):
-            found.append(await circles_after(w, tool, 1000))
-        assert min(found) < 100, f"{found} objects in circles after 1,000 calls each"
+            found.append(await circles_after(w, tool, 300))
+        assert min(found) < 100, f"{found} objects in circles after 300 calls each"
 
 
 @pytest.mark.parametrize("tool", TOOLS)
