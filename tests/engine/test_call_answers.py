@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rrext.engine.interface import Caller, Close, ListTools, Open, TaskStatus, Terminate, Tool, Write
-from rrext.errors import Cancelled, InvalidArguments, ToolError, ToolTimeout
+from rrext.errors import Cancelled, InvalidArguments, ToolError, ToolTimeout, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -207,7 +207,7 @@ def test_any_interleaving_of_calls_and_what_ends_them(calls: Any, events: Any, t
             for asked in w.asked:
                 if isinstance(asked.call.operation, Tool) and "hwo" in asked.call.operation.input:
                     (answer,) = asked.answers
-                    assert isinstance(answer, InvalidArguments | Cancelled | ToolTimeout)
+                    assert isinstance(answer, InvalidArguments | Cancelled | ToolTimeout | Unavailable)
 
     asyncio.run(run())
 
