@@ -26,9 +26,12 @@ async def test_a_caller_that_goes_away_cancels_its_tool(tool: str, wait_end: str
 @pytest.mark.promise("cancel:reaches:both-kinds")
 @both_kinds
 async def test_a_deadline_reaches_the_tool_and_names_tool_and_seconds(tool: str, wait_end: str, face: Face, key: str) -> None:
-    error = await face.tool_failure(tool, {"key": key}, timeout=0.05)
-    assert isinstance(error, ToolTimeout)
-    assert error.message == f'Tool "{tool}" did not finish within 0.05 s'
+    for seconds in (0.05, 1, 20):  # until the tool was reached, which on a busy machine takes a while
+        error = await face.tool_failure(tool, {"key": key}, timeout=seconds)
+        assert isinstance(error, ToolTimeout)
+        assert error.message == f'Tool "{tool}" did not finish within {seconds:g} s'
+        if await face.tool("journal", {"key": f"{key} began"}):
+            break
     await face.noted(key, wait_end.format("timeout"))
 
 
@@ -38,8 +41,11 @@ async def test_a_deadline_reaches_the_tool_and_names_tool_and_seconds(tool: str,
 async def test_a_client_that_waits_no_longer_sends_a_cancel(way: Way, tool: str, wait_end: str, key: str) -> None:
     async with open_house(way) as house, house.connect() as face:
         call = {"subcommand": "tool", "tool": tool, "input": {"key": key}}  # the server is told of no deadline
-        with pytest.raises(ToolTimeout):
-            await face.client.request("rrext_process", call, timeout=0.05)
+        for seconds in (0.05, 1, 20):  # until the tool was reached, which on a busy machine takes a while
+            with pytest.raises(ToolTimeout):
+                await face.client.request("rrext_process", call, timeout=seconds)
+            if await face.tool("journal", {"key": f"{key} began"}):
+                break
         await face.noted(key, wait_end.format("cancelled"))
 
 
