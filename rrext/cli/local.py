@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, as_task
 from rrext.cli.redacted import RedactedStream
 from rrext.cli.report import NodeLog, print_error, print_unwritten
 from rrext.cli.results import Results
@@ -57,6 +57,10 @@ class LocalPipeline:
         except ToolTimeout:
             self._is_late = True
             raise
+
+    def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
+        """The same as a task, and what cancels it."""
+        return as_task(asked)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """What `work`, which may block, returns or raises."""

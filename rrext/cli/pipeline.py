@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from rrext.cli.results import Results
 from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS, Limits
 
-__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "Pipeline", "Work", "named", "run_work"]
+__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "Pipeline", "Work", "as_task", "is_cancel", "named", "run_work"]
 
 T = TypeVar("T")
 
@@ -28,6 +28,10 @@ class Pipeline(Protocol):
 
         Cancelling the caller's task cancels the operation.
         """
+        ...
+
+    def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
+        """A coroutine of `ask`, to be awaited, and what cancels it from any thread."""
         ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
@@ -54,8 +58,15 @@ When it is cancelled, because of Ctrl-C, it says what was done, and raises.
 """
 
 
-def run_work(args: argparse.Namespace, work: Work, *, limits: Limits = DEFAULTS, keeps_stdin: bool = False) -> int:
-    """Do the work with the pipeline that `args` names; the exit code."""
+def run_work(
+    args: argparse.Namespace, work: Work, *, limits: Limits = DEFAULTS, keeps_stdin: bool = False, needs_loop: bool = False
+) -> int:
+    """Do the work with the pipeline that `args` names; the exit code. Work that asks several things at a time, or waits for
+    anything else than its pipeline, `needs_loop`."""
+    if args.at is not None and not needs_loop:
+        from rrext.cli.asking import run_asking
+
+        return run_asking(args, work)
     if args.at is not None:
         from rrext.cli.remote import run_remotely
 
@@ -63,6 +74,21 @@ def run_work(args: argparse.Namespace, work: Work, *, limits: Limits = DEFAULTS,
     from rrext.cli.local import run_locally
 
     return run_locally(args, work, limits=limits, keeps_stdin=keeps_stdin)
+
+
+def as_task(asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
+    """`cancellable` of a pipeline that is asked on an event loop."""
+    import asyncio
+
+    task, loop = asyncio.ensure_future(asked), asyncio.get_running_loop()
+    return task, lambda: loop.call_soon_threadsafe(task.cancel)
+
+
+def is_cancel(error: BaseException) -> bool:
+    """Whether what was asked was cancelled."""
+    from asyncio import CancelledError  # an import that `--at` does without while all is well
+
+    return isinstance(error, CancelledError)
 
 
 def named(args: argparse.Namespace) -> str:

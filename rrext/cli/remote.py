@@ -1,29 +1,25 @@
-"""A pipeline of a server that runs already, `rrext serve --listen unix:PATH`."""
+"""A pipeline of a server that runs already, for commands that ask it several things at a time."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from rrext.cli.interrupts import Interrupts, end_process
-from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work
+from rrext.cli.operations import arguments_of, body_and_tail, feed_event, in_words_of_options
+from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, as_task
 from rrext.cli.report import print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.client.client import Client
 from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
 from rrext.errors import RrextError
-from rrext.server.commands import SUBCOMMANDS
-from rrext.wire.codec import encode
 
 __all__ = ["RemotePipeline", "run_remotely"]
 
 T = TypeVar("T")
-
-NAMES = {shape: name for name, shape in SUBCOMMANDS.items()}
 
 
 class RemotePipeline:
@@ -39,16 +35,16 @@ class RemotePipeline:
         self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
     ) -> tuple[bytes, bytes | None]:
         """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure."""
-        arguments = {"subcommand": NAMES[type(operation)], "token": self._token, **_given(operation)}
-        on_event = None if feed is None else _Events(feed).take
+        arguments = arguments_of(operation, self._token)
+        on_event = None if feed is None else partial(feed_event, feed)
         try:
-            body = await self._client.request("rrext_process", arguments, data, on_event=on_event)
+            return body_and_tail(await self._client.request("rrext_process", arguments, data, on_event=on_event))
         except RrextError as error:
-            if error.hint is not None:
-                error.hint = error.hint.replace("`token`", "`--token`")
-            raise
-        tail = body.pop("data", None)
-        return encode(body), tail
+            raise in_words_of_options(error) from None
+
+    def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
+        """The same as a task, and what cancels it."""
+        return as_task(asked)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """What `work`, which may block, returns or raises."""
@@ -67,28 +63,6 @@ class RemotePipeline:
 
     def __repr__(self) -> str:
         return f"<RemotePipeline {self._token or 'the only one'} of {self._client!r}>"
-
-
-class _Events:
-    """Hands on the progress and the chunks of one call."""
-
-    __slots__ = ("_feed",)
-
-    def __init__(self, feed: Feed) -> None:
-        self._feed = feed
-
-    def take(self, name: str, body: dict[str, Any]) -> None:
-        if name == "rrext_progress":
-            self._feed.progress(body["progress"], body.get("total"), body.get("message"))
-        elif "data" in body:
-            self._feed.chunk(body["index"], b"", body["data"])
-        else:
-            self._feed.chunk(body["index"], encode(body["chunk"]), None)
-
-
-def _given(operation: Operation) -> dict[str, Any]:
-    """The arguments that differ from none at all, by their names on the wire."""
-    return {key: value for key, value in msgspec.to_builtins(operation).items() if value is not None}
 
 
 def run_remotely(args: argparse.Namespace, work: Work, *, keeps_stdin: bool = False) -> int:

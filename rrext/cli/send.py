@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     async def work(pipeline: Pipeline, results: Results) -> int:
         return await _send(args, pipeline, results)
 
-    return run_work(args, work, limits=limits, keeps_stdin=any(path in STDIN for path in args.paths))
+    return run_work(args, work, limits=limits, keeps_stdin=any(path in STDIN for path in args.paths), needs_loop=True)
 
 
 async def _send(args: argparse.Namespace, pipeline: Pipeline, results: Results) -> int:

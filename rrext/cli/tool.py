@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from typing import Any
 
 import msgspec
 
 from rrext.cli.options import add_pipeline_options, add_source, add_wait_option, seconds
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, named, run_work
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_cancel, named, run_work
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.toolfeed import ToolFeed, write_value
@@ -93,8 +92,9 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
         _put_hint(error, named(args))
         print_error(error)
         return EXIT_USAGE if error.code in CALL_IS_WRONG else EXIT_FAILED
-    except asyncio.CancelledError:
-        sys.stderr.write("rrext: cancelled\n")
+    except BaseException as error:
+        if is_cancel(error):
+            sys.stderr.write("rrext: cancelled\n")
         raise
     encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_Body).result)
     if not (args.stream and args.raw and encoded == b"null"):  # the chunks were all there is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from threading import Lock
 from typing import TypeAlias
@@ -27,23 +26,22 @@ class ToolFeed:
     the same.
     """
 
-    __slots__ = ("_failure", "_lock", "_loop", "_progress", "_results", "_take", "_task")
+    __slots__ = ("_cancel", "_failure", "_lock", "_progress", "_results", "_take")
 
     def __init__(self, results: Results, take: TakeChunk) -> None:
         self._results = results
         self._take = take
         self._progress = ProgressLine()
-        self._loop = asyncio.get_running_loop()
-        self._task: asyncio.Task[tuple[bytes, bytes | None]] | None = None
+        self._cancel: Callable[[], object] | None = None
         self._failure: Exception | None = None
         self._lock = Lock()
 
     async def run(self, pipeline: Pipeline, operation: Tool) -> tuple[bytes, bytes | None]:
         """The body and the raw bytes of the answer. Raises the call's failure, and that of `take`."""
-        self._task = asyncio.ensure_future(pipeline.ask(operation, feed=self))
+        asked, self._cancel = pipeline.cancellable(pipeline.ask(operation, feed=self))
         try:
-            return await self._task
-        except asyncio.CancelledError:
+            return await asked
+        except BaseException:
             if self._failure is not None:
                 raise self._failure from None
             raise
@@ -65,15 +63,17 @@ class ToolFeed:
                 self._take(chunk, tail)
             except Exception as error:
                 self._failure = error
-                if self._task is not None:
-                    self._loop.call_soon_threadsafe(self._task.cancel)
+                if self._cancel is not None:
+                    self._cancel()
 
     def wait_for_room(self) -> None:
         """There is room: a chunk is handed on before its tool goes on."""
 
     async def room(self) -> None:
         """There is room, but a tool that never waits for anything must not keep the loop from seeing a signal."""
-        await asyncio.sleep(0)
+        from asyncio import sleep  # who calls this has imported it
+
+        await sleep(0)
 
     def end(self) -> list[bytes]:
         """Nothing is kept back."""

@@ -15,6 +15,7 @@ from rrext.client.call import Body, Deadline
 from rrext.client.channel import Channel
 from rrext.client.events import EventStream
 from rrext.client.link import ErrorMaker, Link
+from rrext.client.loss import lost
 from rrext.client.slots import Slots
 from rrext.errors import NotConnected, RrextError, ServerExited, UnknownCommand
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
@@ -114,7 +115,7 @@ class Session:
             return closed
         process = self._process
         if process is None:
-            return partial(_lost, defect, is_new=not self._is_known)
+            return partial(lost, defect, is_new=not self._is_known)
         with anyio.move_on_after(CLIENT_DEFAULTS.loss):
             await process.wait()
             await self._stderr_ended.wait()
@@ -156,15 +157,6 @@ class Session:
 def closed() -> RrextError:
     """The error of calls after the end."""
     return NotConnected("The client is closed.")
-
-
-def _lost(defect: RrextError | None, *, is_new: bool) -> RrextError:
-    why = "closed the connection" if defect is None else f"sent what cannot be read: {defect.message}"
-    hint = None
-    if is_new and defect is None:
-        why = "closed the connection at once"
-        hint = "it may end just now, have all the clients that it takes (maxConnections), or be another user's: its log says"
-    return ServerExited(f"The server {why}.", hint=hint, data={"exit_code": None, "stderr": ""})
 
 
 def _exited(code: int | None, stderr: str, defect: RrextError | None) -> RrextError:

@@ -7,7 +7,6 @@ operation's fields are the arguments of the command of the same name (protocol.m
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -309,6 +308,8 @@ class Engine:
 
         For callers in this process, on the engine's loop. Cancelling the caller's task cancels the operation.
         """
+        import asyncio  # a command that asks another process has no loop
+
         from rrext.engine.awaited import AwaitedAnswer
 
         answer = AwaitedAnswer(asyncio.get_running_loop())

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from commands import EXAMPLES, NODES, Done, call, component, here, pipeline, spawned, until
+from commands import EXAMPLES, NODES, Done, call, component, environment, here, pipeline, spawned, until
 
 SOURCE = component("webhook_1", "webhook")
 
@@ -167,10 +170,53 @@ def test_a_server_that_dies_in_a_call_is_a_failure_of_the_call(folder: Path) -> 
             assert b"server_exited" in client.stderr.read()
 
 
+def test_a_stream_that_nobody_reads_any_more_ends_in_the_server_too(folder: Path) -> None:
+    kinds = pipeline(folder, SOURCE, component("k_1", "kinds", control="webhook_1"), name="unread.pipe")
+    address = f"unix:{folder}/u"
+    with spawned("serve", "--listen", address, "--nodes", NODES, kinds) as server:
+        assert server.stderr is not None
+        until(server.stderr, "listening at")
+        with spawned("tool", "--at", address, "endless", "--stream") as client:
+            assert client.stdout is not None
+            assert client.stderr is not None
+            client.stdout.readline()
+            client.stdout.close()
+            assert client.wait(20) == 1
+            assert client.stderr.read() == b""
+        until(server.stderr, "closed")
+
+
+def test_a_server_that_closes_at_once_is_no_server(folder: Path) -> None:
+    address = f"unix:{folder}/closes"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/closes")
+        listener.listen()
+
+        def close() -> None:
+            listener.accept()[0].close()
+
+        closing = threading.Thread(target=close)
+        closing.start()
+        done = call("tool", "--at", address, "poem")
+        closing.join()
+    assert done.code == 2
+    assert "closed the connection at once" in done.err
+
+
+def test_one_call_of_a_server_pays_for_no_event_loop(address: str) -> None:
+    """Its import takes as long as the start of a server that has little to do."""
+    script = (
+        "import sys\n"
+        "from rrext.cli.main import main\n"
+        f"code = main(['tool', '--at', {address!r}, '--token', 'kinds', 'poem'])\n"
+        "sys.exit(code or ' '.join({'asyncio', 'anyio', 'rrext.client.client'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment())
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_loop_of_calls_starts_no_server(address: str) -> None:
     """Each is answered by the one process that runs already."""
     script = f'for i in 1 2 3 4 5; do "$0" -m rrext tool --at {address} --token kinds poem || exit 1; done'
-    import sys
-
     done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, check=True)
     assert len([json.loads(line) for line in done.stdout.splitlines()]) == 5

@@ -1,0 +1,206 @@
+"""A pipeline of a server that runs already, for commands that ask it one thing after another.
+
+It blocks and has no event loop: importing one, and what the client needs beside it, takes longer than starting a server
+for a light pipeline, and a shell loop would pay that for each call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+import msgspec
+
+from rrext import __version__
+from rrext.cli.interrupts import Interrupts, end_process
+from rrext.cli.operations import arguments_of, body_and_tail, feed_event, in_words_of_options
+from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, is_cancel
+from rrext.cli.report import print_error, print_unwritten
+from rrext.cli.results import Results
+from rrext.client.loss import lost
+from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
+from rrext.errors import NotConnected, RrextError, ToolTimeout, UnknownCommand, UsageError
+from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+from rrext.transports.unix import connect, socket_path
+from rrext.wire.connection import ClientConnection
+from rrext.wire.framing import ContentLength
+from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
+
+__all__ = ["AskedPipeline", "run_asking"]
+
+T = TypeVar("T")
+
+RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
+"""The limits of what we receive."""
+POLL = 0.01
+"""Seconds between two attempts while a server is too busy to take one more client."""
+
+
+class AskedPipeline:
+    """One pipeline of a server. Its coroutines block, and never suspend."""
+
+    __slots__ = ("_connection", "_end", "_is_new", "_is_stopped", "_messages", "_token")
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+        self._connection = ClientConnection(ContentLength(RECEIVED), "dap", RECEIVED)
+        self._messages = self._receive()
+        self._end: socket.socket | None = None
+        self._is_new = True
+        self._is_stopped = False
+
+    def connect(self, address: str) -> None:
+        """Introduce ourselves to the server. Raises `UsageError`, or why there is none."""
+        path, until = socket_path(address), monotonic() + CLIENT_DEFAULTS.start
+        while (end := connect(path)) is None:
+            self._check()
+            if monotonic() > until:
+                raise NotConnected(f"the server at {path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
+            sleep(POLL)
+        self._end = end
+        end.settimeout(CLIENT_DEFAULTS.start)
+        try:
+            self._request("initialize", {"clientName": "rrext", "clientVersion": __version__, "rawTail": True}, None, None)
+        except UnknownCommand:
+            pass
+        except TimeoutError:
+            raise ToolTimeout(f'"initialize" did not finish within {CLIENT_DEFAULTS.start:g} s') from None
+        self._is_new = False
+        end.settimeout(None)
+
+    async def ask(
+        self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
+    ) -> tuple[bytes, bytes | None]:
+        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure."""
+        try:
+            return body_and_tail(self._request("rrext_process", arguments_of(operation, self._token), data, feed))
+        except RrextError as error:
+            raise in_words_of_options(error) from None
+
+    def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
+        """The same, and what cancels it."""
+        return asked, self.stop
+
+    def stop(self) -> None:
+        """Cancel what is asked, now and later; from any thread."""
+        self._is_stopped = True
+        if self._end is not None:
+            try:
+                self._end.shutdown(socket.SHUT_RD)  # who waits for an answer goes on
+            except OSError:  # the server is gone
+                pass
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """What `work` returns or raises: there is nobody else whom it could keep waiting."""
+        return work()
+
+    def drop(self, caller: Caller) -> None:
+        """The caller's pipes end without a result when this connection does, at the end of the command."""
+
+    def listens(self, lane: str) -> bool:
+        """Only the server knows which nodes listen."""
+        return True
+
+    def setup_failures(self) -> list[RrextError]:
+        """Only the server's log has them."""
+        return []
+
+    def close(self) -> None:
+        """End the connection, and with it what the server still does for it."""
+        end, self._end = self._end, None
+        if end is not None:
+            end.close()
+
+    def _request(self, command: str, arguments: dict[str, Any], tail: bytes | None, feed: Feed | None) -> dict[str, Any]:
+        """The body of the answer. Raises its error, or `asyncio.CancelledError` after `stop`."""
+        number, pieces = self._connection.request(command, arguments, tail)
+        self._send(pieces)
+        try:
+            answer = self._answer_to(number, feed)
+        except BaseException as error:
+            if is_cancel(error):
+                self._send(self._connection.request("cancel", {"requestId": number})[1])
+            raise
+        if answer.error is not None:
+            raise answer.error
+        return answer.body
+
+    def _answer_to(self, number: RequestId, feed: Feed | None) -> Response:
+        for message in self._messages:
+            self._check()
+            if isinstance(message, Response):
+                if message.id == number:
+                    return message
+            elif isinstance(message, Event):
+                if feed is not None and message.body.get("request") == number:
+                    feed_event(feed, message.name, message.body)
+            elif isinstance(message, Malformed):
+                if message.id == number:
+                    raise message.error
+            elif isinstance(message, Fatal):
+                raise lost(message.error, is_new=self._is_new)
+        raise AssertionError("messages end with an exception")
+
+    def _receive(self) -> Iterator[ClientEvent]:
+        framer = self._connection.framer
+        while True:
+            assert self._end is not None
+            try:
+                n = self._end.recv_into(framer.get_buffer())
+            except ConnectionError:
+                n = 0
+            self._check()
+            if not n:
+                raise lost(None, is_new=self._is_new)
+            yield from framer.buffer_updated(n)
+
+    def _send(self, pieces: list[bytes]) -> None:
+        assert self._end is not None
+        try:
+            for piece in pieces:
+                self._end.sendall(piece)
+        except ConnectionError:  # the answer, or its absence, says more
+            pass
+
+    def _check(self) -> None:
+        if self._is_stopped:
+            from asyncio import CancelledError  # as other pipelines raise
+
+            raise CancelledError
+
+    def __repr__(self) -> str:
+        return f"<AskedPipeline {self._token or 'the only one'}>"
+
+
+def run_asking(args: argparse.Namespace, work: Work) -> int:
+    """Do the work with the pipeline `args.token` of the server at `args.at`; the exit code."""
+    code, pipeline = EXIT_FAILED, AskedPipeline(args.token)
+    with Results() as results, Interrupts(pipeline.stop) as interrupts:
+        try:
+            pipeline.connect(args.at)
+            try:
+                code = _outcome(work(pipeline, results))
+            except OSError as error:
+                print_unwritten(error)
+        except RrextError as error:
+            print_error(error)
+            return EXIT_USAGE
+        except BaseException as error:
+            if interrupts.number is None or not is_cancel(error):
+                raise
+        finally:
+            pipeline.close()
+        if interrupts.number is not None:
+            end_process(interrupts.exit_code)
+    return code
+
+
+def _outcome(work: Awaitable[int]) -> int:
+    try:
+        next(work.__await__())
+    except StopIteration as done:
+        return done.value
+    raise UsageError("this command waits for something else than its server")
