@@ -35,6 +35,7 @@ async def on_the_same_core(subject: Subject, turns: int) -> Figures:
     async with AsyncExitStack() as stack:
         server = stack.enter_context(subject.start(cpus=same_core()))
         client = await stack.enter_async_context(spawned(rrext.Client, subject))
+        other = await stack.enter_async_context(spawned(rrext.Client, subject, dialect="jsonrpc"))
         pipe = await stack.enter_async_context(client.pipe())
         requests = server.frames(BLOCK, "add", ADD)
 
@@ -46,6 +47,9 @@ async def on_the_same_core(subject: Subject, turns: int) -> Figures:
                 "raw call": raw,
                 "client.tool()": timed(lambda: client.tool(tool="add", input=INPUT)),
                 "client.tool(timeout=)": timed(lambda: client.tool(tool="add", input=INPUT, timeout=30)),
+                "client.tool(context=)": timed(lambda: client.tool(tool="add", input=INPUT, context={"userId": "u"})),
+                "client.tool(progress=)": timed(lambda: client.tool(tool="add", input=INPUT, progress=unseen)),
+                "JSON-RPC client": timed(lambda: other.tool(tool="add", input=INPUT)),
                 "pipe.tool()": timed(lambda: pipe.tool(tool="add", input=INPUT)),
             },
             turns,
@@ -95,6 +99,10 @@ async def take_turns(blocks: dict[str, Block], turns: int) -> Figures:
     return {f"{way} p50 µs": statistics.median(values) * 1e6 for way, values in taken.items()}
 
 
-def spawned(client: Any, subject: Subject) -> Any:
+def unseen(*progress: object) -> None:
+    """Takes the progress of a tool that makes none."""
+
+
+def spawned(client: Any, subject: Subject, **options: Any) -> Any:
     """A client of a server of the benchmark, in the environment that all servers have."""
-    return client.spawn(command=subject.command, env=ENVIRONMENT)
+    return client.spawn(command=subject.command, env=ENVIRONMENT, **options)

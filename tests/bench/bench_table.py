@@ -50,6 +50,9 @@ SHAPE_ROWS = (
     ),
     Row("await client.tool()", "shapes", "client.tool() p50 µs", ("rrext", "raw call p50 µs"), 2.2, 1.8),
     Row("client.tool() with timeout", "shapes", "client.tool(timeout=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.2, 1.1),
+    Row("client.tool() with context", "shapes", "client.tool(context=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),
+    Row("client.tool() with progress", "shapes", "client.tool(progress=) p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),
+    Row("client.tool() over JSON-RPC", "shapes", "JSON-RPC client p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),
     Row("pipe.tool()", "shapes", "pipe.tool() p50 µs", ("rrext", "client.tool() p50 µs"), 1.4, 1.2),
     Row("blocking client, free cores", "shapes", "blocking client p50 µs", ("rrext", "async client p50 µs"), 1.5, 1.3),
 )
