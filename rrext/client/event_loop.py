@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import current_task
 from collections.abc import Callable, Generator
 from contextvars import Context
 from threading import Lock, get_ident
@@ -78,7 +79,7 @@ class EventLoop:
         held, self.held = self.held, None
         if not held:
             return
-        if asyncio.current_task(self._asyncio) is not None:  # a task reads
+        if current_task(self._asyncio) is not None:  # a task reads
             for waiter in held:
                 waiter.ring_soon()
             return

@@ -183,11 +183,14 @@ class Link:
         return self._paused
 
     def _answered(self, answer: Response) -> None:
-        with self._ending:
+        self._ending.acquire()  # not `with`, which costs a hundredth of a call more
+        try:
             call = None if answer.id is None else self._calls.pop(answer.id, None)
             if call is not None and not call.abandoned:
                 call.answer = answer
                 call.due = inf  # what callbacks still do is not under the deadline
+        finally:
+            self._ending.release()
         if call is None:
             logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
             return

@@ -36,7 +36,8 @@ class ToolArguments(msgspec.Struct, omit_defaults=True, tag_field="subcommand", 
     def encode(self) -> bytes:
         """Their JSON. Raises `UsageError` for what JSON cannot hold."""
         try:
-            if is_json(self.input) and is_json(self.context) and is_json(self.meta):
+            context, meta = self.context, self.meta
+            if is_json(self.input) and (context is None or is_json(context)) and (meta is None or is_json(meta)):
                 return encode_own(self)
         except (TypeError, UnicodeEncodeError, RecursionError):
             pass

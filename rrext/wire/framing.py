@@ -29,10 +29,8 @@ BUFFER = 64 * KIB
 _FOREVER = 1 << 62
 """Bytes to skip after a fatal error: all that will ever come."""
 
-_USUAL = b"Content-Length: "
-"""How the header block begins that nearly everyone sends; any other one takes a longer way to the same result."""
-_FIRST, _LAST = len(_USUAL), 9 + 4
-"""Where its digits begin, and where the blank line behind nine of them ends at the latest."""
+_usual_header = re.compile(rb"Content-Length: ([0-9]{1,9})\r\n\r\n").match
+"""The header block that nearly everyone sends; any other one takes a longer way to the same result."""
 
 _usual_tail_header = re.compile(rb"Content-Length: ([0-9]{1,9})\r\nJson-Length: ([0-9]{1,9})\r\n\r\n").match
 """The same for a frame with a raw tail."""
@@ -156,11 +154,10 @@ class ContentLength(Framer[E]):
         start = self._start
         buffer, view, max_frame = self._buffer, self._view, self.limits.max_frame
         while start < end:
-            first = start + _FIRST
-            last = buffer.find(b"\r\n\r\n", first, first + _LAST) if buffer.startswith(_USUAL, start) else -1
-            if last > 0 and (digits := buffer[first:last]).isdigit():  # bytes behind `end` are old ones: see `stop`
-                size = int(digits)
-                body = last + 4
+            usual = _usual_header(buffer, start, end)
+            if usual is not None:
+                size = int(usual[1])
+                body = usual.end()
                 stop = body + size
                 if stop <= end and size <= max_frame:
                     events.append(self._on_body(view[body:stop], None, size))
