@@ -43,7 +43,9 @@ def writer(
     tests = Path(__file__).parent
     code = f"import edge_process, sys; edge_process.{work}(edge_process.{kind}(sys.argv[1]))"
     command = [sys.executable, "-c", code, str(folder)]
-    with subprocess.Popen(command, cwd=tests, env={"PYTHONPATH": f"{tests}:{tests.parent}"}, stdout=-1, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=tests, env={"PYTHONPATH": f"{tests}:{tests.parents[1]}"}, stdout=-1, text=True
+    ) as process:
         assert process.stdout is not None
         try:
             yield process, process.stdout

@@ -67,7 +67,7 @@ def test_the_engine_is_not_in_the_process_of_the_server(tmp_path: Path) -> None:
     tests = Path(__file__).parent
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / "store")],
-        env={"PYTHONPATH": f"{tests}:{tests.parent}"},
+        env={"PYTHONPATH": f"{tests}:{tests.parents[1]}"},
         capture_output=True,
         text=True,
         timeout=50,

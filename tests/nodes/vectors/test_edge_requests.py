@@ -34,7 +34,7 @@ def test_a_request_that_is_killed_at_any_step_is_done_or_was_never_begun(request
     before, after, stride = STATES[request_name]
     done = subprocess.run(
         [sys.executable, "edge_steps.py", str(tmp_path), request_name, str(stride)],
-        cwd=TESTS, env={"PYTHONPATH": f"{TESTS}:{TESTS.parent}"}, capture_output=True, text=True, check=True,
+        cwd=TESTS, env={"PYTHONPATH": f"{TESTS}:{TESTS.parents[1]}"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     steps = int(done.stdout)
     assert steps > 5
