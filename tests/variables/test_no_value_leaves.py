@@ -263,34 +263,34 @@ def test_whatever_a_node_of_ones_own_raises_logs_or_prints_names_the_variable(
         assert variable.encode() in (tmp_path / "log").read_bytes()
 
 
-def test_no_command_says_or_hands_on_a_value(tmp_path: Path) -> None:
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_no_command_says_or_hands_on_a_value(variable: str, tmp_path: Path) -> None:
     (tmp_path / "o.txt").write_text("text")
-    for variable in VARIABLES:
-        for name, config in (
-            ("good", {"key": variable}),
-            ("bad", {"key": variable, "fails": True}),
-            ("odd", {"key": [variable]}),
-        ):
-            path = tmp_path / f"{name}.pipe"
-            path.write_text(json.dumps(leaky(**config, profile=variable) if name == "odd" else leaky(**config)))
-            lines = [
-                ["check", path], ["check", "--json", path],
-                ["show", path], ["show", "--svg", path], ["show", "--mermaid", path],
-                ["tools", path], ["tools", "--json", path], ["send", path, "o.txt"],
-                *(["tool", path, tool] for tool in ("says", "surroundings", "chunks", "wrong_result")),
-                *(["tool", path, "fail", "--input", json.dumps({"way": way})] for way in ("chained", "tool error")),
-            ]  # fmt: skip
-            for line in lines:
-                command = [sys.executable, "-m", "rrext", str(line[0]), "--nodes", str(NODES), "--env", "GIVEN_NAME"]
-                done = subprocess.run(
-                    [*command, *map(str, line[1:])],
-                    cwd=tmp_path,
-                    env=surroundings(SECRETS),
-                    capture_output=True,
-                    timeout=PATIENCE,
-                    check=False,
-                )
-                assert found_in(done.stdout + b"\n" + done.stderr, CORES) == [], line
+    for name, config in (
+        ("good", {"key": variable}),
+        ("bad", {"key": variable, "fails": True}),
+        ("odd", {"key": [variable]}),
+    ):
+        path = tmp_path / f"{name}.pipe"
+        path.write_text(json.dumps(leaky(**config, profile=variable) if name == "odd" else leaky(**config)))
+        lines = [
+            ["check", path], ["check", "--json", path],
+            ["show", path], ["show", "--svg", path], ["show", "--mermaid", path],
+            ["tools", path], ["tools", "--json", path], ["send", path, "o.txt"],
+            *(["tool", path, tool] for tool in ("says", "surroundings", "chunks", "wrong_result")),
+            *(["tool", path, "fail", "--input", json.dumps({"way": way})] for way in ("chained", "tool error")),
+        ]  # fmt: skip
+        for line in lines:
+            command = [sys.executable, "-m", "rrext", str(line[0]), "--nodes", str(NODES), "--env", "GIVEN_NAME"]
+            done = subprocess.run(
+                [*command, *map(str, line[1:])],
+                cwd=tmp_path,
+                env=surroundings(SECRETS),
+                capture_output=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+            assert found_in(done.stdout + b"\n" + done.stderr, CORES) == [], line
 
 
 def test_a_file_that_is_served_tells_no_value_when_it_is_wrong(tmp_path: Path) -> None:
