@@ -21,11 +21,11 @@ from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.child.calls import Answer, Failed, frame, receive
 from rrext.nodes.child.launch import environment
 from rrext.nodes.child.limits import ENDING_TIMEOUT, SETTLING_TIMEOUT
-from rrext.nodes.child.outbox import Outbox
+from rrext.nodes.child.outbox import RequestQueue
 from rrext.tools.context import CancelReason, ToolContext
 from rrext.workers import Workers
 
-__all__ = ["Cancel", "ChildEngine", "EngineLost", "Request"]
+__all__ = ["Cancel", "ChildEngine", "EngineLost", "EngineRequest"]
 
 _TURN: Final = 0.01
 """Seconds between looks at whether those have their answers."""
@@ -40,7 +40,7 @@ _IN_ORDER: Final = "exit code 0"
 log = logging.getLogger(__name__)
 
 
-class Request(msgspec.Struct, frozen=True):
+class EngineRequest(msgspec.Struct, frozen=True):
     """What is asked for.
 
     `changes`: the answer alone says what was done, so it is awaited also when nobody waits for the call.
@@ -90,7 +90,7 @@ class Waiting:
 
     __slots__ = ("_answer", "changed", "request", "settled")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: EngineRequest) -> None:
         self.request = request
         self.changed = threading.Event()
         self.settled: threading.Event | None = None  # for who waits beside the call itself
@@ -168,7 +168,7 @@ class ChildEngine:
         self._what = what
         self._crash = crash
         self._closed = closed
-        self._outbox = Outbox(cast(io.FileIO, self._child.stdin))  # what it is without a buffer
+        self._outbox = RequestQueue(cast(io.FileIO, self._child.stdin))  # what it is without a buffer
         self._answers = io.BufferedReader(cast(io.FileIO, self._child.stdout))
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -192,7 +192,7 @@ class ChildEngine:
         """Whether it is gone or about to be; it may have ended a moment ago, and nobody was told yet."""
         return self._ending is not None or self._is_doomed or self._child.poll() is not None
 
-    def ask(self, request: Request, ctx: ToolContext) -> bytes:
+    def ask(self, request: EngineRequest, ctx: ToolContext) -> bytes:
         """What the process answers, JSON.
 
         When nobody waits for the call any more, the process hears of it, and this raises at once; a process that does not
@@ -326,7 +326,7 @@ class ChildEngine:
             code = self._child.wait()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
-    def _farewell(self, ended: _Ended, request: Request, *, is_sent: bool = True) -> RrextError:
+    def _farewell(self, ended: _Ended, request: EngineRequest, *, is_sent: bool = True) -> RrextError:
         """The error of a call that the process will never answer."""
         return self._lost(
             ended.how,

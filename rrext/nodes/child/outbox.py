@@ -9,10 +9,10 @@ import select
 import threading
 from collections import deque
 
-__all__ = ["Outbox"]
+__all__ = ["RequestQueue"]
 
 
-class Outbox:
+class RequestQueue:
     """Writes frames to a pipe. What the pipe does not take at once, a thread of its own writes later."""
 
     __slots__ = ("_is_closed", "_is_writing", "_left", "_lock", "_pipe")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rrext.nodes.graph.dialect import CypherDialect
     from rrext.tools.context import ToolContext
 
-__all__ = ["Cursor", "GraphBackend", "GraphSchema", "Property", "RelationshipType", "Rows", "Transaction"]
+__all__ = ["GraphBackend", "GraphCursor", "GraphSchema", "GraphTransaction", "Property", "RelationshipType", "Rows"]
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class GraphSchema(msgspec.Struct, frozen=True):
     relationships: Mapping[str, RelationshipType]
 
 
-class Cursor(Protocol):
+class GraphCursor(Protocol):
     """The rows of a statement, in JSON already."""
 
     @property
@@ -76,7 +76,7 @@ class Cursor(Protocol):
     def close(self) -> None: ...
 
 
-class Transaction(ABC):
+class GraphTransaction(ABC):
     """One transaction, used by one thread at a time; only `cancel` may come from another one."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Transaction(ABC):
         """Connect and begin. Raises `Unavailable` or `ToolError` if there is no connection to be had."""
 
     @abstractmethod
-    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
         """Run a statement. With `counts` it is counted what it changes, which may take another look at the data."""
 
     @abstractmethod
@@ -115,7 +115,7 @@ class GraphBackend(ABC):
         """Do what only the first call has to wait for, and what no limit of a statement should count. Blocks while the call
         is wanted.
 
-        Raises what `Transaction.start` does.
+        Raises what `GraphTransaction.start` does.
         """
         return
 
@@ -125,7 +125,7 @@ class GraphBackend(ABC):
         return attempt(timeout)
 
     @abstractmethod
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
         """A transaction that is not begun yet; with `read_only` one in which the database itself refuses writes, if it can.
 
         `timeout` is how many seconds a statement may take; `check` raises once nobody waits any more.

@@ -12,24 +12,24 @@ from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import size_of, unique_names
 from rrext.nodes.databases.limits import CHUNK_BYTES
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
-from rrext.nodes.graph.backend import Cursor
-from rrext.nodes.graph.gate import Statement, read_only
+from rrext.nodes.graph.backend import GraphCursor
+from rrext.nodes.graph.gate import ReadingCypher, read_only
 from rrext.nodes.graph.limits import BATCH
 from rrext.nodes.graph.plans import plan_lines
-from rrext.nodes.graph.work import Work
+from rrext.nodes.graph.work import GraphWork
 
 if TYPE_CHECKING:
     from rrext.nodes.graph.database import Graph
     from rrext.tools.context import ToolContext
 
-__all__ = ["Allowed", "Call", "RowMode"]
+__all__ = ["Allowed", "CypherCall", "RowMode"]
 
 RowMode: TypeAlias = Literal["object", "array"]
 Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
 """Functions and procedures that a read-only statement may call beside those that are known."""
 
 
-class Call:
+class CypherCall:
     """A call, and how it wants its rows: as objects by column name, or as arrays."""
 
     __slots__ = ("_allowed", "_as_objects", "_ctx", "_graph")
@@ -40,7 +40,7 @@ class Call:
         self._allowed = allowed
         self._as_objects = row_mode == "object"
 
-    def checked(self, cypher: str, params: Mapping[str, Any]) -> Statement:
+    def checked(self, cypher: str, params: Mapping[str, Any]) -> ReadingCypher:
         """The statement as it is sent, if it only reads. Raises `InvalidArguments` if a parameter has no value."""
         statement = read_only(cypher, self._graph.backend.dialect, *self._allowed)
         missing = [name for name in statement.parameters if name not in params]
@@ -67,7 +67,7 @@ class Call:
         return self._graph.reading(self._ctx, attempt)
 
     @contextmanager
-    def _reading(self, statement: Statement, params: Mapping[str, Any], timeout: float) -> Iterator[Cursor]:
+    def _reading(self, statement: ReadingCypher, params: Mapping[str, Any], timeout: float) -> Iterator[GraphCursor]:
         with (
             self._graph.work(self._ctx, read_only=True, timeout=timeout) as work,
             work.statement(statement.text, params, self._ctx) as cursor,
@@ -91,7 +91,7 @@ class Call:
         """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`."""
         statement = self.checked(cypher, self._valid(params))
 
-        def attempt(timeout: float) -> tuple[ExitStack, Cursor, Generator[list[list[Any]]], list[list[Any]]]:
+        def attempt(timeout: float) -> tuple[ExitStack, GraphCursor, Generator[list[list[Any]]], list[list[Any]]]:
             """Everything up to the first chunk: what the caller has seen cannot be taken back."""
             with ExitStack() as stack:
                 cursor = stack.enter_context(self._reading(statement, params, timeout))
@@ -131,7 +131,7 @@ class Call:
 
         return self._graph.writing(self._ctx, attempt)
 
-    def _executed(self, work: Work, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
+    def _executed(self, work: GraphWork, cypher: str, params: Mapping[str, Any], max_rows: int) -> dict[str, Any]:
         with work.statement(cypher, params, self._ctx, counts=True) as cursor:
             rows = _collected(cursor, max_rows + 1)
             if len(rows) > max_rows:
@@ -154,13 +154,13 @@ class Call:
         return rows
 
 
-def _plan(cursor: Cursor, rows: list[list[Any]]) -> list[str]:
+def _plan(cursor: GraphCursor, rows: list[list[Any]]) -> list[str]:
     """The lines of the plan that a statement asked for: the database tells it apart, or as the only value of its rows."""
     plan = cursor.plan()
     return plan_lines(rows[0][0] if plan is None and rows else plan)
 
 
-def _collected(cursor: Cursor, at_most: int) -> list[list[Any]]:
+def _collected(cursor: GraphCursor, at_most: int) -> list[list[Any]]:
     """Up to `at_most` rows. Raises `ResultTooLarge` beyond `max_result`."""
     rows: list[list[Any]] = []
     size = 0
@@ -172,7 +172,7 @@ def _collected(cursor: Cursor, at_most: int) -> list[list[Any]]:
     return rows
 
 
-def _chunks(cursor: Cursor, at_most: int) -> Generator[list[list[Any]]]:
+def _chunks(cursor: GraphCursor, at_most: int) -> Generator[list[list[Any]]]:
     chunk: list[list[Any]] = []
     size = 0
     while batch := cursor.fetch(min(at_most - len(chunk), BATCH)):

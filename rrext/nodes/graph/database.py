@@ -12,7 +12,7 @@ from rrext.nodes.databases.sessions import Sessions
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.graph.backend import GraphBackend, GraphSchema
 from rrext.nodes.graph.limits import SCHEMA_ROWS
-from rrext.nodes.graph.work import Work
+from rrext.nodes.graph.work import GraphWork
 from rrext.tools.context import ToolContext
 
 __all__ = ["Graph", "GraphLimits"]
@@ -43,12 +43,12 @@ class Graph:
         self._watch = Watch()
         self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
-    def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> Work:
+    def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> GraphWork:
         """A transaction that has begun; the caller closes it. A statement may take `timeout` seconds; 0: no limit."""
         self.backend.prepare(ctx)
         transaction = self.backend.transaction(read_only=read_only, timeout=timeout, check=ctx.check)
         limit = self._limits.statement
-        work = Work(self.backend, transaction, self._watch, timeout, limit=limit, writes=not read_only)
+        work = GraphWork(self.backend, transaction, self._watch, timeout, limit=limit, writes=not read_only)
         try:
             work.start(ctx)
         except BaseException:
@@ -56,12 +56,12 @@ class Graph:
             raise
         return work
 
-    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> Work:
+    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> GraphWork:
         """The transaction of a session."""
         return self.writing(ctx, lambda timeout: self.begin(ctx, read_only=read_only, timeout=timeout))
 
     @contextmanager
-    def work(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> Iterator[Work]:
+    def work(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> Iterator[GraphWork]:
         """A transaction of one call: rolled back at the end of the block unless it was committed."""
         work = self.begin(ctx, read_only=read_only, timeout=timeout)
         try:

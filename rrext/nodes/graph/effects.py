@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from rrext.errors import InvalidArguments
-from rrext.nodes.graph.lexer import Token, tokens
+from rrext.nodes.graph.lexer import CypherToken, tokens
 
 __all__ = ["Effects", "effects_of"]
 
@@ -72,7 +72,7 @@ class _Reading:
 
     __slots__ = ("clauses", "created", "cypher", "found", "known", "merged", "pieces", "targets")
 
-    def __init__(self, cypher: str, pieces: list[Token]) -> None:
+    def __init__(self, cypher: str, pieces: list[CypherToken]) -> None:
         self.cypher = cypher
         self.pieces = pieces
         self.clauses: list[_Clause] = []

@@ -15,7 +15,7 @@ import msgspec
 
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.dialect import CypherDialect
-from rrext.nodes.graph.lexer import Token, tokens
+from rrext.nodes.graph.lexer import CypherToken, tokens
 from rrext.nodes.graph.limits import CASES_MAX, NAMES_MAX, NESTING_MAX, STATEMENT_MAX, STATEMENTS_REMEMBERED
 from rrext.nodes.graph.prefixes import beginning
 from rrext.nodes.graph.vocabulary import (
@@ -28,14 +28,14 @@ from rrext.nodes.graph.vocabulary import (
     WRITING,
 )
 
-__all__ = ["STATEMENT_MAX", "Statement", "read_only", "single"]
+__all__ = ["STATEMENT_MAX", "ReadingCypher", "read_only", "single"]
 
 
 OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")
 
 
-class Statement(msgspec.Struct, frozen=True):
+class ReadingCypher(msgspec.Struct, frozen=True):
     """A statement that only reads: the caller's `text`, and the names of its parameters in order.
 
     `is_plan` says that it begins with EXPLAIN or PROFILE, so that its answer is a plan.
@@ -49,7 +49,7 @@ class Statement(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=STATEMENTS_REMEMBERED)
 def read_only(
     cypher: str, dialect: CypherDialect, functions: tuple[str, ...] = (), procedures: tuple[str, ...] = ()
-) -> Statement:
+) -> ReadingCypher:
     """The statement, if it only reads.
 
     `functions` and `procedures` are further ones that may be called, by their full names; a name that ends in `.*` means
@@ -59,10 +59,10 @@ def read_only(
     start, is_plan = beginning(pieces, dialect)
     _Gate(pieces, start, dialect, functions, procedures).check()
     names = dict.fromkeys(token.value for token in pieces if token.kind == "parameter")
-    return Statement(cypher, tuple(names), is_plan)
+    return ReadingCypher(cypher, tuple(names), is_plan)
 
 
-def single(cypher: str, path: str = "/input/query") -> list[Token]:
+def single(cypher: str, path: str = "/input/query") -> list[CypherToken]:
     """The tokens of one statement, without the semicolon at its end. Raises `InvalidArguments` for none or several."""
     if len(cypher) > STATEMENT_MAX:
         raise InvalidArguments.at(path, f"is longer than {STATEMENT_MAX} characters: give data as parameters")
@@ -75,7 +75,7 @@ def single(cypher: str, path: str = "/input/query") -> list[Token]:
     return pieces
 
 
-def _check_nesting(pieces: list[Token], path: str) -> None:
+def _check_nesting(pieces: list[CypherToken], path: str) -> None:
     """Raise `InvalidArguments` for several statements, and for one that is nested more deeply than an engine can read."""
     brackets = cases = negations = 0
     for token in pieces:
@@ -109,7 +109,12 @@ class _Gate:
     __slots__ = ("at", "functions", "is_alias", "open", "pieces", "procedures")
 
     def __init__(
-        self, pieces: list[Token], start: int, dialect: CypherDialect, functions: tuple[str, ...], procedures: tuple[str, ...]
+        self,
+        pieces: list[CypherToken],
+        start: int,
+        dialect: CypherDialect,
+        functions: tuple[str, ...],
+        procedures: tuple[str, ...],
     ) -> None:
         self.pieces = pieces
         self.functions = (dialect.functions, tuple(name.lower() for name in functions))
@@ -164,7 +169,7 @@ class _Gate:
             return False
         return not (second is not None and second.kind == "symbol" and second.value in ":,}.-=")
 
-    def _is_name(self, token: Token) -> bool:
+    def _is_name(self, token: CypherToken) -> bool:
         """Whether a name must stand here, whatever it looks like: after a dot, a colon or AS, and before a map's value."""
         if token.kind != "word":
             return token.kind == "name"
@@ -176,7 +181,7 @@ class _Gate:
         further = self._token(-2)
         return further is None or further.kind != "symbol" or further.value not in ".:"
 
-    def _word(self, token: Token, is_complete: bool) -> bool:
+    def _word(self, token: CypherToken, is_complete: bool) -> bool:
         """Check a word that is no name for sure; answers whether what stands before the next token is complete then."""
         word = token.keyword
         if word in WRITING:
@@ -211,7 +216,7 @@ class _Gate:
             return True
         return word in OPERANDS or word == "OPTIONAL"
 
-    def _hint(self, token: Token) -> bool:
+    def _hint(self, token: CypherToken) -> bool:
         """Check USING INDEX, SCAN or JOIN, which says how a pattern is found: words of hints, a variable, what is indexed."""
         while (word := self._keyword(1)) in HINTS:
             self.at += 1
@@ -229,7 +234,7 @@ class _Gate:
         self.at += 1
         return True
 
-    def _call(self, token: Token) -> bool:
+    def _call(self, token: CypherToken) -> bool:
         """Check CALL: a subquery, whose inside is checked as everything else, or a procedure that only reads."""
         following = self._token(1)
         if following is not None and following.kind == "symbol" and following.value in "({":
@@ -253,7 +258,7 @@ class _Gate:
             offset += 2
         return ".".join(parts)
 
-    def _called(self, token: Token) -> None:
+    def _called(self, token: CypherToken) -> None:
         """If a name is called here, check that the function only computes."""
         if not self._follows("("):
             return
@@ -284,11 +289,11 @@ class _Gate:
         following = self._token(1)
         return following is not None and following.keyword in words
 
-    def _token(self, offset: int) -> Token | None:
+    def _token(self, offset: int) -> CypherToken | None:
         index = self.at + offset
         return self.pieces[index] if 0 <= index < len(self.pieces) else None
 
-    def _refusal(self, token: Token, why: str, hint: str | None = None) -> ToolError:
+    def _refusal(self, token: CypherToken, why: str, hint: str | None = None) -> ToolError:
         return ToolError(
             f"This statement is not read-only: {why}",
             code="not_read_only",

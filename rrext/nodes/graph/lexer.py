@@ -15,7 +15,7 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.graph.limits import TOKENS_MAX
 
-__all__ = ["TOKENS_MAX", "Kind", "Token", "tokens"]
+__all__ = ["TOKENS_MAX", "CypherToken", "Kind", "tokens"]
 
 
 Kind = Literal["word", "name", "string", "number", "parameter", "symbol"]
@@ -43,7 +43,7 @@ LINE_ENDS: Final = re.compile("[\x0b\x0c\x85\u2028\u2029]")
 """What ends a line for some: the rest of a comment would be a statement there."""
 
 
-class Token(msgspec.Struct, frozen=True, gc=False):
+class CypherToken(msgspec.Struct, frozen=True, gc=False):
     """A piece of Cypher. `value` is what it means: a name and a parameter without their signs; a string has its quotes.
 
     `keyword` is a word in capital letters, and empty for what can be no keyword; `position` is where it begins, in characters.
@@ -55,11 +55,11 @@ class Token(msgspec.Struct, frozen=True, gc=False):
     position: int
 
 
-def tokens(cypher: str, path: str = "/input/query") -> list[Token]:
+def tokens(cypher: str, path: str = "/input/query") -> list[CypherToken]:
     """All tokens of a text. Raises `InvalidArguments` at `path`, naming line and column, for what is no clear Cypher."""
     text = _Text(cypher, path)
     text.check()
-    found: list[Token] = []
+    found: list[CypherToken] = []
     add, match = found.append, TOKEN.match
     position = 0
     while (piece := match(cypher, position)) is not None:
@@ -71,9 +71,9 @@ def tokens(cypher: str, path: str = "/input/query") -> list[Token]:
         if kind == "word":
             if not value.isascii():
                 text.check_word(value, position)
-            add(Token("word", value, value.upper(), position - len(value)))
+            add(CypherToken("word", value, value.upper(), position - len(value)))
         elif kind == "symbol":
-            add(Token("symbol", value, "", position - len(value)))
+            add(CypherToken("symbol", value, "", position - len(value)))
         elif kind == "end":
             return found
         elif kind == "comment":
@@ -81,7 +81,7 @@ def tokens(cypher: str, path: str = "/input/query") -> list[Token]:
         else:
             if kind == "string" and "\\" in value:
                 text.check_string(value, position)
-            add(Token(cast(Kind, kind), _meaning(kind, value), "", position - len(value)))
+            add(CypherToken(cast(Kind, kind), _meaning(kind, value), "", position - len(value)))
     raise text.strange(position)
 
 

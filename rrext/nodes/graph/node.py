@@ -18,7 +18,7 @@ from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.limits import MAX_ROWS, QUERY_ROWS
 from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.graph.backend import GraphBackend
-from rrext.nodes.graph.calls import Allowed, Call
+from rrext.nodes.graph.calls import Allowed, CypherCall
 from rrext.nodes.graph.database import Graph, GraphLimits
 from rrext.nodes.graph.questions import Asker
 from rrext.nodes.graph.shown import shown_schema
@@ -124,7 +124,7 @@ class GraphNode(Node):
             limit: Rows of the answer at most.
             explain: Answer how the database would run the statement, without running it.
         """
-        call, text = Call(self.shared, ctx, self._allowed(), row_mode), _text(query, sql)
+        call, text = CypherCall(self.shared, ctx, self._allowed(), row_mode), _text(query, sql)
         return call.explain(text, params or {}) if explain else call.query(text, params or {}, limit)
 
     @tool_function(group="database", annotations=READS)
@@ -144,7 +144,7 @@ class GraphNode(Node):
         Args:
             chunk_rows: Rows of a chunk at most; a chunk of large rows has fewer.
         """
-        call = Call(self.shared, ctx, self._allowed(), row_mode)
+        call = CypherCall(self.shared, ctx, self._allowed(), row_mode)
         return (yield from call.stream(_text(query, sql), params or {}, chunk_rows))
 
     @tool_function(group="database", annotations=READS)
@@ -239,7 +239,7 @@ class GraphNode(Node):
             session_id: The transaction that it belongs to, from begin.
         """
         ALLOW_EXECUTE.require(self, "execute")
-        call = Call(self.shared, ctx, self._allowed(), row_mode)
+        call = CypherCall(self.shared, ctx, self._allowed(), row_mode)
         return call.execute(_text(query, sql), params or {}, self.config.max_execute_rows, session_id=session_id)
 
     @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)
@@ -282,7 +282,7 @@ class GraphNode(Node):
         return self.config.allowed_functions, self.config.allowed_procedures
 
     def _asker(self, ctx: ToolContext) -> Asker:
-        return Asker(self, self.shared, ctx, Call(self.shared, ctx, self._allowed()), self.config.max_attempts)
+        return Asker(self, self.shared, ctx, CypherCall(self.shared, ctx, self._allowed()), self.config.max_attempts)
 
 
 def _text(query: str | None, sql: str | None) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from rrext.errors import ToolError
 from rrext.nodes.graph.dialect import CypherDialect
-from rrext.nodes.graph.lexer import Token
+from rrext.nodes.graph.lexer import CypherToken
 from rrext.nodes.graph.vocabulary import SHOWN, SHOWN_KINDS
 
 __all__ = ["beginning"]
@@ -14,7 +14,7 @@ __all__ = ["beginning"]
 _GOES_ON: Final = frozenset({"YIELD", "WHERE", "RETURN"})
 
 
-def beginning(pieces: list[Token], dialect: CypherDialect) -> tuple[int, bool]:
+def beginning(pieces: list[CypherToken], dialect: CypherDialect) -> tuple[int, bool]:
     """Where the clauses of a statement begin, and whether its answer is a plan.
 
     Raises `ToolError` (`not_read_only`) for SHOW of what is not known to be harmless.
@@ -30,11 +30,11 @@ def beginning(pieces: list[Token], dialect: CypherDialect) -> tuple[int, bool]:
     return at, is_plan
 
 
-def _word(pieces: list[Token], at: int) -> str:
+def _word(pieces: list[CypherToken], at: int) -> str:
     return pieces[at].keyword if at < len(pieces) else ""
 
 
-def _after_options(pieces: list[Token], at: int) -> int:
+def _after_options(pieces: list[CypherToken], at: int) -> int:
     """Behind the version and options of a query, as `CYPHER 25 runtime=slotted`."""
     if at < len(pieces) and pieces[at].kind == "number":
         at += 1
@@ -43,7 +43,7 @@ def _after_options(pieces: list[Token], at: int) -> int:
     return at
 
 
-def _after_show(pieces: list[Token], at: int) -> int:
+def _after_show(pieces: list[CypherToken], at: int) -> int:
     """Behind what is shown: YIELD, WHERE or the end."""
     start = at
     words: set[str] = set()

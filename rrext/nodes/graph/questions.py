@@ -14,11 +14,11 @@ from rrext.nodes.graph.shown import schema_text
 from rrext.nodes.llm.bound import ask_model, check_question
 
 if TYPE_CHECKING:
-    from rrext.nodes.graph.calls import Call
+    from rrext.nodes.graph.calls import CypherCall
     from rrext.nodes.graph.database import Graph
     from rrext.tools.context import ToolContext
 
-__all__ = ["Asker", "Written"]
+__all__ = ["Asker", "WrittenCypher"]
 
 FENCE: Final = re.compile(r"```(?:[a-zA-Z]*)\n(.*?)```", re.S)
 NO_DATA: Final = "NO_DATA:"
@@ -41,7 +41,7 @@ That was refused: {problem}
 Write it anew."""
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenCypher(msgspec.Struct, frozen=True):
     """What the model made of a question: a statement that is valid, or an answer in words."""
 
     cypher: str | None = None
@@ -59,14 +59,14 @@ class Asker:
 
     __slots__ = ("_attempts", "_call", "_ctx", "_graph", "_node")
 
-    def __init__(self, node: Node, graph: Graph, ctx: ToolContext, call: Call, attempts: int) -> None:
+    def __init__(self, node: Node, graph: Graph, ctx: ToolContext, call: CypherCall, attempts: int) -> None:
         self._node = node
         self._graph = graph
         self._ctx = ctx
         self._call = call
         self._attempts = max(1, attempts)
 
-    def cypher(self, question: str) -> Written:
+    def cypher(self, question: str) -> WrittenCypher:
         """A statement that only reads and that the database can plan.
 
         Raises `ToolError` (`no_valid_cypher`, with the last statement and its problem) if the model finds none.
@@ -83,7 +83,7 @@ class Asker:
             cypher = written.cypher
             try:
                 self._call.explain(cypher, {})
-                return Written(self._call.checked(cypher, {}).text)
+                return WrittenCypher(self._call.checked(cypher, {}).text)
             except RrextError as error:
                 if error.code not in FED_BACK:
                     raise
@@ -115,11 +115,11 @@ class Asker:
         )
 
 
-def _statement(answer: Any) -> Written:
+def _statement(answer: Any) -> WrittenCypher:
     """What a model says, without the fence that models like to put around code."""
     text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
     text = text.strip()
     if text.startswith(NO_DATA):
-        return Written(answer=text[len(NO_DATA) :].strip())
+        return WrittenCypher(answer=text[len(NO_DATA) :].strip())
     fenced = FENCE.search(text)
-    return Written(cypher=(fenced[1] if fenced else text).strip())
+    return WrittenCypher(cypher=(fenced[1] if fenced else text).strip())

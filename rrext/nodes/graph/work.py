@@ -11,17 +11,17 @@ from rrext.nodes.child.engine import EngineLost
 from rrext.nodes.databases.failure import CYPHER
 from rrext.nodes.databases.running import Running, cancellation, too_slow
 from rrext.nodes.databases.watch import Watch
-from rrext.nodes.graph.backend import Cursor, GraphBackend, Transaction
+from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphTransaction
 
 if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
 
-__all__ = ["Work"]
+__all__ = ["GraphWork"]
 
 UNKNOWN: Final = "Whether the transaction was kept is not known: look before you send it again."
 
 
-class Work:
+class GraphWork:
     """One transaction. A statement that fails ends it as a whole: only `close` is left then. Used by one thread at a time.
 
     `timeout` is how many seconds each step may take, 0 for no limit: what is left of the node's `limit`.
@@ -32,7 +32,7 @@ class Work:
     def __init__(
         self,
         backend: GraphBackend,
-        transaction: Transaction,
+        transaction: GraphTransaction,
         watch: Watch,
         timeout: float,
         *,
@@ -40,7 +40,7 @@ class Work:
         writes: bool,
     ) -> None:
         self._backend = backend
-        self._transaction: Transaction | None = transaction
+        self._transaction: GraphTransaction | None = transaction
         self._watch = watch
         self._timeout = timeout
         self._limit = limit
@@ -61,7 +61,9 @@ class Work:
             raise CYPHER.error(too_slow(self._limit))
 
     @contextmanager
-    def statement(self, cypher: str, params: Mapping[str, Any], ctx: ToolContext, *, counts: bool = False) -> Iterator[Cursor]:
+    def statement(
+        self, cypher: str, params: Mapping[str, Any], ctx: ToolContext, *, counts: bool = False
+    ) -> Iterator[GraphCursor]:
         """Run a statement; its rows can be fetched in the block. Its failures, and those of the block, come out as ours."""
         with self._step(ctx) as transaction:
             cursor = transaction.run(cypher, params, counts=counts)
@@ -108,7 +110,7 @@ class Work:
             transaction.end()
 
     @contextmanager
-    def _step(self, ctx: ToolContext) -> Iterator[Transaction]:
+    def _step(self, ctx: ToolContext) -> Iterator[GraphTransaction]:
         transaction = self._transaction
         if transaction is None or self.is_broken:
             raise ToolError(

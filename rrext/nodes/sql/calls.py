@@ -16,21 +16,21 @@ from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 
 if TYPE_CHECKING:
     from rrext.nodes.databases.sessions import Session
-    from rrext.nodes.sql.database import Database
-    from rrext.nodes.sql.gate.statement import Statement
+    from rrext.nodes.sql.database import SqlDatabase
+    from rrext.nodes.sql.gate.statement import ReadingSql
     from rrext.tools.context import ToolContext
 
-__all__ = ["Call", "RowMode"]
+__all__ = ["RowMode", "SqlCall"]
 
 RowMode: TypeAlias = Literal["object", "array"]
 
 
-class Call:
+class SqlCall:
     """A call, and how it wants its rows: as objects by column name, or as arrays."""
 
     __slots__ = ("_as_objects", "_ctx", "_database")
 
-    def __init__(self, database: Database, ctx: ToolContext, row_mode: RowMode) -> None:
+    def __init__(self, database: SqlDatabase, ctx: ToolContext, row_mode: RowMode) -> None:
         self._database = database
         self._ctx = ctx
         self._as_objects = row_mode == "object"
@@ -95,7 +95,7 @@ class Call:
             yield result
 
     @contextmanager
-    def _pointing_at_tables(self, statement: Statement) -> Generator[None, None, None]:
+    def _pointing_at_tables(self, statement: ReadingSql) -> Generator[None, None, None]:
         """A failure that speaks of a table that is not there names those that are spelt like it."""
         try:
             yield
@@ -104,7 +104,7 @@ class Call:
                 self._point_at_tables(error, statement)
             raise
 
-    def _point_at_tables(self, error: ToolError, statement: Statement) -> None:
+    def _point_at_tables(self, error: ToolError, statement: ReadingSql) -> None:
         try:
             schema = self._database.schema(self._ctx)
         except RrextError:

@@ -14,7 +14,7 @@ from rrext.nodes.databases.sessions import Sessions
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.conflicts import retried
-from rrext.nodes.sql.gate.gate import Gate
+from rrext.nodes.sql.gate.gate import SqlGate
 from rrext.nodes.sql.pool import Pool, PoolExhausted
 from rrext.nodes.sql.transaction import Transaction, error_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rrext.nodes.sql.schema import Schema
     from rrext.tools.context import ToolContext
 
-__all__ = ["Database", "PoolLimits"]
+__all__ = ["PoolLimits", "SqlDatabase"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class PoolLimits(msgspec.Struct, frozen=True):
     session_idle: float
 
 
-class Database:
+class SqlDatabase:
     """One database, connected to when a call first needs it. Thread-safe.
 
     `shown` gives a text that holds settings as others may read it.
@@ -54,7 +54,7 @@ class Database:
     ) -> None:
         self.backend = backend
         self.shown = shown
-        self.gate = Gate(backend.dialect, allowed_functions)
+        self.gate = SqlGate(backend.dialect, allowed_functions)
         self._limits = limits
         self._writers = self._new_pool(read_only=False)
         self._readers = self._new_pool(read_only=True) if backend.separate_readers else self._writers

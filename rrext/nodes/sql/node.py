@@ -18,8 +18,8 @@ from rrext.nodes.databases.limits import MAX_ROWS, QUERY_ROWS
 from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.llm.bound import DATA_ROWS, LLM_SLOT, ModelBound
 from rrext.nodes.sql.backend import Backend
-from rrext.nodes.sql.calls import Call, RowMode
-from rrext.nodes.sql.database import Database, PoolLimits
+from rrext.nodes.sql.calls import RowMode, SqlCall
+from rrext.nodes.sql.database import PoolLimits, SqlDatabase
 from rrext.nodes.sql.limits import LONGEST_WAIT, MOST_ROWS
 from rrext.nodes.sql.questions import data_for, sql_for
 from rrext.nodes.sql.rows_in import insert_rows
@@ -87,7 +87,7 @@ class SqlNode(Node):
         insert_table: Annotated[str, "The table that rows from the answers lane go into."] = ""
 
     config: Any
-    shared: Database
+    shared: SqlDatabase
 
     @classmethod
     def unavailable(cls) -> str | None:
@@ -100,7 +100,7 @@ class SqlNode(Node):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Database]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SqlDatabase]:
         database = await ctx.in_thread(cls._prepare, config, ctx)
         ctx.on_disconnect(database.sessions.lost)
         try:
@@ -109,9 +109,9 @@ class SqlNode(Node):
             await ctx.in_thread(database.close)
 
     @classmethod
-    def _prepare(cls, config: Any, ctx: SetupContext) -> Database:
+    def _prepare(cls, config: Any, ctx: SetupContext) -> SqlDatabase:
         limits = PoolLimits(config.pool_size, config.pool_timeout, config.statement_timeout, config.session_idle)
-        return Database(cls.backend(config, ctx), limits, config.allowed_functions, shown=ctx.shown)
+        return SqlDatabase(cls.backend(config, ctx), limits, config.allowed_functions, shown=ctx.shown)
 
     # reading
 
@@ -135,7 +135,7 @@ class SqlNode(Node):
             limit: Rows of the answer at most.
             explain: Answer how the database would run the statement, without running it: also as `plan`, a list of lines.
         """
-        return Call(self.shared, ctx, row_mode).query(_text(sql), params or (), limit, explain=explain)
+        return SqlCall(self.shared, ctx, row_mode).query(_text(sql), params or (), limit, explain=explain)
 
     @tool_function(group="database", annotations=READS)
     def query_stream(
@@ -154,7 +154,7 @@ class SqlNode(Node):
         Args:
             chunk_rows: Rows of a chunk at most; a chunk of large rows has fewer.
         """
-        return (yield from Call(self.shared, ctx, row_mode).stream(_text(sql), params or (), chunk_rows))
+        return (yield from SqlCall(self.shared, ctx, row_mode).stream(_text(sql), params or (), chunk_rows))
 
     @tool_function(group="database", annotations=READS)
     def dialect(self) -> dict[str, str]:
@@ -234,7 +234,7 @@ class SqlNode(Node):
             session_id: The transaction that it belongs to, from begin.
         """
         ALLOW_EXECUTE.require(self, "execute")
-        call = Call(self.shared, ctx, row_mode)
+        call = SqlCall(self.shared, ctx, row_mode)
         return call.execute(_text(sql), params or (), self.config.max_execute_rows, session_id=session_id)
 
     @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)

@@ -14,12 +14,12 @@ from rrext.nodes.base.lanes import new_question
 from rrext.nodes.base.node import Node
 from rrext.nodes.databases.statements import model_answer
 from rrext.nodes.llm.bound import ask_model, check_question
-from rrext.nodes.sql.calls import Call
-from rrext.nodes.sql.database import Database
+from rrext.nodes.sql.calls import SqlCall
+from rrext.nodes.sql.database import SqlDatabase
 from rrext.nodes.sql.schema_text import schema_text
 from rrext.tools.context import ToolContext
 
-__all__ = ["Reply", "Written", "data_for", "read_reply", "sql_for"]
+__all__ = ["Reply", "WrittenSql", "data_for", "read_reply", "sql_for"]
 
 _FENCE: Final = re.compile(r"```[ \t]*(\w*)[ \t]*\n(.*?)```", re.DOTALL)
 _SQL_FENCES: Final = frozenset({"sql", "sqlite", "duckdb", "postgres", "postgresql", "mysql", "mariadb"})
@@ -42,7 +42,7 @@ class Reply(msgspec.Struct, frozen=True):
     answer: str | None = None
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenSql(msgspec.Struct, frozen=True):
     """What came of a question: `sql` that the database accepts, or the model's own `answer` because it needs no data."""
 
     sql: str | None = None
@@ -53,7 +53,7 @@ class Written(msgspec.Struct, frozen=True):
         return {"answer": self.answer, "valid": False} if self.sql is None else {"sql": self.sql, "valid": True}
 
 
-def sql_for(node: Node, database: Database, ctx: ToolContext, question: str, attempts: int) -> Written:
+def sql_for(node: Node, database: SqlDatabase, ctx: ToolContext, question: str, attempts: int) -> WrittenSql:
     """Have the model write SQL until the gate and the database's EXPLAIN accept it, at most `attempts` times. Blocks.
 
     Raises `InvalidArguments` for a blank question; `Unavailable` without a model; `ToolError` with code `unsafe_sql` if
@@ -67,9 +67,9 @@ def sql_for(node: Node, database: Database, ctx: ToolContext, question: str, att
         ctx.check()
         reply = read_reply(ask_model(node, ctx, asked))
         if reply.sql is None:
-            return Written(answer=reply.answer)
+            return WrittenSql(answer=reply.answer)
         try:
-            return Written(sql=_checked(database, ctx, reply.sql))
+            return WrittenSql(sql=_checked(database, ctx, reply.sql))
         except RrextError as error:
             if error.code not in _FED_BACK:
                 raise
@@ -79,12 +79,12 @@ def sql_for(node: Node, database: Database, ctx: ToolContext, question: str, att
     raise _given_up(failed, unsafe=unsafe)
 
 
-def data_for(node: Node, database: Database, ctx: ToolContext, question: str, limit: int, attempts: int) -> dict[str, Any]:
-    """The rows that answer a question: `{valid: true, columns, rows, sql, row_limit, truncated}`, or as `Written` has it."""
+def data_for(node: Node, database: SqlDatabase, ctx: ToolContext, question: str, limit: int, attempts: int) -> dict[str, Any]:
+    """The rows that answer a question: `{valid: true, columns, rows, sql, row_limit, truncated}`, or as `WrittenSql` has it."""
     written = sql_for(node, database, ctx, question, attempts)
     if written.sql is None:
         return written.as_json()
-    found = Call(database, ctx, "object").query(written.sql, (), limit, explain=False)
+    found = SqlCall(database, ctx, "object").query(written.sql, (), limit, explain=False)
     return model_answer(found, "sql", written.sql, limit)
 
 
@@ -130,18 +130,18 @@ def _unclear(what: str) -> ToolError:
     )
 
 
-def _asked(database: Database, ctx: ToolContext, question: str) -> dict[str, Any]:
+def _asked(database: SqlDatabase, ctx: ToolContext, question: str) -> dict[str, Any]:
     rules = _RULES.format(dialect=database.backend.dialect.name)
     tables = schema_text(database.schema(ctx), question)
     return new_question(question, instructions=[{"subtitle": "SQL", "instructions": rules}], context=[tables])
 
 
-def _checked(database: Database, ctx: ToolContext, sql: str) -> str:
+def _checked(database: SqlDatabase, ctx: ToolContext, sql: str) -> str:
     """The statement, if it only reads and the database can plan it."""
     statement = database.gate.read_only(sql)
     if statement.kind != "select":
         raise InvalidArguments.at("/input/sql", "expected a query that gives data, as SELECT")
-    Call(database, ctx, "array").query(statement.sql, (), 1, explain=True)
+    SqlCall(database, ctx, "array").query(statement.sql, (), 1, explain=True)
     return statement.sql
 
 

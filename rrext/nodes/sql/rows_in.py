@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rrext.errors import NotFound, ToolError
-from rrext.nodes.sql.database import Database
+from rrext.nodes.sql.database import SqlDatabase
 from rrext.nodes.sql.limits import MAX_INSERT_ROWS
 from rrext.nodes.sql.schema import Table
 from rrext.tools.context import ToolContext
@@ -15,7 +15,7 @@ from rrext.tools.context import ToolContext
 __all__ = ["MAX_INSERT_ROWS", "insert_rows", "rows_of"]
 
 
-def insert_rows(database: Database, ctx: ToolContext, table_name: str, answer: Any) -> int:
+def insert_rows(database: SqlDatabase, ctx: ToolContext, table_name: str, answer: Any) -> int:
     """Insert the rows of an answer; how many. Nothing is kept if one of them fails. Blocks.
 
     Raises `ToolError`: `table_not_found`, `not_rows`, `unknown_column`, `too_many_rows`, and what the database says.
@@ -75,7 +75,7 @@ def _check_columns(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
             raise ToolError(found.message, code="unknown_column", hint=found.hint, data=found.data)
 
 
-def _insert(database: Database, table: Table, names: Sequence[str]) -> str:
+def _insert(database: SqlDatabase, table: Table, names: Sequence[str]) -> str:
     quote = database.backend.dialect.quote
     columns = ", ".join(_quoted(name, quote) for name in names)
     values = ", ".join(f"${position}" for position in range(1, len(names) + 1))

@@ -13,7 +13,7 @@ import pytest
 from graph_world import GraphWorld
 
 from rrext.errors import RrextError
-from rrext.nodes.graph.calls import Call
+from rrext.nodes.graph.calls import CypherCall
 from rrext.nodes.graph.database import Graph, GraphLimits
 from rrext.nodes.graph.ladybug import calls as embedded_calls
 from rrext.nodes.graph.ladybug.node import LadybugNode
@@ -72,12 +72,12 @@ def test_a_statement_that_cannot_be_stopped_ends_with_its_process(monkeypatch: p
     backend = ProcessBackend(EmbeddedSettings("", False, 64, 1, 1.0))
     graph = Graph(backend, GraphLimits(2.0, 60.0))
     try:
-        assert Call(graph, ToolContext(), row_mode="array").query("RETURN 1 AS x", {}, 10)["rows"] == [[1]]
+        assert CypherCall(graph, ToolContext(), row_mode="array").query("RETURN 1 AS x", {}, 10)["rows"] == [[1]]
         os.kill(process_of(backend), signal.SIGSTOP)  # it listens to nothing now
         with pytest.raises(RrextError) as caught:
-            Call(graph, ToolContext()).query("RETURN 1 AS x", {}, 10)
+            CypherCall(graph, ToolContext()).query("RETURN 1 AS x", {}, 10)
         assert caught.value.code == "statement_timeout"
-        assert Call(graph, ToolContext(), row_mode="array").query("RETURN 2 AS x", {}, 10)["rows"] == [[2]]
+        assert CypherCall(graph, ToolContext(), row_mode="array").query("RETURN 2 AS x", {}, 10)["rows"] == [[2]]
     finally:
         graph.close()
 
@@ -103,6 +103,6 @@ class Stuck:
         threading.Event().wait()
 
 embedded_worker.LEAVING = 0.1
-embedded_worker.Worker(Stuck(), io.BytesIO()).serve(io.BytesIO())
+embedded_worker.LadybugWorker(Stuck(), io.BytesIO()).serve(io.BytesIO())
 """
     assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 1

@@ -24,7 +24,7 @@ from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError, Too
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes import BUILTIN
 from rrext.nodes.base.node import Node
-from rrext.nodes.sql.database import Database
+from rrext.nodes.sql.database import SqlDatabase
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.testing import pair
@@ -62,7 +62,7 @@ class Desk:
         return await self.client.tool(tool=tool, node_id="db", input=input)
 
     @property
-    def database(self) -> Database:
+    def database(self) -> SqlDatabase:
         """What the node's calls share."""
         return self.task.components["db"].shared
 

@@ -14,11 +14,11 @@ import pytest
 from sql_contract import Desk, opened
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.duckdb.engine import Engine
+from rrext.nodes.sql.duckdb.engine import DuckdbEngine
 from rrext.nodes.sql.duckdb.messages import Begin, Commit, EngineSettings, Rollback, Rows, Run
 from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
-from rrext.nodes.sql.duckdb.process import DuckdbProcess, Link
-from rrext.nodes.sql.duckdb.session import Seat
+from rrext.nodes.sql.duckdb.process import DuckdbConnection, DuckdbProcess
+from rrext.nodes.sql.duckdb.session import DuckdbSession
 
 COUNT = "SELECT count(*)::INTEGER AS n FROM t"
 
@@ -29,16 +29,16 @@ async def count(db: Desk) -> int:
 
 async def test_a_call_is_one_request_whatever_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    send = Link._send
+    send = DuckdbConnection._send
 
-    def told(link: Link, request: Any) -> bool:
+    def told(link: DuckdbConnection, request: Any) -> bool:
         asked.append(type(request).__name__)
         return send(link, request)
 
     async with opened(DuckdbNode, {"allow_execute": True}) as db:
         await db("execute", sql="CREATE TABLE t AS SELECT 1 AS n")
         await db("execute", sql="SELECT n FROM t")
-        monkeypatch.setattr(Link, "_send", told)
+        monkeypatch.setattr(DuckdbConnection, "_send", told)
         for tool, sql in (
             ("execute", "INSERT INTO t VALUES (2)"),
             ("execute", "INSERT INTO t VALUES (3) RETURNING n"),
@@ -59,8 +59,10 @@ async def test_a_statement_whose_rows_cannot_be_answered_is_not_kept(cell: str) 
         assert await count(db) == 0
 
 
-def seat_of(path: Path) -> Seat:
-    return Seat(Engine(EngineSettings(str(path), path.name, create=True, writes=True, memory_limit="1GB", threads=1)))
+def seat_of(path: Path) -> DuckdbSession:
+    return DuckdbSession(
+        DuckdbEngine(EngineSettings(str(path), path.name, create=True, writes=True, memory_limit="1GB", threads=1))
+    )
 
 
 def run(begin: Begin, sql: str) -> Run:
@@ -71,15 +73,15 @@ def test_a_statement_that_is_stopped_at_its_end_is_not_kept(tmp_path: Path, monk
     seat = seat_of(tmp_path / "a.duckdb")
     for number, request in enumerate((run("write", "CREATE TABLE t (n INTEGER)"), Commit()), 1):
         seat.do(number, request)
-    done = Seat._run
+    done = DuckdbSession._run
 
-    def then_stopped(seat: Seat, connection: duckdb.DuckDBPyConnection, request: Run) -> Rows:
+    def then_stopped(seat: DuckdbSession, connection: duckdb.DuckDBPyConnection, request: Run) -> Rows:
         answer = done(seat, connection, request)
         seat.interrupt(3)
         return answer
 
     with monkeypatch.context() as patched:
-        patched.setattr(Seat, "_run", then_stopped)
+        patched.setattr(DuckdbSession, "_run", then_stopped)
         with pytest.raises(duckdb.InterruptException):
             seat.do(3, run("once", "INSERT INTO t VALUES (1)"))
     seat.do(4, Rollback(is_answered=True))

@@ -16,19 +16,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from rrext.errors import Cancelled, RrextError, ToolError
 from rrext.nodes.databases.sessions import Session
 from rrext.nodes.databases.watch import Watch
-from rrext.nodes.sql.calls import Call
-from rrext.nodes.sql.database import Database, PoolLimits
+from rrext.nodes.sql.calls import SqlCall
+from rrext.nodes.sql.database import PoolLimits, SqlDatabase
 from rrext.nodes.sql.sqlite.node import MEMORY, SqliteBackend
 from rrext.tools.context import ToolContext
 
 
-def new_database(path: str = MEMORY, *, connections: int = 4, idle: float = 300.0) -> Database:
+def new_database(path: str = MEMORY, *, connections: int = 4, idle: float = 300.0) -> SqlDatabase:
     backend = SqliteBackend(path, create=True, lock_timeout=0.05, foreign_keys=True)
-    return Database(backend, PoolLimits(connections, 0.05, 30.0, idle))
+    return SqlDatabase(backend, PoolLimits(connections, 0.05, 30.0, idle))
 
 
 @pytest.fixture
-def database() -> Iterator[Database]:
+def database() -> Iterator[SqlDatabase]:
     made = new_database()
     yield made
     made.close()
@@ -45,7 +45,7 @@ def asker(connection: str | None = "c1") -> ToolContext:
     return ToolContext(connection_id=connection)
 
 
-def test_a_connection_lost_while_its_session_begins_leaves_none(database: Database) -> None:
+def test_a_connection_lost_while_its_session_begins_leaves_none(database: SqlDatabase) -> None:
     ctx = asker()
     begin = database.begin
 
@@ -62,7 +62,7 @@ def test_a_connection_lost_while_its_session_begins_leaves_none(database: Databa
     assert database.connections_in_use == 0
 
 
-def test_a_connection_lost_right_after_its_session_began_leaves_none(database: Database) -> None:
+def test_a_connection_lost_right_after_its_session_began_leaves_none(database: SqlDatabase) -> None:
     database.sessions.begin(asker())
     kept = database.sessions.begin(asker("c2"))
     database.sessions.lost("c1")
@@ -72,7 +72,7 @@ def test_a_connection_lost_right_after_its_session_began_leaves_none(database: D
         assert session is kept
 
 
-def test_a_connection_lost_while_its_session_is_used_ends_it_after_the_use(database: Database) -> None:
+def test_a_connection_lost_while_its_session_is_used_ends_it_after_the_use(database: SqlDatabase) -> None:
     session = database.sessions.begin(asker())
     with database.sessions.using(session.id, asker()):
         database.sessions.lost("c1")
@@ -81,7 +81,7 @@ def test_a_connection_lost_while_its_session_is_used_ends_it_after_the_use(datab
     assert database.connections_in_use == 0
 
 
-def test_who_waits_for_a_session_that_ends_is_told_so(database: Database) -> None:
+def test_who_waits_for_a_session_that_ends_is_told_so(database: SqlDatabase) -> None:
     session = database.sessions.begin(asker())
     told: list[str] = []
 
@@ -100,7 +100,7 @@ def test_who_waits_for_a_session_that_ends_is_told_so(database: Database) -> Non
     assert told == ["session_not_found"]
 
 
-def test_who_waits_for_a_session_may_be_cancelled(database: Database) -> None:
+def test_who_waits_for_a_session_may_be_cancelled(database: SqlDatabase) -> None:
     session = database.sessions.begin(asker())
     ctx = asker()
     failed: list[BaseException] = []
@@ -120,12 +120,12 @@ def test_who_waits_for_a_session_may_be_cancelled(database: Database) -> None:
     assert len(failed) == 1
 
 
-def test_a_statement_that_ends_the_transaction_ends_its_session(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_that_ends_the_transaction_ends_its_session(database: SqlDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rrext.nodes.sql.calls.check_statement", lambda sql: None)  # as if one were hidden from it
     ctx = asker()
     session = database.sessions.begin(ctx)
     with pytest.raises(ToolError) as ended:
-        Call(database, ctx, "object").execute("COMMIT", (), 10, session_id=session.id)
+        SqlCall(database, ctx, "object").execute("COMMIT", (), 10, session_id=session.id)
     assert ended.value.code == "transaction_ended"
     assert len(database.sessions) == 0
     assert database.connections_in_use == 0

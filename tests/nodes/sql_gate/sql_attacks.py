@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import RrextError
-from rrext.nodes.sql.gate.statement import Statement
+from rrext.nodes.sql.gate.statement import ReadingSql
 
 __all__ = ["SECRET", "Attack", "NoGate", "World", "attacks", "broken_by"]
 
@@ -36,8 +36,8 @@ def attacks(dialect: str) -> tuple[Attack, ...]:
 class NoGate:
     """Lets everything through, so that the database has to hold by itself: `database.gate = NoGate()`."""
 
-    def read_only(self, sql: str) -> Statement:
-        return Statement(sql, "select")
+    def read_only(self, sql: str) -> ReadingSql:
+        return ReadingSql(sql, "select")
 
 
 class World(msgspec.Struct, frozen=True):

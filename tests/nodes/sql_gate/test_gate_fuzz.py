@@ -9,9 +9,9 @@ from sql_attacks import attacks
 from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments, ToolError
-from rrext.nodes.sql.gate.gate import Gate
+from rrext.nodes.sql.gate.gate import SqlGate
 
-GATES = {dialect: Gate(DIALECTS[dialect]) for dialect in DIALECTS}
+GATES = {dialect: SqlGate(DIALECTS[dialect]) for dialect in DIALECTS}
 
 PIECES = sorted({word for dialect in GATES for attack in attacks(dialect) for word in attack.sql.split()})
 

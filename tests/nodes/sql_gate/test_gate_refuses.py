@@ -16,7 +16,7 @@ from sql_dialects import DIALECTS
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.sql.gate import gate as gate_module
-from rrext.nodes.sql.gate.gate import MAX_STATEMENT, Gate, read_only
+from rrext.nodes.sql.gate.gate import MAX_STATEMENT, SqlGate, read_only
 from rrext.nodes.sql.gate.lexer import MAX_TOKENS
 
 LEFT_TO_THE_DATABASE = {
@@ -27,7 +27,7 @@ LEFT_TO_THE_DATABASE = {
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "sqlite"])
 def test_every_attack_is_refused_but_for_those_that_only_the_database_can_tell(dialect: str) -> None:
-    gate = Gate(DIALECTS[dialect])
+    gate = SqlGate(DIALECTS[dialect])
     passed: set[str] = set()
     codes: set[str] = set()
     for attack in attacks(dialect):
@@ -42,7 +42,7 @@ def test_every_attack_is_refused_but_for_those_that_only_the_database_can_tell(d
 
 
 def test_sqlite_itself_judges_functions_and_pragmas_and_the_gate_the_rest() -> None:
-    gate = Gate(DIALECTS["sqlite"])
+    gate = SqlGate(DIALECTS["sqlite"])
     for attack in attacks("sqlite"):
         try:
             gate.read_only(attack.sql)
@@ -60,7 +60,7 @@ def test_there_are_at_least_sixty_attacks_and_a_hundred_statements_that_read(dia
 @pytest.mark.promise("data:statement:as-written")
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_passes_is_sent_as_it_was_written(dialect: str) -> None:
-    gate = Gate(DIALECTS[dialect])
+    gate = SqlGate(DIALECTS[dialect])
     for sql in READING[dialect]:
         assert gate.read_only(sql).sql == sql
         assert gate.read_only(f"\n {sql} -- the end\n ;").sql == f"\n {sql} -- the end\n ;"
@@ -265,7 +265,7 @@ SWALLOWED = {
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_megabyte_of_any_text_is_judged_in_little_time_and_no_step_stops_other_threads(dialect: str) -> None:
     """Processor time of this thread alone; the longest call of a function in C is the longest time without other threads."""
-    gate = Gate(DIALECTS[dialect])
+    gate = SqlGate(DIALECTS[dialect])
     for name, (head, piece) in PIECES.items():
         sql = head + piece * ((MEGABYTE - len(head)) // len(piece))
         assert any(_judging(gate, sql) < 0.1 for _ in range(3)), name
@@ -273,7 +273,7 @@ def test_a_megabyte_of_any_text_is_judged_in_little_time_and_no_step_stops_other
             assert any(_longest_step(gate, sql) < 0.01 for _ in range(3)), name
 
 
-def _judging(gate: Gate, sql: str) -> float:
+def _judging(gate: SqlGate, sql: str) -> float:
     began = thread_time()
     with contextlib.suppress(RrextError):
         gate.read_only(sql)
@@ -281,7 +281,7 @@ def _judging(gate: Gate, sql: str) -> float:
     return thread_time() - began
 
 
-def _longest_step(gate: Gate, sql: str) -> float:
+def _longest_step(gate: SqlGate, sql: str) -> float:
     began = longest = 0.0
 
     def watch(frame: Any, event: str, argument: Callable[..., Any]) -> None:
@@ -301,7 +301,7 @@ def _longest_step(gate: Gate, sql: str) -> float:
 
 def test_what_is_remembered_is_bounded_in_number_and_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate_module, "CACHE_ENTRIES", 3)
-    gate = Gate(DIALECTS["sqlite"])
+    gate = SqlGate(DIALECTS["sqlite"])
     first = gate.read_only("SELECT 0")
     assert gate.read_only("SELECT 0") is first
     for number in range(1, 4):
@@ -314,7 +314,7 @@ def test_what_is_remembered_is_bounded_in_number_and_in_size(monkeypatch: pytest
 
 
 def test_a_refusal_is_not_remembered_as_a_statement() -> None:
-    gate = Gate(DIALECTS["sqlite"])
+    gate = SqlGate(DIALECTS["sqlite"])
     for _ in range(2):
         with pytest.raises(ToolError):
             gate.read_only("DELETE FROM t")
@@ -322,7 +322,7 @@ def test_a_refusal_is_not_remembered_as_a_statement() -> None:
 
 
 def test_many_threads_may_use_one_gate() -> None:
-    gate = Gate(DIALECTS["duckdb"])
+    gate = SqlGate(DIALECTS["duckdb"])
     wrong: list[str] = []
 
     def ask(thread: int) -> None:

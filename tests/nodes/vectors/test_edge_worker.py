@@ -24,7 +24,7 @@ from rrext.nodes.vectors.edge.messages import (
     frame,
     receive,
 )
-from rrext.nodes.vectors.edge.worker import Worker
+from rrext.nodes.vectors.edge.worker import EdgeWorker
 from rrext.nodes.vectors.store import Deleted, Page, Scope, Search, Space
 from rrext.tools.context import ToolContext
 
@@ -78,7 +78,7 @@ class Link:
     def _serve(self) -> None:
         requests, answers = self._theirs
         with requests, answers:
-            Worker(self.store, answers).serve(requests)
+            EdgeWorker(self.store, answers).serve(requests)
 
     def send(self, number: int, message: Message) -> None:
         self.requests.write(frame(number, message))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.files.turns import Turns
-from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, GraphTransaction, Rows
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import effects_of
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
@@ -48,7 +48,7 @@ class EmbeddedBackend(GraphBackend):
         self.values = EmbeddedValues()
         self.writing = threading.Lock()
 
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
         return _EmbeddedTransaction(self, read_only, timeout, check)
 
     def read_schema(self, run: Rows) -> GraphSchema:
@@ -85,7 +85,7 @@ class EmbeddedBackend(GraphBackend):
         return f"<EmbeddedBackend {self.turns!r}>"
 
 
-class _EmbeddedTransaction(Transaction):
+class _EmbeddedTransaction(GraphTransaction):
     """A connection with one transaction on it."""
 
     __slots__ = (
@@ -119,7 +119,7 @@ class _EmbeddedTransaction(Transaction):
     def _begin(self) -> None:
         self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
 
-    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
         is_first, self._is_first = self._is_first, False
         readings = Readings(params)
         while True:
@@ -133,7 +133,7 @@ class _EmbeddedTransaction(Transaction):
                 _rolled_back(lease.connection)
             self._begin()
 
-    def _ran(self, cypher: str, params: Mapping[str, Any], *, counts: bool) -> Cursor:
+    def _ran(self, cypher: str, params: Mapping[str, Any], *, counts: bool) -> GraphCursor:
         tally = Tally(effects_of(cypher), self._rows, params) if counts else None
         cursor = _EmbeddedCursor(self._execute(cypher, params), self._backend.values)
         if tally is not None:

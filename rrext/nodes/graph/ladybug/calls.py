@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rrext.nodes.child.engine import Cancel, Request
+from rrext.nodes.child.engine import Cancel, EngineRequest
 
 __all__ = ["ENGINE_FAILED", "Cancel", "Commit", "End", "Explain", "Fetch", "Message", "Open", "Rows", "Run", "Start"]
 
@@ -25,14 +25,14 @@ OPENING: Final = 60.0
 """The same for opening a database, which may have much to do again after a crash."""
 
 
-class Open(Request, frozen=True, tag=True):
+class Open(EngineRequest, frozen=True, tag=True):
     """Open the database, if it is not open. Belongs to no transaction."""
 
     begins = True
     patience = OPENING
 
 
-class Start(Request, frozen=True, tag=True):
+class Start(EngineRequest, frozen=True, tag=True):
     """Wait for the turn, if it writes, and begin. `timeout` is the engine's own limit of a statement, in seconds."""
 
     transaction: int
@@ -43,7 +43,7 @@ class Start(Request, frozen=True, tag=True):
     patience = STARTING
 
 
-class Run(Request, frozen=True, tag=True):
+class Run(EngineRequest, frozen=True, tag=True):
     """Run a statement and send its first rows. A statement before it in the transaction is over then."""
 
     transaction: int
@@ -55,7 +55,7 @@ class Run(Request, frozen=True, tag=True):
     patience = STUCK
 
 
-class Fetch(Request, frozen=True, tag=True):
+class Fetch(EngineRequest, frozen=True, tag=True):
     """The next rows of the statement."""
 
     transaction: int
@@ -64,7 +64,7 @@ class Fetch(Request, frozen=True, tag=True):
     patience = STUCK
 
 
-class Explain(Request, frozen=True, tag=True):
+class Explain(EngineRequest, frozen=True, tag=True):
     """The plan of a statement."""
 
     transaction: int
@@ -74,7 +74,7 @@ class Explain(Request, frozen=True, tag=True):
     patience = STUCK
 
 
-class Commit(Request, frozen=True, tag=True):
+class Commit(EngineRequest, frozen=True, tag=True):
     """Keep what was done."""
 
     transaction: int
@@ -83,7 +83,7 @@ class Commit(Request, frozen=True, tag=True):
     patience = COMMITTING
 
 
-class End(Request, frozen=True, tag=True):
+class End(EngineRequest, frozen=True, tag=True):
     """Undo what is not committed. Nobody waits for its answer."""
 
     transaction: int

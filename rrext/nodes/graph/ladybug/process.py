@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
-from rrext.nodes.child.engine import ChildEngine, Request
+from rrext.nodes.child.engine import ChildEngine, EngineRequest
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.child.supervisor import Supervisor
 from rrext.nodes.databases.failure import Failure
-from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Transaction
+from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, GraphTransaction
 from rrext.nodes.graph.backend import Rows as RunsReads
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Open, Rows, Run, Start
@@ -62,7 +62,7 @@ class ProcessBackend(GraphBackend):
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         return self.supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)
 
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
         return _RemoteTransaction(self, next(self._numbers), read_only, timeout)
 
     def read_schema(self, run: RunsReads) -> GraphSchema:
@@ -91,7 +91,7 @@ class ProcessBackend(GraphBackend):
         return f"<ProcessBackend {self.supervisor!r}>"
 
 
-class _RemoteTransaction(Transaction):
+class _RemoteTransaction(GraphTransaction):
     """A transaction in the process."""
 
     __slots__ = ("_backend", "_ctx", "_number", "_process", "_read_only", "_timeout")
@@ -108,7 +108,7 @@ class _RemoteTransaction(Transaction):
         self._process = self._backend.supervisor.engine()
         self._ask(Start(self._number, self._read_only, self._timeout))
 
-    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
         answer = self.rows(Run(self._number, cypher, msgspec.json.encode(params), FIRST, counts))
         return _RemoteCursor(self, self._number, answer)
 
@@ -127,11 +127,11 @@ class _RemoteTransaction(Transaction):
     def cancel(self) -> None:
         self._ctx.token.cancel("timeout")  # whoever waits for an answer leaves; the reason is known to who cancels
 
-    def rows(self, request: Request) -> Rows:
+    def rows(self, request: EngineRequest) -> Rows:
         """Rows that a request asks for."""
         return msgspec.json.decode(self._ask(request), type=Rows)
 
-    def _ask(self, request: Request) -> bytes:
+    def _ask(self, request: EngineRequest) -> bytes:
         process = self._process
         assert process is not None  # started, and not ended
         try:

@@ -18,7 +18,7 @@ import msgspec
 from rrext.errors import Cancelled, InternalError, RrextError
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
-from rrext.nodes.graph.backend import Cursor, Transaction
+from rrext.nodes.graph.backend import GraphCursor, GraphTransaction
 from rrext.nodes.graph.ladybug.backend import EmbeddedBackend, EmbeddedError, EmbeddedSettings
 from rrext.nodes.graph.ladybug.calls import (
     ENGINE_FAILED,
@@ -35,7 +35,7 @@ from rrext.nodes.graph.ladybug.calls import (
 )
 from rrext.workers import Workers
 
-__all__ = ["LEAVING", "Worker", "main"]
+__all__ = ["LEAVING", "LadybugWorker", "main"]
 
 AGAIN = 0.05
 """Seconds until a step that is to stop is told once more: the first time may have come before it began."""
@@ -43,7 +43,7 @@ LEAVING = 5.0
 """Seconds that undoing what is open and closing the database may take once the server is gone."""
 
 
-class Seat:
+class LadybugSession:
     """One transaction and the statement that it runs. Its requests are done one after the other; only `interrupt` may come
     meanwhile."""
 
@@ -51,9 +51,9 @@ class Seat:
 
     def __init__(self, backend: EmbeddedBackend, request: Start) -> None:
         self._lock = threading.Lock()
-        self._cursor: Cursor | None = None
+        self._cursor: GraphCursor | None = None
         self._is_interrupted = False
-        self._transaction: Transaction = backend.transaction(
+        self._transaction: GraphTransaction = backend.transaction(
             read_only=request.read_only, timeout=request.timeout, check=self._check
         )
 
@@ -117,7 +117,7 @@ class Seat:
         return f"<Seat {self._transaction!r}>"
 
 
-class Worker:
+class LadybugWorker:
     """Does what it is asked: each request on a thread, as many as there are transactions."""
 
     __slots__ = ("_answers", "_at_work", "_backend", "_seats", "_sending", "_threads")
@@ -126,8 +126,8 @@ class Worker:
         self._backend = backend
         self._answers = answers
         self._sending = threading.Lock()
-        self._seats: dict[int, Seat] = {}
-        self._at_work: dict[int, Seat] = {}
+        self._seats: dict[int, LadybugSession] = {}
+        self._at_work: dict[int, LadybugSession] = {}
         """Seats by the number of the call that they do something for."""
         self._threads = Workers()
 
@@ -147,7 +147,7 @@ class Worker:
                 continue
             seat = self._seats.get(message.transaction)
             if isinstance(message, Start):
-                seat = self._seats[message.transaction] = Seat(self._backend, message)
+                seat = self._seats[message.transaction] = LadybugSession(self._backend, message)
             elif isinstance(message, End):
                 self._seats.pop(message.transaction, None)
             if seat is not None:
@@ -162,14 +162,14 @@ class Worker:
         self._backend.close()
         leaving.cancel()
 
-    def _do(self, call: int, message: Any, seat: Seat | None) -> None:
+    def _do(self, call: int, message: Any, seat: LadybugSession | None) -> None:
         data = frame(call, self._answer(message, seat))
         self._at_work.pop(call, None)
         with self._sending, contextlib.suppress(OSError):  # the server is gone: `serve` hears of it too
             self._answers.write(data)
             self._answers.flush()
 
-    def _answer(self, message: Any, seat: Seat | None) -> Answer:
+    def _answer(self, message: Any, seat: LadybugSession | None) -> Answer:
         try:
             if isinstance(message, Open):
                 self._backend.open()
@@ -194,7 +194,7 @@ def main() -> None:
     leave_signals_to_server()
     requests, answers = private_streams()
     settings = receive_settings(requests, EmbeddedSettings)
-    Worker(EmbeddedBackend(settings), answers).serve(requests)
+    LadybugWorker(EmbeddedBackend(settings), answers).serve(requests)
 
 
 if __name__ == "__main__":

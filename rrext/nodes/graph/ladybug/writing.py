@@ -8,7 +8,7 @@ from typing import Final
 from rrext.errors import InvalidArguments, ToolError
 from rrext.nodes.graph.gate import single
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
-from rrext.nodes.graph.lexer import Token
+from rrext.nodes.graph.lexer import CypherToken
 
 __all__ = ["check_embedded"]
 
@@ -35,7 +35,7 @@ def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
     return cypher
 
 
-def _check(pieces: list[Token], procedures: tuple[str, ...]) -> None:
+def _check(pieces: list[CypherToken], procedures: tuple[str, ...]) -> None:
     first = pieces[0].keyword
     if first in CONTROL:
         raise InvalidArguments.at(
@@ -53,12 +53,12 @@ def _check(pieces: list[Token], procedures: tuple[str, ...]) -> None:
         raise _refusal("a table with a storage of its own is kept in files of the machine that the node runs on")
 
 
-def _is_name(pieces: list[Token], at: int) -> bool:
+def _is_name(pieces: list[CypherToken], at: int) -> bool:
     before = pieces[at - 1] if at else None
     return before is not None and before.kind == "symbol" and before.value in ".:"
 
 
-def _keeps_elsewhere(pieces: list[Token]) -> bool:
+def _keeps_elsewhere(pieces: list[CypherToken]) -> bool:
     """Whether a table gets options such as `WITH (storage = …)`: a place outside of the database, which the engine reads."""
     if pieces[0].keyword not in ("CREATE", "ALTER") or all(token.keyword != "TABLE" for token in pieces[1:5]):
         return False
@@ -68,7 +68,7 @@ def _keeps_elsewhere(pieces: list[Token]) -> bool:
     )
 
 
-def _check_call(pieces: list[Token], at: int, procedures: tuple[str, ...]) -> None:
+def _check_call(pieces: list[CypherToken], at: int, procedures: tuple[str, ...]) -> None:
     name = pieces[at + 1].value.lower() if at + 1 < len(pieces) else ""
     known = LADYBUG.procedures | {"project_graph", "drop_projected_graph"} | {entry.lower() for entry in procedures}
     follows = pieces[at + 2].value if at + 2 < len(pieces) else ""

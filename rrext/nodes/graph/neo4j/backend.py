@@ -16,7 +16,7 @@ import msgspec
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.databases.failure import Failure, FailureKind
-from rrext.nodes.graph.backend import Cursor, GraphBackend, GraphSchema, Rows, Transaction
+from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, GraphTransaction, Rows
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import Effects, effects_of
 from rrext.nodes.graph.limits import BOLT_FETCH, MESSAGE_MAX
@@ -88,7 +88,7 @@ class BoltBackend(GraphBackend):
         except Exception:
             raise Unavailable('The graph database cannot be used: the driver does not take this "uri"') from None
 
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> Transaction:
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
         import neo4j
 
         session = self._driver.session(
@@ -163,7 +163,7 @@ class BoltBackend(GraphBackend):
         return "<BoltBackend>"
 
 
-class _BoltTransaction(Transaction):
+class _BoltTransaction(GraphTransaction):
     """A session of the driver with one transaction in it."""
 
     __slots__ = ("_backend", "_is_cancelled", "_session", "_timeout", "_transaction")
@@ -179,7 +179,7 @@ class _BoltTransaction(Transaction):
         with self._backend.reaching():
             self._transaction = self._session.begin_transaction(timeout=self._timeout or None)
 
-    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
         params = bytes_in(dict(params))
         changed = self._changed(effects_of(cypher), params) if counts else None
         return _BoltCursor(self._transaction.run(cypher, params), self._backend, changed)
@@ -229,7 +229,7 @@ class _BoltReader(_BoltTransaction):
     def start(self) -> None:
         return
 
-    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> Cursor:
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
         return _BoltCursor(self._ran(cypher, params), self._backend, None)
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:

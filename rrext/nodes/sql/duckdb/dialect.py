@@ -7,7 +7,7 @@ from typing import Final
 
 from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening, words
 from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, STRAIGHT
-from rrext.nodes.sql.gate.tokens import NAME, Token
+from rrext.nodes.sql.gate.tokens import NAME, SqlToken
 
 __all__ = ["DUCKDB"]
 
@@ -110,7 +110,7 @@ _STATEMENTS: Final = words("select with values from table pivot unpivot delete i
 """What DuckDB describes by its columns, and that is no table."""
 
 
-def _shows(tokens: Sequence[Token]) -> bool:
+def _shows(tokens: Sequence[SqlToken]) -> bool:
     match opening(tokens):
         case "show" | "call", second:
             return bool(second)

@@ -18,7 +18,7 @@ from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings
 from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 
-__all__ = ["Engine", "Parsed", "RowStream", "sentence"]
+__all__ = ["DuckdbEngine", "Parsed", "RowStream", "sentence"]
 
 LEAVING: Final = 1.0
 """Seconds that a file which another process has is waited for: that of a server which was killed is about to end."""
@@ -79,7 +79,7 @@ class Parsed:
         return f"<Parsed {self.kind}>"
 
 
-class Engine:
+class DuckdbEngine:
     """One instance, opened by the first connection. Its connections share tables, the cache and parsed statements.
 
     Before the first statement of a caller runs, access to files, networks and extensions is closed and the configuration

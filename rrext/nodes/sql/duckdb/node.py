@@ -17,7 +17,7 @@ from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, Load, Open
-from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbError, DuckdbProcess, Link
+from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbConnection, DuckdbError, DuckdbProcess
 from rrext.nodes.sql.duckdb.schema import read_schema
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
@@ -64,7 +64,7 @@ class DuckdbBackend(Backend):
     def _started(self) -> DuckdbProcess:
         return DuckdbProcess(self._settings)
 
-    def connect(self, *, read_only: bool) -> Link:
+    def connect(self, *, read_only: bool) -> DuckdbConnection:
         process = self._supervisor.engine()
         assert isinstance(process, DuckdbProcess)
         link = process.connect()
@@ -83,14 +83,14 @@ class DuckdbBackend(Backend):
 
     # transactions
 
-    def begin(self, connection: Link, *, read_only: bool) -> None:
+    def begin(self, connection: DuckdbConnection, *, read_only: bool) -> None:
         if connection.process.is_over:
             raise connection.process.lost_by(Open(), is_sent=False)
         if self._files:
             self._load_changed(connection)
         connection.begin(read_only=read_only)
 
-    def _load_changed(self, connection: Link) -> None:
+    def _load_changed(self, connection: DuckdbConnection) -> None:
         """Make the tables anew of which files changed since they were read. Others wait for that meanwhile."""
         with self._loading:
             loaded = connection.process.loaded
@@ -100,31 +100,31 @@ class DuckdbBackend(Backend):
                 connection.ask(Load({table: list(source.files) for table, source in changed.items()}))
                 loaded.update(changed)
 
-    def commit(self, connection: Link) -> None:
+    def commit(self, connection: DuckdbConnection) -> None:
         if connection.commit():
             self._supervisor.wrote()
 
-    def rollback(self, connection: Link) -> None:
+    def rollback(self, connection: DuckdbConnection) -> None:
         connection.rollback()
 
-    def in_transaction(self, connection: Link) -> bool:
+    def in_transaction(self, connection: DuckdbConnection) -> bool:
         return connection.in_transaction
 
-    def is_clean(self, connection: Link) -> bool:
+    def is_clean(self, connection: DuckdbConnection) -> bool:
         return connection.is_clean
 
     # statements
 
-    def run(self, connection: Link, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
+    def run(self, connection: DuckdbConnection, sql: str, params: Sequence[Any], *, read_only: bool) -> Cursor:
         return connection.run(sql, params)
 
-    def run_only(self, connection: Link, sql: str, params: Sequence[Any], *, most_rows: int) -> Cursor:
+    def run_only(self, connection: DuckdbConnection, sql: str, params: Sequence[Any], *, most_rows: int) -> Cursor:
         return connection.run(sql, params, most_rows)
 
-    def is_committing(self, connection: Link) -> bool:
+    def is_committing(self, connection: DuckdbConnection) -> bool:
         return connection.is_committing
 
-    def cancel(self, connection: Link) -> None:
+    def cancel(self, connection: DuckdbConnection) -> None:
         connection.cancel()
 
     def explain(self, sql: str) -> str:
@@ -139,7 +139,7 @@ class DuckdbBackend(Backend):
             return Failure("syntax", "a text has a character that is none (a lone surrogate)")
         return None
 
-    def read_schema(self, connection: Link) -> Schema:
+    def read_schema(self, connection: DuckdbConnection) -> Schema:
         return read_schema(lambda sql: connection.run(sql, ()))
 
     def __repr__(self) -> str:

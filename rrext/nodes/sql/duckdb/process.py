@@ -36,7 +36,7 @@ from rrext.nodes.sql.duckdb.messages import (
     receive,
 )
 
-__all__ = ["CLOSED", "WHAT", "DuckdbError", "DuckdbProcess", "Link", "LinkCursor"]
+__all__ = ["CLOSED", "WHAT", "DuckdbConnection", "DuckdbCursor", "DuckdbError", "DuckdbProcess"]
 
 WHAT: Final = "the DuckDB database"
 CLOSED: Final = "The database is closed: its component was unloaded"
@@ -99,13 +99,13 @@ class DuckdbProcess(ChildEngine):
             error.hint = f"{kept}{gone} {error.hint}"
         return error
 
-    def connect(self) -> Link:
+    def connect(self) -> DuckdbConnection:
         """A new connection. If the process is gone, the first request on it says so."""
         number = next(self._links)
         ours, theirs = socket.socketpair()
         with theirs, suppress(OSError):
             socket.send_fds(self._door, [number.to_bytes(8, "little")], [theirs.fileno()])
-        return Link(self, number, ours)
+        return DuckdbConnection(self, number, ours)
 
     @property
     def has_commits(self) -> bool:
@@ -117,7 +117,7 @@ class DuckdbProcess(ChildEngine):
         self._door.close()
 
 
-class Link:
+class DuckdbConnection:
     """A connection to the process. One thread uses it at a time; only `cancel` may come from another one meanwhile.
 
     A transaction begins with its first statement, so that both travel together. One that only reads ends with the last row
@@ -182,7 +182,7 @@ class Link:
 
     # requests
 
-    def run(self, sql: str, params: Sequence[Any], only: int | None = None) -> LinkCursor:
+    def run(self, sql: str, params: Sequence[Any], only: int | None = None) -> DuckdbCursor:
         """Run a statement, up to its first rows. With `only`, it is the only one of a transaction that may write, and nothing
         may be kept of it if it has more rows than so many."""
         begin, self._begin = self._begin, ""
@@ -193,7 +193,7 @@ class Link:
         first = self.rows(request)
         if is_over(request, first):
             self.in_transaction = self.is_committing = first.writes
-        return LinkCursor(self, first)
+        return DuckdbCursor(self, first)
 
     def rows(self, request: Request) -> Rows:
         """Rows that a request asks for."""
@@ -266,13 +266,13 @@ class Link:
         return f"<Link {self._number}{' in a transaction' if self.in_transaction else ''}>"
 
 
-class LinkCursor:
+class DuckdbCursor:
     """The rows of a statement that runs in the process. They are JSON already."""
 
     __slots__ = ("_is_last", "_link", "_rows", "description", "rowcount", "types", "warnings")
     is_json = True
 
-    def __init__(self, link: Link, first: Rows) -> None:
+    def __init__(self, link: DuckdbConnection, first: Rows) -> None:
         self._link = link
         self._rows: list[list[Any]] = first.rows
         self._is_last = first.is_last

@@ -11,7 +11,7 @@ import duckdb
 from rrext.errors import ToolError
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
-from rrext.nodes.sql.duckdb.engine import Engine, Parsed, sentence
+from rrext.nodes.sql.duckdb.engine import DuckdbEngine, Parsed, sentence
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
     Commit,
@@ -30,14 +30,14 @@ from rrext.nodes.sql.duckdb.rows import ExactRows, ResultRows, needs_exact
 from rrext.nodes.sql.duckdb.values import parameters
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
 
-__all__ = ["Seat", "failure_of"]
+__all__ = ["DuckdbSession", "failure_of"]
 
 _ABORTED: Final = "Current transaction is aborted"
 _TYPED: Final = (str, list, dict, float)
 """Values of JSON that may mean several things, so that the type matters that the statement expects."""
 
 
-class Seat:
+class DuckdbSession:
     """A connection. Its requests come one after the other; only `interrupt` may come meanwhile."""
 
     __slots__ = (
@@ -45,7 +45,7 @@ class Seat:
         "_rows", "_traces",
     )  # fmt: skip
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: DuckdbEngine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None

@@ -20,7 +20,7 @@ import msgspec
 from rrext.errors import InternalError, RrextError
 from rrext.nodes.child.calls import receive_settings
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
-from rrext.nodes.sql.duckdb.engine import Engine
+from rrext.nodes.sql.duckdb.engine import DuckdbEngine
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
     Commit,
@@ -33,9 +33,9 @@ from rrext.nodes.sql.duckdb.messages import (
     message_frame,
     receive,
 )
-from rrext.nodes.sql.duckdb.session import Seat, failure_of
+from rrext.nodes.sql.duckdb.session import DuckdbSession, failure_of
 
-__all__ = ["LEAVING", "Worker", "main"]
+__all__ = ["LEAVING", "DuckdbWorker", "main"]
 
 NOBODYS: Final = 0
 """The number of a request that nobody interrupts."""
@@ -43,15 +43,15 @@ LEAVING: Final = 5.0
 """Seconds that undoing what is open and closing the database may take once the server is gone."""
 
 
-class Worker:
+class DuckdbWorker:
     """Serves connections, each on a thread of its own, until the server is gone."""
 
     __slots__ = ("_door", "_engine", "_seats", "_threads")
 
-    def __init__(self, engine: Engine, door: socket.socket) -> None:
+    def __init__(self, engine: DuckdbEngine, door: socket.socket) -> None:
         self._engine = engine
         self._door = door
-        self._seats: dict[int, Seat] = {}
+        self._seats: dict[int, DuckdbSession] = {}
         self._threads: dict[int, threading.Thread] = {}
 
     def serve(self, control: BinaryIO) -> None:
@@ -90,7 +90,7 @@ class Worker:
 
     def _sit(self, number: int, link: socket.socket) -> None:
         """Serve one connection until the server closes it."""
-        seat = self._seats[number] = Seat(self._engine)
+        seat = self._seats[number] = DuckdbSession(self._engine)
         decoder = msgspec.json.Decoder(Request)
         with suppress(OSError), link, link.makefile("rb") as requests:  # the server may be gone before its answer
             while (received := receive(requests)) is not None:
@@ -108,7 +108,7 @@ class Worker:
         return f"<Worker {len(self._seats)} connections>"
 
 
-def _answer(seat: Seat, number: int, request: Request) -> Answer | None:
+def _answer(seat: DuckdbSession, number: int, request: Request) -> Answer | None:
     try:
         return seat.do(number, request)
     except RrextError as error:
@@ -148,7 +148,7 @@ def main() -> None:
     leave_signals_to_server()
     control, _ = private_streams()
     settings = receive_settings(control, EngineSettings)
-    Worker(Engine(settings), socket.socket(fileno=int(sys.argv[1]))).serve(control)
+    DuckdbWorker(DuckdbEngine(settings), socket.socket(fileno=int(sys.argv[1]))).serve(control)
     os._exit(0)  # the driver has a lot to say about what is left at an ordinary end
 
 

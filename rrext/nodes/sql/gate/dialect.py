@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from rrext.nodes.sql.gate.tokens import NAME, WORD, Token
+from rrext.nodes.sql.gate.tokens import NAME, WORD, SqlToken
 
 __all__ = ["KEYWORDS", "QUERIES", "SqlDialect", "opening", "words"]
 
@@ -17,7 +17,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def opening(tokens: Sequence[Token]) -> tuple[str, str]:
+def opening(tokens: Sequence[SqlToken]) -> tuple[str, str]:
     """The first word of a statement, and the word or name after it; "" for anything else."""
     first = tokens[0].text if tokens[0].kind == WORD else ""
     return first, tokens[1].text if len(tokens) > 1 and tokens[1].kind in (WORD, NAME) else ""
@@ -40,7 +40,7 @@ timestamp timestamptz timetz tinyint unsigned varbinary varchar varying year
 """Words before a bracket that call no function in any dialect: keywords, and types with a length."""
 
 
-def _never(tokens: Sequence[Token]) -> bool:
+def _never(tokens: Sequence[SqlToken]) -> bool:
     return False
 
 
@@ -70,7 +70,7 @@ class SqlDialect(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     attributes: frozenset[str] | None = None
     """Functions that `x.f` may not call; None: the dialect has no such calls."""
 
-    shows: Callable[[Sequence[Token]], bool] = _never
+    shows: Callable[[Sequence[SqlToken]], bool] = _never
     """Whether a statement such as SHOW or DESCRIBE reads the catalog or a setting, and does nothing else."""
     explains: frozenset[str] = frozenset({"explain"})
     """Words before a query that show its plan or its columns."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rrext.nodes.sql.gate.dialect import words
-from rrext.nodes.sql.gate.tokens import NAME, NUMBER, STRING, WORD, Token
+from rrext.nodes.sql.gate.tokens import NAME, NUMBER, STRING, WORD, SqlToken
 
 __all__ = ["EXPLAIN_WORDS", "query_after_explain"]
 
@@ -17,11 +17,11 @@ EXPLAIN_WORDS: Final = words(
 """Words between `EXPLAIN` and the query. Some databases run the query for it; it only reads, whether it runs or not."""
 
 
-def _sign(tokens: Sequence[Token], index: int) -> str:
+def _sign(tokens: Sequence[SqlToken], index: int) -> str:
     return tokens[index].kind if index < len(tokens) else ""
 
 
-def query_after_explain(explains: frozenset[str], tokens: Sequence[Token]) -> int:
+def query_after_explain(explains: frozenset[str], tokens: Sequence[SqlToken]) -> int:
     """Where the query begins behind `EXPLAIN …`; 0 if the statement does not begin so."""
     first = tokens[0].text if tokens[0].kind == WORD else ""
     if first not in explains or (first == "analyze" and len(tokens) > 1 and tokens[1].text == "table"):

@@ -14,13 +14,13 @@ from threading import Lock
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.inspection import Inspection
-from rrext.nodes.sql.gate.statement import Statement
+from rrext.nodes.sql.gate.statement import ReadingSql
 from rrext.nodes.sql.limits import CACHE_BYTES, CACHE_ENTRIES, MAX_STATEMENT
 
-__all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "MAX_STATEMENT", "Gate", "Statement", "read_only"]
+__all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "MAX_STATEMENT", "SqlGate", "read_only"]
 
 
-class Gate:
+class SqlGate:
     """Decides for one dialect. Many threads may use it at once."""
 
     __slots__ = ("_entries", "_inspection", "_lock", "_size", "dialect")
@@ -29,14 +29,14 @@ class Gate:
         """`allowed_functions`: names beside the known ones, as `my_function`, `schema.function` or `prefix_*`."""
         self.dialect = dialect
         self._inspection = Inspection(dialect, allowed_functions)
-        self._entries: OrderedDict[str, Statement] = OrderedDict()
+        self._entries: OrderedDict[str, ReadingSql] = OrderedDict()
         self._size = 0
         self._lock = Lock()
 
     def __repr__(self) -> str:
         return f"<Gate {self.dialect.name}, {len(self._entries)} statements>"
 
-    def read_only(self, sql: str) -> Statement:
+    def read_only(self, sql: str) -> ReadingSql:
         """The statement, judged. About a microsecond if it was seen before; else in proportion to its length.
 
         Raises `InvalidArguments` at `/input/sql` for what is no single statement of the dialect (with `line` and `column`
@@ -57,7 +57,7 @@ class Gate:
         self._remember(sql, made)
         return made
 
-    def _remember(self, sql: str, made: Statement) -> None:
+    def _remember(self, sql: str, made: ReadingSql) -> None:
         with self._lock:
             if sql in self._entries:
                 return
@@ -68,6 +68,6 @@ class Gate:
                 self._size -= len(old)
 
 
-def read_only(sql: str, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> Statement:
-    """`Gate.read_only` for one statement, with nothing remembered."""
-    return Gate(dialect, allowed_functions).read_only(sql)
+def read_only(sql: str, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> ReadingSql:
+    """`SqlGate.read_only` for one statement, with nothing remembered."""
+    return SqlGate(dialect, allowed_functions).read_only(sql)

@@ -11,8 +11,8 @@ from rrext.errors import InvalidArguments, ToolError, near_matches
 from rrext.nodes.sql.gate.dialect import SqlDialect, words
 from rrext.nodes.sql.gate.explain import query_after_explain
 from rrext.nodes.sql.gate.lexer import placed, readings
-from rrext.nodes.sql.gate.statement import Kind, Statement
-from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, Token
+from rrext.nodes.sql.gate.statement import Kind, ReadingSql
+from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, SqlToken
 from rrext.nodes.sql.limits import LONGEST_NAME
 
 __all__ = ["Inspection", "refusal"]
@@ -51,7 +51,7 @@ class Inspection:
         self._functions = dialect.functions or frozenset()
         self._patterns = tuple(pattern.lower() for pattern in allowed)
 
-    def statement(self, sql: str) -> Statement:
+    def statement(self, sql: str) -> ReadingSql:
         """The statement, if it only reads in every way in which a server may read it. Raises as `Gate.read_only` says."""
         first, *others = readings(sql, self.dialect, judging=True)
         found = self._judged(sql, first)
@@ -65,16 +65,16 @@ class Inspection:
                 ) from None
         return found
 
-    def _judged(self, sql: str, tokens: list[Token]) -> Statement:
+    def _judged(self, sql: str, tokens: list[SqlToken]) -> ReadingSql:
         tokens = _one_statement(sql, tokens)
         if self.dialect.shows(tokens):
-            return Statement(sql, "show", self._inspected(sql, tokens))
+            return ReadingSql(sql, "show", self._inspected(sql, tokens))
         query = query_after_explain(self.dialect.explains, tokens)
         self._check_beginning(sql, tokens, query)
         kind: Kind = "explain" if query else "show" if tokens[0].text == "pragma" else "select"
-        return Statement(sql, kind, self._inspected(sql, tokens))
+        return ReadingSql(sql, kind, self._inspected(sql, tokens))
 
-    def _check_beginning(self, sql: str, tokens: Sequence[Token], at: int) -> None:
+    def _check_beginning(self, sql: str, tokens: Sequence[SqlToken], at: int) -> None:
         while at < len(tokens) and tokens[at].kind == "(":
             at += 1
         if at >= len(tokens):
@@ -88,7 +88,7 @@ class Inspection:
         hint = f"Did you mean {' or '.join(near).upper()}?" if near else None
         raise placed(sql, token.start, f'syntax error near "{_written(sql, token)}"', hint)
 
-    def _inspected(self, sql: str, tokens: Sequence[Token]) -> tuple[str, ...]:
+    def _inspected(self, sql: str, tokens: Sequence[SqlToken]) -> tuple[str, ...]:
         """The tables that are named. Raises `ToolError` for what may do more than read."""
         tables: dict[str, None] = {}
         defined: set[str] = set()
@@ -122,7 +122,7 @@ class Inspection:
                 raise refusal(":= assigns a variable")
         return tuple(name for name in tables if name not in defined)
 
-    def _check_word(self, tokens: Sequence[Token], index: int) -> None:
+    def _check_word(self, tokens: Sequence[SqlToken], index: int) -> None:
         """Refuse a word that begins a part of a statement which writes or locks."""
         text = tokens[index].text
         before = tokens[index - 1] if index else None
@@ -151,7 +151,7 @@ class Inspection:
         if writes:
             raise refusal(_WRITTEN.get(text) or _LOCKS.get(text) or f"{text.upper()} writes")
 
-    def _add_table(self, tokens: Sequence[Token], index: int, tables: dict[str, None]) -> None:
+    def _add_table(self, tokens: Sequence[SqlToken], index: int, tables: dict[str, None]) -> None:
         if self.dialect.tables_from_files and index < len(tokens) and tokens[index].kind == STRING:
             raise refusal("a text in the place of a table names a file")
         parts: list[str] = []
@@ -167,7 +167,7 @@ class Inspection:
             raise refusal(f'"{parts[-1]}" names a file', table=parts[-1])
         tables[".".join(parts)] = None
 
-    def _check_call(self, sql: str, tokens: Sequence[Token], index: int, closed: dict[int, int], defined: set[str]) -> None:
+    def _check_call(self, sql: str, tokens: Sequence[SqlToken], index: int, closed: dict[int, int], defined: set[str]) -> None:
         """Refuse the function that the name at `index` is, unless it is known, or the name calls nothing."""
         token = tokens[index]
         start = _start_of_name(tokens, index)
@@ -199,7 +199,7 @@ class Inspection:
             function=name,
         )
 
-    def _gives_rows(self, tokens: Sequence[Token], opener: int) -> bool:
+    def _gives_rows(self, tokens: Sequence[SqlToken], opener: int) -> bool:
         """Whether the brackets behind the token at `opener` hold a query or a function's arguments, which may get an alias."""
         if opener < 0:
             return False
@@ -208,7 +208,7 @@ class Inspection:
             return before.text in _ROWS or before.text in self._functions
         return before.kind in _NAMES or before.kind in (",", "(")
 
-    def _is_known(self, token: Token, schema: str, *, is_method: bool) -> bool:
+    def _is_known(self, token: SqlToken, schema: str, *, is_method: bool) -> bool:
         rules = self.dialect
         text = token.text if token.kind == WORD or rules.exact_quotes else token.text.lower()
         if text in self._functions:
@@ -218,7 +218,7 @@ class Inspection:
 
 
 def _check_attribute(
-    tokens: Sequence[Token], index: int, catalog: str | None, known: frozenset[str], refused: frozenset[str]
+    tokens: Sequence[SqlToken], index: int, catalog: str | None, known: frozenset[str], refused: frozenset[str]
 ) -> None:
     """PostgreSQL calls a function for `x.f` where there is no column `f`. `catalog`: a schema alone has that name."""
     after = tokens[index + 1] if index + 1 < len(tokens) else None
@@ -232,7 +232,7 @@ def _check_attribute(
         raise refusal(f'".{name[:LONGEST_NAME]}" may call the function of that name', function=name[:LONGEST_NAME])
 
 
-def _only_qualifies(tokens: Sequence[Token], name: str) -> bool:
+def _only_qualifies(tokens: Sequence[SqlToken], name: str) -> bool:
     """Whether a name stands only before a dot, and no name is written with escapes, which may say it."""
     if any(token.kind == ESCAPED_NAME for token in tokens):
         return False
@@ -254,18 +254,18 @@ _ROWS: Final = frozenset({"from", "join", "lateral", "unnest", "json_table", "xm
 """Keywords before brackets that hold rows."""
 
 
-def _written(sql: str, token: Token) -> str:
+def _written(sql: str, token: SqlToken) -> str:
     return sql[token.start : token.start + min(len(token.text) or 20, 40)]
 
 
-def _text(tokens: Sequence[Token], index: int) -> str:
+def _text(tokens: Sequence[SqlToken], index: int) -> str:
     """The word or the sign at a place; that of a quoted name, whatever it says, is empty."""
     if not 0 <= index < len(tokens) or tokens[index].kind in (NAME, ESCAPED_NAME):
         return ""
     return tokens[index].text
 
 
-def _one_statement(sql: str, tokens: list[Token]) -> list[Token]:
+def _one_statement(sql: str, tokens: list[SqlToken]) -> list[SqlToken]:
     end = len(tokens)
     while end and tokens[end - 1].kind == ";":
         end -= 1
@@ -278,21 +278,21 @@ def _one_statement(sql: str, tokens: list[Token]) -> list[Token]:
     return found
 
 
-def _start_of_name(tokens: Sequence[Token], index: int) -> int:
+def _start_of_name(tokens: Sequence[SqlToken], index: int) -> int:
     """The place of the first part of `a.b.c`, of which `c` stands at `index`."""
     while index > 1 and tokens[index - 1].kind == "." and tokens[index - 2].kind in (WORD, NAME):
         index -= 2
     return index
 
 
-def _compares(tokens: Sequence[Token], index: int) -> bool:
+def _compares(tokens: Sequence[SqlToken], index: int) -> bool:
     """Whether the FROM at `index` is that of IS [NOT] DISTINCT FROM."""
     return (
         _text(tokens, index) == "from" and _text(tokens, index - 1) == "distinct" and _text(tokens, index - 2) in ("is", "not")
     )
 
 
-def _defines(tokens: Sequence[Token], index: int) -> bool:
+def _defines(tokens: Sequence[SqlToken], index: int) -> bool:
     """Whether `name(a, b) AS (SELECT` stands here: a further query of WITH. Columns of a function have types."""
     at = index + 2
     while at < len(tokens) and tokens[at].kind in (WORD, NAME) and _text(tokens, at + 1) == ",":

@@ -24,7 +24,7 @@ from rrext.nodes.sql.gate.tokens import (
     STRING,
     VARIABLE,
     WORD,
-    Token,
+    SqlToken,
 )
 from rrext.nodes.sql.limits import MAX_TOKENS
 
@@ -50,7 +50,7 @@ def _pattern(dialect: SqlDialect) -> re.Pattern[str]:
     return re.compile("|".join(dialect.patterns), re.DOTALL | re.ASCII)  # other digits are letters to a database
 
 
-def readings(sql: str, dialect: SqlDialect, *, judging: bool) -> Iterator[list[Token]]:
+def readings(sql: str, dialect: SqlDialect, *, judging: bool) -> Iterator[list[SqlToken]]:
     """The tokens of a statement, in each way in which a server of the dialect may read it.
 
     The first one is how servers read unless they were told otherwise. Another one that is not closed is left out: the
@@ -83,7 +83,7 @@ _OTHERS: Final = (_Escapes(in_strings=True, in_names=False), _Escapes(in_strings
 """How MySQL reads literals under ANSI_QUOTES, and under NO_BACKSLASH_ESCAPES."""
 
 
-def tokens(sql: str, dialect: SqlDialect, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[Token]:
+def tokens(sql: str, dialect: SqlDialect, *, judging: bool = False, escapes: _Escapes = _USUAL) -> Iterator[SqlToken]:
     """The tokens of a statement, without blanks, comments and the rest of plain lists.
 
     Raises `InvalidArguments` for what is not closed; with `judging`, also for what can be read in two ways or is too long.
@@ -99,16 +99,16 @@ def tokens(sql: str, dialect: SqlDialect, *, judging: bool = False, escapes: _Es
         if judging and count > MAX_TOKENS:
             raise _too_many(MAX_TOKENS)
         if kind == "word":
-            yield Token(WORD, found["word"].translate(_SMALL), start)
+            yield SqlToken(WORD, found["word"].translate(_SMALL), start)
         elif kind == "sign":
             sign = found["sign"]
             if sign == "\0":
                 raise placed(sql, start, "a character U+0000 cannot stand here")
             if sign == "[" and judging and dialect.sql_modes:
                 raise placed(sql, start, "[ begins a name by some servers' sql_mode")
-            yield Token(sign, sign, start)
+            yield SqlToken(sign, sign, start)
         elif kind in _AS_WRITTEN:
-            yield Token(kind, found[0], start)
+            yield SqlToken(kind, found[0], start)
         elif kind == "block":
             at = _after_block(sql, at, dialect, judging=judging)
         elif kind != "line" and kind != "torn":
@@ -139,25 +139,25 @@ def _refuse_torn(sql: str, found: re.Match[str], at: int) -> None:
         raise placed(sql, found.start(), message, "Put a plain blank between words.")
 
 
-def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tuple[Token, int]:
+def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tuple[SqlToken, int]:
     """The literal or the quoted name that begins at `start`, and the place behind it."""
     at = found.end()
     match found.lastgroup:
         case "string":
-            return Token(STRING, "", start), _after_quoted(sql, start, at, "'", escapes=escapes.in_strings)
+            return SqlToken(STRING, "", start), _after_quoted(sql, start, at, "'", escapes=escapes.in_strings)
         case "escaped":
-            return Token(STRING, "", start), _after_quoted(sql, start, at, "'", escapes=True)
+            return SqlToken(STRING, "", start), _after_quoted(sql, start, at, "'", escapes=True)
         case "unicode":
             quote = sql[at - 1]
-            return Token(STRING if quote == "'" else ESCAPED_NAME, "", start), _after_quoted(sql, start, at, quote)
+            return SqlToken(STRING if quote == "'" else ESCAPED_NAME, "", start), _after_quoted(sql, start, at, quote)
         case "dollars":
-            return Token(STRING, "", start), _after_mark(sql, start, at, found["dollars"])
+            return SqlToken(STRING, "", start), _after_mark(sql, start, at, found["dollars"])
         case "bracketed":
             at = _after_mark(sql, start, at, "]")
-            return Token(NAME, sql[start + 1 : at - 1], start), at
+            return SqlToken(NAME, sql[start + 1 : at - 1], start), at
     quote = found["name"]
     at = _after_quoted(sql, start, at, quote, escapes=quote == '"' and escapes.in_names)
-    return Token(NAME, sql[start + 1 : at - 1].replace(quote * 2, quote), start), at
+    return SqlToken(NAME, sql[start + 1 : at - 1].replace(quote * 2, quote), start), at
 
 
 @lru_cache(maxsize=16)
@@ -220,7 +220,7 @@ def _after_nested(sql: str, start: int) -> int:
     raise placed(sql, start, f"a comment has more than {_COMMENTS} others inside")
 
 
-def placeholders(sql: str, dialect: SqlDialect) -> list[Token]:
+def placeholders(sql: str, dialect: SqlDialect) -> list[SqlToken]:
     """The placeholders `$1`, `$2`, … of a statement, in the order of its text.
 
     Raises `InvalidArguments` for what is not closed, and where a server's mode decides whether a placeholder stands in a

@@ -6,12 +6,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Kind", "Statement"]
+__all__ = ["Kind", "ReadingSql"]
 
 Kind: TypeAlias = Literal["select", "explain", "show"]
 
 
-class Statement(msgspec.Struct, frozen=True):
+class ReadingSql(msgspec.Struct, frozen=True):
     """A statement that only reads."""
 
     sql: str

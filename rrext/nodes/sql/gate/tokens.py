@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["ESCAPED_NAME", "NAME", "NUMBER", "OTHER_PLACEHOLDER", "PLACEHOLDER", "STRING", "VARIABLE", "WORD", "Token"]
+__all__ = ["ESCAPED_NAME", "NAME", "NUMBER", "OTHER_PLACEHOLDER", "PLACEHOLDER", "STRING", "VARIABLE", "WORD", "SqlToken"]
 
 WORD: Final = "word"
 NAME: Final = "name"
@@ -16,7 +16,7 @@ VARIABLE: Final = "variable"
 ESCAPED_NAME: Final = "escaped name"
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     """A part of a statement. `kind` is one of the constants of this module; for a sign, the sign itself.
 
     `text` is a word in small letters, a quoted name without its quotes, or the token as written; for a literal it is

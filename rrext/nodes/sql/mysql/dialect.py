@@ -8,7 +8,7 @@ from typing import Final
 from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening, words
 from rrext.nodes.sql.gate.explain import EXPLAIN_WORDS
 from rrext.nodes.sql.gate.patterns import BLOCK, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, WORD
-from rrext.nodes.sql.gate.tokens import NAME, Token
+from rrext.nodes.sql.gate.tokens import NAME, SqlToken
 from rrext.nodes.sql.gate.tokens import WORD as A_WORD
 
 __all__ = ["MYSQL"]
@@ -79,7 +79,7 @@ _DESCRIBED: Final = words(
 _CHECKS: Final = frozenset({"quick", "fast", "medium", "extended", "changed"})
 
 
-def _shows(tokens: Sequence[Token]) -> bool:
+def _shows(tokens: Sequence[SqlToken]) -> bool:
     match opening(tokens):
         case "show", _:
             names = [token.text for token in tokens[1:4] if token.kind == A_WORD and token.text not in _MODIFIERS]
@@ -97,7 +97,7 @@ def _shows(tokens: Sequence[Token]) -> bool:
     return False
 
 
-def _options(tokens: Sequence[Token]) -> list[Token]:
+def _options(tokens: Sequence[SqlToken]) -> list[SqlToken]:
     """The words behind the last name of `CHECK TABLE a, b.c QUICK FAST`."""
     at = 2
     while at < len(tokens):

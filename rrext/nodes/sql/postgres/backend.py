@@ -30,7 +30,7 @@ from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, settle, tell
 from rrext.nodes.sql.postgres.params import encoded
-from rrext.nodes.sql.postgres.reader import Reader
+from rrext.nodes.sql.postgres.reader import ReadingRole
 from rrext.nodes.sql.postgres.rows import CANCEL_TIMEOUT, ResultStream
 from rrext.nodes.sql.postgres.schema import read_schema
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
@@ -84,7 +84,7 @@ class PostgresBackend(Backend):
         of the root of a `confined` node. Raises `Unavailable` for settings that cannot be used."""
         self._parameters: dict[str, Any] = confined_parameters(connection_parameters(settings), path=path, confined=confined)
         self._types = PostgresTypes()
-        self._reader = Reader()
+        self._reader = ReadingRole()
         limit = f"SET LOCAL statement_timeout = {round(statement_timeout * 1000)}; {KNOWN_FORMS}"
         self._begin_reading = f"BEGIN READ ONLY; {limit}; ".encode()
         self._begin_writing = f"BEGIN READ WRITE; {limit}".encode()

@@ -7,7 +7,7 @@ from typing import Final
 
 from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening, words
 from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
-from rrext.nodes.sql.gate.tokens import Token
+from rrext.nodes.sql.gate.tokens import SqlToken
 
 __all__ = ["POSTGRES"]
 
@@ -122,7 +122,7 @@ table_to_xmlschema ts_rewrite ts_stat txid_status verify_heapam
 unknown ones as `pg_…`. These are its functions that do more than compute; columns are hardly ever called so."""
 
 
-def _shows(tokens: Sequence[Token]) -> bool:
+def _shows(tokens: Sequence[SqlToken]) -> bool:
     first, second = opening(tokens)
     return first == "show" and bool(second)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import ToolError
 from rrext.nodes.sql.gate.lexer import tokens
-from rrext.nodes.sql.gate.tokens import Token
+from rrext.nodes.sql.gate.tokens import SqlToken
 from rrext.nodes.sql.limits import READER_CHECKED_AGAIN
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, rows_of
@@ -27,7 +27,7 @@ from rrext.nodes.sql.postgres.libpq import ask, rows_of
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["Reader"]
+__all__ = ["ReadingRole"]
 
 
 _ASKING: Final = (
@@ -81,7 +81,7 @@ SELECT CASE
 schema of the same name, which a role of another name would not find."""
 
 
-class Reader:
+class ReadingRole:
     """What is known of a database's reading role. Shared by its connections."""
 
     __slots__ = ("_checked", "_form", "_path", "_schemas")
@@ -152,7 +152,7 @@ class Reader:
         return f"<Reader by {self._form or 'nothing'}>"
 
 
-def _is_asking(before: Token | None, token: Token) -> bool:
+def _is_asking(before: SqlToken | None, token: SqlToken) -> bool:
     if before is not None and (before.text == "as" or (before.kind == "." and token.text in ("user", "current_user"))):
         return False
     if token.kind == "word":
@@ -160,7 +160,7 @@ def _is_asking(before: Token | None, token: Token) -> bool:
     return token.kind == "name" and token.text not in ("user", "current_user") and _ASKS_WORD.match(token.text) is not None
 
 
-def _is_plain(found: list[Token]) -> bool:
+def _is_plain(found: list[SqlToken]) -> bool:
     """Whether a statement is of words, literals, commas and brackets alone, where nothing runs that it does not name."""
     for before, token in zip([None, *found], found, strict=False):
         if token.kind == "string" and before is not None and before.kind in ("word", "name"):

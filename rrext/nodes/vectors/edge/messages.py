@@ -13,7 +13,7 @@ import msgspec
 
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.engine import Cancel
-from rrext.nodes.child.engine import Request as ChildRequest
+from rrext.nodes.child.engine import EngineRequest as ChildRequest
 from rrext.nodes.vectors.edge.journal import Piece, numbers_of
 from rrext.nodes.vectors.store import Mode, Scope, Search, Space
 from rrext.tools.context import ToolContext

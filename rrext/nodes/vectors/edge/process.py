@@ -9,7 +9,7 @@ from rrext.nodes.child.engine import ChildEngine
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.vectors.edge.messages import StoreSettings
 
-__all__ = ["CLOSED", "EngineProcess"]
+__all__ = ["CLOSED", "EdgeProcess"]
 
 CLOSED: Final = "This vector store is closed: its pipeline ends"
 _CRASHED: Final = (
@@ -21,7 +21,7 @@ _CRASHED: Final = (
 )
 
 
-class EngineProcess(ChildEngine):
+class EdgeProcess(ChildEngine):
     """A process with the store of one folder open."""
 
     __slots__ = ()

@@ -25,7 +25,7 @@ from rrext.nodes.vectors.edge.messages import (
     Unstage,
     Upsert,
 )
-from rrext.nodes.vectors.edge.process import CLOSED, EngineProcess
+from rrext.nodes.vectors.edge.process import CLOSED, EdgeProcess
 from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, Version
 from rrext.tools.context import ToolContext
 
@@ -54,7 +54,7 @@ class ProcessStore:
         self._wait = wait
         self._patience = patience
         self._lock = threading.Lock()
-        self._process: EngineProcess | None = None
+        self._process: EdgeProcess | None = None
         self._requests = itertools.count()
         self._is_closed = False
 
@@ -126,13 +126,13 @@ class ProcessStore:
         ctx.check()
         return self._started().ask(request, ctx)
 
-    def _started(self) -> EngineProcess:
+    def _started(self) -> EdgeProcess:
         with self._lock:
             if self._is_closed:
                 raise Unavailable(CLOSED)
             if self._process is None or self._process.is_over:
                 path, shown = self._place()
-                self._process = EngineProcess(path, shown, self._min_free, self._wait)
+                self._process = EdgeProcess(path, shown, self._min_free, self._wait)
             return self._process
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ from rrext.tools.context import CancelToken, ToolContext
 if TYPE_CHECKING:
     from rrext.nodes.vectors.edge.store import EdgeStore
 
-__all__ = ["Worker", "main"]
+__all__ = ["EdgeWorker", "main"]
 
 READERS: Final = 2
 """Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
@@ -34,7 +34,7 @@ Job = tuple[int, Request, CancelToken]
 """A call's number, what it asks for, and whether that is still wanted."""
 
 
-class Worker:
+class EdgeWorker:
     """Does what it is asked: reads on some threads, and whatever waits for writes on another, one by one."""
 
     __slots__ = ("_answers", "_in_turn", "_reads", "_sending", "_store", "_tokens")
@@ -109,7 +109,7 @@ def main() -> None:
 
     store = EdgeStore(folder, min_free=given.min_free, wait=given.wait)
     try:
-        Worker(store, answers).serve(requests)
+        EdgeWorker(store, answers).serve(requests)
     except ToolError as error:
         sys.exit(f'The vector store in "{given.shown}" was not closed in order: {error.message}')
 
