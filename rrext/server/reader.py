@@ -259,6 +259,7 @@ class Reader:
         session, todo = self._session, turn.todo
         handle = session.handle_inline
         while todo:
+            session.inline_call = None  # one that went to a worker still runs: this request is not to be taken for it
             turn.calls += 1
             turn.in_call = True
             if not turn.watched:

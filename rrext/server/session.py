@@ -35,14 +35,15 @@ class Session:
 
     `handle_all` and the answers of coroutines run on the loop's thread; `handle_inline` runs on a thread that took over
     reading; answers come from any thread. A call is in the table until it is answered, so whoever takes it out answers.
+    `inline_call` is the call that `handle_inline` began last; its caller takes it away before the next one.
     `on_shutdown(why)` is asked to drain and to end this connection or the process; `on_answer` is told of each answer
     while `reports_answers` is set.
     """
 
     __slots__ = (
-        "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_inline", "_is_alone", "_last_request", "_late", "_loop",
-        "_loop_thread", "_on_answer", "_on_shutdown", "caller", "connection", "is_closed", "is_draining", "is_initialized",
-        "last_was_quick", "limits", "now", "outbox", "reports_answers",
+        "_batch_thread", "_engine", "_flush_is_due", "_inflight", "_is_alone", "_last_request", "_late", "_loop",
+        "_loop_thread", "_on_answer", "_on_shutdown", "caller", "connection", "inline_call", "is_closed", "is_draining",
+        "is_initialized", "last_was_quick", "limits", "now", "outbox", "reports_answers",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +77,7 @@ class Session:
         self.is_initialized = False
         self._batch_thread = 0
         self._flush_is_due = False
-        self._inline: Call | None = None
+        self.inline_call: Call | None = None
         self.last_was_quick = False
         self._is_alone = False
 
@@ -124,7 +125,7 @@ class Session:
 
         `alone` says that no other event waits for it.
         """
-        self._inline, self._batch_thread, self._is_alone = None, get_ident(), alone
+        self._batch_thread, self._is_alone = get_ident(), alone
         inflight = self._inflight
         if type(event) is not Request or inflight.held or self.is_draining or self.is_closed or self.outbox.is_full:
             return event
@@ -141,13 +142,13 @@ class Session:
         except RrextError as error:
             self._refuse(event, error)
             return None
-        self._inline = call
+        self.inline_call = call
         return None if self._engine.start_here(call, alone=alone) else call
 
     @property
     def runs_inline(self) -> bool:
         """Whether the thread that took over reading is inside a tool or a write, and will not say that it took nothing."""
-        call = self._inline
+        call = self.inline_call
         return call is not None and call.work is not None
 
     def end_inline(self) -> None:
@@ -157,7 +158,7 @@ class Session:
 
     def overstayed(self) -> None:
         """The tool that runs inline keeps its thread: what it answered before leaves now, and its like go to workers."""
-        work = None if self._inline is None else self._inline.work
+        work = None if self.inline_call is None else self.inline_call.work
         if work is not None:
             work.overstay()
         self.end_inline()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from typing import Any
 
@@ -18,8 +19,11 @@ from rrext.engine.task import Task
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
 from rrext.nodes.base.node import Node
 from rrext.server.inflight import WEIGHT
+from rrext.server.reader import Reader
+from rrext.server.session import Session
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
+from rrext.workers import Workers
 
 
 class Gates:
@@ -973,6 +977,62 @@ async def test_an_answer_of_a_thread_that_loses_reading_in_that_moment_still_lea
         session.outbox = outbox
         assert bytes(w.sink.taken) == b"late"
         assert outbox.size == 0
+
+
+class WatchedReader(Reader):
+    """Counts the looks of the watch."""
+
+    looks = 0
+
+    def _watch(self, turn: Any) -> None:
+        self.looks += 1
+        super()._watch(turn)
+
+
+async def test_a_request_that_the_thread_comes_to_late_is_not_taken_for_a_call_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The call before it runs on a worker. Who takes reading back from a call that stays drops its request from the rest."""
+    gates, begins, go_on = Gates(), threading.Event(), threading.Event()
+    async with session_world(tools(gates)) as w:
+        route = w.task.only_route("node", "add")
+        while not route.quick:
+            await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
+        first, slow, late = (w.tool("add", {"a": 1, "b": 2}), w.tool("wait"), w.tool("add", {"a": 2, "b": 2}))
+        handle = Session.handle_inline
+
+        def handle_late(session: Session, event: Any, alone: bool = False) -> Any:
+            if event.id == late[0]:  # no other thread lets this one go on
+                begins.set()
+                assert go_on.wait(20)
+            return handle(session, event, alone)
+
+        monkeypatch.setattr(Session, "handle_inline", handle_late)
+        descriptor, peer = os.pipe()
+        reader = WatchedReader(
+            w.session, w.session.connection.framer, descriptor, asyncio.get_running_loop(), Workers(), lambda: None
+        )
+        reader.start()
+        try:
+            os.write(peer, first[1])
+            assert await w.result(first[0]) == 3
+            os.write(peer, slow[1])
+            await until(lambda: gates.log[-1] == "wait")
+            os.write(peer, late[1])
+            await until(begins.is_set)
+            looks = reader.looks + 4
+            await until(lambda: reader.looks >= looks)
+            go_on.set()
+            assert await w.result(late[0]) == 4
+            gates.open()
+            assert await w.result(slow[0]) == "waited"
+            w.check_answers([first[0], slow[0], late[0]])
+        finally:
+            go_on.set()
+            gates.open()
+            reader.stop()
+            os.close(peer)
+            reader.when_left(lambda: os.close(descriptor))
 
 
 async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:
