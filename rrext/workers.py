@@ -187,15 +187,26 @@ class OwnThread:
         the others, and they would pile up on this stack.
         """
         future.add_done_callback(self._wake)
-        while not future.done():
-            job: Job | None = None
-            with self._changed:
+        while (job := self._inner_before(future)) is not None:
+            self.serve(job)
+
+    def next_inner(self, future: Future[Any]) -> Job | None:
+        """On this thread, inside a job: wait for an inner job, which `serve` runs, or until `future` is done: then None."""
+        future.add_done_callback(self._wake)
+        return self._inner_before(future)
+
+    def _inner_before(self, future: Future[Any]) -> Job | None:
+        with self._changed:
+            while not future.done():
                 if self._inner:
-                    job = self._inner.popleft()
-                elif not future.done():
-                    self._changed.wait()
-            if job is not None:
-                Context().run(_guarded, job)
+                    return self._inner.popleft()
+                self._changed.wait()
+        return None
+
+    @staticmethod
+    def serve(job: Job) -> None:
+        """On this thread, inside a job: run an inner job to its end."""
+        Context().run(_guarded, job)
 
     def _wake(self, _: Future[Any]) -> None:
         with self._changed:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from rrext.engine.calls.places import Held, Loan, Place, Places
 from rrext.engine.flow.gate import Gate, Pass
+from rrext.workers import OwnThread
 
 
 class PlacesMachine(RuleBasedStateMachine):
@@ -208,6 +211,145 @@ def test_who_takes_a_place_back_comes_before_everybody_in_line() -> None:
     callee.release()
     thread.join(10)
     assert order == ["back", "stranger"]
+
+
+def test_whoever_takes_a_place_back_first_has_it_first() -> None:
+    places, order = Places(1), []
+    holder = places.take()
+    may_return = [threading.Event(), threading.Event()]
+
+    def caller(number: int, lent: threading.Event) -> None:
+        with Loan(places):
+            lent.set()
+            assert may_return[number].wait(10)
+        order.append(number)
+        holder.release()
+
+    threads: list[threading.Thread] = []
+    for number in range(2):
+        lent = threading.Event()
+        thread = threading.Thread(target=caller, args=(number, lent))
+        thread.start()
+        threads.append(thread)
+        assert lent.wait(10)
+        assert places.take().granted  # the next caller's, and in the end the callee's
+    for number in range(2):
+        may_return[number].set()
+        while places.waiting <= number:
+            threading.Event().wait(0.001)
+    holder.release()
+    for thread in threads:
+        thread.join(10)
+    assert order == [0, 1]
+    assert (places.used, places.waiting, places.lent) == (0, 0, [])
+
+
+def test_a_job_inside_of_one_that_takes_its_place_back_has_the_place_first() -> None:
+    """The outer job goes on only after the inner one: a place that came to it meanwhile would help nobody."""
+    places, own = Places(1), OwnThread("one")
+    lent, may_return, both = threading.Event(), threading.Event(), threading.Barrier(2)
+    outer = places.take()
+
+    def run_outer() -> None:
+        with Loan(places):
+            lent.set()
+            assert may_return.wait(10)  # what it waited for came before it looked at inner jobs
+        outer.release()
+        both.wait(10)
+
+    own.run(run_outer)
+    assert lent.wait(10)
+    inner = places.take()
+    assert inner.granted
+
+    def run_inner() -> None:
+        with Loan(places):
+            pass
+        inner.release()
+
+    own.run_inner(run_inner)
+    may_return.set()
+    both.wait(10)
+    own.stop()
+    assert (places.used, places.waiting, places.lent) == (0, 0, [])
+
+
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Threads give way to each other at nearly every step."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("switching")
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_place_is_lost_or_granted_twice_whatever_threads_do_at_once(limit: int) -> None:
+    places, running, told = Places(limit), list[int](), list[int]()
+    peak = 0
+
+    def enter() -> None:
+        nonlocal peak
+        running.append(1)
+        peak = max(peak, len(running))
+
+    def work(seed: int) -> None:
+        random = Random(seed)
+        for _ in range(400):
+            place, granted = places.take(random.choice("abc")), threading.Event()
+            if random.random() < 0.2:
+                place.release()  # cancelled, wherever it is
+                continue
+            if place.when_granted(granted.set):
+                if random.random() < 0.3:
+                    place.release()
+                    continue
+                assert granted.wait(20)
+            enter()
+            if random.random() < 0.4:
+                running.pop()
+                with Loan(places):
+                    assert threading.get_ident() in places.lent
+                enter()
+            running.pop()
+            place.release()
+
+    def look() -> None:
+        while any(thread.is_alive() for thread in threads):
+            if places.when_free(lambda: told.append(places.used)):
+                threading.Event().wait(0.001)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(10)]
+    for thread in [*threads, threading.Thread(target=look)]:
+        thread.start()
+    for thread in threads:
+        thread.join(40)
+    assert peak <= limit
+    assert (places.used, places.waiting, places.lent) == (0, 0, [])
+    assert not places.when_free(lambda: None)
+
+
+@pytest.mark.usefixtures("switching")
+def test_the_last_place_that_is_given_back_is_always_told() -> None:
+    for _ in range(150):
+        places, told = Places(2), threading.Event()
+        held = [places.take(), places.take()]
+        begin = threading.Barrier(3)
+
+        def give_back(place: Place | Held, begin: threading.Barrier = begin) -> None:
+            begin.wait(10)
+            place.release()
+
+        threads = [threading.Thread(target=give_back, args=(place,)) for place in held]
+        for thread in threads:
+            thread.start()
+        begin.wait(10)
+        if places.when_free(told.set):
+            assert told.wait(10)
+        for thread in threads:
+            thread.join(10)
+        assert places.used == 0
 
 
 def test_threads_of_one_call_lend_its_place_once() -> None:

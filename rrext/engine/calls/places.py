@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rrext.workers import OwnThread
@@ -103,7 +104,7 @@ class _Lines:
 
     def __init__(self) -> None:
         self.count = 0
-        self._first: list[Place] = []
+        self._first: dict[Place, None] = {}
         self._lines: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
 
     def add(self, place: Place) -> None:
@@ -112,13 +113,16 @@ class _Lines:
         self._lines.setdefault(place.owner, OrderedDict())[place] = None
 
     def add_first(self, place: Place) -> None:
-        """Stand before everybody."""
+        """Stand before all owners, behind those who did so earlier."""
         self.count += 1
-        self._first.append(place)
+        self._first[place] = None
 
     def remove(self, place: Place) -> None:
         """Leave a line."""
         self.count -= 1
+        if place in self._first:
+            del self._first[place]
+            return
         line = self._lines[place.owner]
         del line[place]
         if not line:
@@ -132,7 +136,9 @@ class _Lines:
         """Whose turn it is; that owner's next one waits until all other owners had theirs."""
         self.count -= 1
         if self._first:
-            return self._first.pop()
+            place = next(iter(self._first))
+            del self._first[place]
+            return place
         owner, line = next(iter(self._lines.items()))
         place, _ = line.popitem(last=False)
         if line:
@@ -241,14 +247,20 @@ class Places:
         self.lent.remove(thread)
 
     def _wait_first(self, call: Call | None) -> None:
-        granted: Future[None] = Future()
-        back = Place(self, False, "", call)
-        back._wake = lambda: granted.set_result(None)
-        self._join(self._line.add_first, back)
         own = OwnThread.current()
-        if own is not None:
-            own.serve_until(granted)
-        granted.result()
+        while True:
+            granted: Future[None] = Future()
+            back = Place(self, False, "", call)
+            back._wake = partial(granted.set_result, None)
+            self._join(self._line.add_first, back)
+            if own is None:
+                granted.result()
+                return
+            job = own.next_inner(granted)
+            if job is None:
+                return
+            back.release()  # the job may lend its place and need it again, while whoever waits here cannot go on
+            own.serve(job)
 
     def when_free(self, wake: Callable[[], None]) -> bool:
         """False if no place is held; else True, and `wake` runs whenever the last one is given back."""
