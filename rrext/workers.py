@@ -189,6 +189,7 @@ class OwnThread:
         future.add_done_callback(self._wake)
         while (job := self._inner_before(future)) is not None:
             self.serve(job)
+            del job  # a waiting thread must not keep a call's input and result alive
 
     def next_inner(self, future: Future[Any]) -> Job | None:
         """On this thread, inside a job: wait for an inner job, which `serve` runs, or until `future` is done: then None."""
@@ -222,7 +223,7 @@ class OwnThread:
         _here.own = self
         while (job := self._next()) is not None:
             Context().run(_guarded, job)
-            del job  # a waiting thread must not keep a call's input and result alive
+            del job  # see `serve_until`
 
     def _next(self) -> Job | None:
         with self._changed:

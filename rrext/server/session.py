@@ -142,6 +142,9 @@ class Session:
         except RrextError as error:
             self._refuse(event, error)
             return None
+        if self.is_closed:  # meanwhile, and `close` may have looked at the table before the call was there
+            call.fail(Cancelled("cancelled: the connection is gone"))
+            return None
         self.inline_call = call
         return None if self._engine.start_here(call, alone=alone) else call
 

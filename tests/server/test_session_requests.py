@@ -18,7 +18,7 @@ from rrext.engine.interface import Call, Tool
 from rrext.engine.task import Task
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
 from rrext.nodes.base.node import Node
-from rrext.server.inflight import WEIGHT
+from rrext.server.inflight import WEIGHT, InFlight
 from rrext.server.reader import Reader
 from rrext.server.session import Session
 from rrext.tools.context import ToolContext
@@ -1033,6 +1033,29 @@ async def test_a_request_that_the_thread_comes_to_late_is_not_taken_for_a_call_b
             reader.stop()
             os.close(peer)
             reader.when_left(lambda: os.close(descriptor))
+
+
+async def test_a_call_that_is_admitted_while_the_connection_closes_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread looked before the connection was closed, and the call was not there yet when calls were cancelled."""
+    gates = Gates()
+    async with session_world(tools(gates)) as w:
+        loop, add = asyncio.get_running_loop(), InFlight.add
+
+        async def close() -> None:
+            w.session.close()
+
+        def late_add(inflight: InFlight, *args: Any, **options: Any) -> None:
+            asyncio.run_coroutine_threadsafe(close(), loop).result(10)
+            add(inflight, *args, **options)
+
+        while not w.task.only_route("node", "add").quick:
+            await w.ask("rrext_process", subcommand="tool", tool="add", input={"a": 1, "b": 1})
+        gates.log.clear()
+        (event,) = w.session.connection.framer.receive_data(w.tool("add", {"a": 1, "b": 2})[1])
+        monkeypatch.setattr(InFlight, "add", late_add)
+        assert await asyncio.to_thread(w.session.handle_inline, event) is None
+        assert gates.log == []
+        assert not w.session.is_busy
 
 
 async def test_quick_calls_of_a_batch_leave_in_one_write() -> None:

@@ -261,6 +261,7 @@ class Places:
                 return
             back.release()  # the job may lend its place and need it again, while whoever waits here cannot go on
             own.serve(job)
+            del job
 
     def when_free(self, wake: Callable[[], None]) -> bool:
         """False if no place is held; else True, and `wake` runs whenever the last one is given back."""
