@@ -37,6 +37,23 @@ class BrokenRepr:
         raise RuntimeError("no repr")
 
 
+class Forgetful(ToolError):
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class OddHint(ToolError):
+    def __init__(self) -> None:
+        super().__init__("as asked")
+        self.hint = BrokenText()  # type: ignore[assignment]
+
+
+class Indescribable(Exception):
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("no class")
+
+
 RAISED: dict[str, BaseException | type[BaseException]] = {
     "value": ValueError("as asked"),
     "class": ValueError,
@@ -50,6 +67,8 @@ RAISED: dict[str, BaseException | type[BaseException]] = {
     "broken text": BrokenText(),
     "fatal text": FatalText(),
     "odd text": OddText(),
+    "forgotten __init__": Forgetful(5),
+    "odd hint": OddHint(),
     "broken argument": ValueError(BrokenRepr()),
     "group": ExceptionGroup("several", [ValueError("a"), TypeError("b")]),
     "memory": MemoryError(),
@@ -74,6 +93,8 @@ class Ends(Node):
     def _end(how: str) -> Any:
         if how in RAISED:
             raise RAISED[how]
+        if how == "indescribable":
+            raise Indescribable
         return RETURNED[how]
 
     @tool_function
@@ -129,6 +150,16 @@ async def test_whatever_a_tool_raises_is_its_calls_failure_and_nobody_elses(how:
             assert f'"{tool}" on node "ends"' in error.message
             assert len(error.message) < 5000
             error.message.encode()
+        await goes_on(w)
+
+
+async def test_what_cannot_be_described_is_answered_too(caplog: pytest.LogCaptureFixture) -> None:
+    async with world(Ends, threads=2) as w:
+        for tool in TOOLS:
+            error = await w.tool(tool, how="indescribable").error()
+            assert error.code == "internal", tool
+            assert "cannot be described" in caplog.text
+            caplog.clear()
         await goes_on(w)
 
 

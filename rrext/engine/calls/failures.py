@@ -42,7 +42,7 @@ def failure_of(
     something of the server, such as `internal`, are not an author's to give. Of anything else the type
     travels, and the text only to a caller who could read it anyway (contract: stdio and the CLI). `what` begins the message.
     """
-    if isinstance(error, RrextError) and not isinstance(error, NOT_AN_AUTHORS):
+    if isinstance(error, RrextError) and not isinstance(error, NOT_AN_AUTHORS) and _is_whole(error):
         return error
     log.warning("%s %s", request, what, exc_info=error)
     kind = type(error).__name__
@@ -76,6 +76,12 @@ def shortened(error: RrextError, limits: Limits) -> RrextError:
     if len(error.code) <= limits.max_name:
         short.code = error.code
     return short
+
+
+def _is_whole(error: RrextError) -> bool:
+    """Whether it can be told: an author's class may forget to call `__init__` of its base, or set what is no text."""
+    message, hint = getattr(error, "message", None), getattr(error, "hint", None)
+    return isinstance(message, str) and (hint is None or isinstance(hint, str)) and hasattr(error, "data")
 
 
 def _text_of(error: BaseException) -> str:

@@ -123,7 +123,7 @@ def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -
         return
     if error is None:
         outcome.set_result(value)
-    elif isinstance(error, StopIteration):  # asyncio cannot carry it
+    elif issubclass(type(error), StopIteration):  # asyncio cannot carry it; an author's `__class__` may raise
         outcome.set_exception(RuntimeError("StopIteration was raised"))
     else:
         outcome.set_exception(error)

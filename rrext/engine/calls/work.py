@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import abstractmethod
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from rrext.engine.calls.failures import internal_error
 from rrext.engine.calls.places import Held, Place
 from rrext.engine.calls.run import Run
 from rrext.errors import RrextError, Unavailable
@@ -16,6 +18,8 @@ __all__ = ["Encoded", "Work"]
 
 Encoded: TypeAlias = tuple[bytes, bytes | None]
 """A result as JSON, and the raw bytes instead if the result is itself bytes."""
+
+log: Final = logging.getLogger("rrext.engine")
 
 
 class Work(Run):
@@ -147,4 +151,9 @@ class Work(Run):
     def _fail(self, error: BaseException) -> bool:
         """Whether the failure was the answer; if not, somebody had answered before."""
         self.give_back()
-        return self.call.fail(self.failure(error))
+        try:
+            failure = self.failure(error)
+        except BaseException:  # an author's class may be broken, and then the log cannot show it either
+            log.error("%s raised an exception that cannot be described", self.call.name)
+            failure = internal_error()
+        return self.call.fail(failure)
