@@ -187,26 +187,30 @@ class OwnThread:
         the others, and they would pile up on this stack.
         """
         future.add_done_callback(self._wake)
-        while (job := self._inner_before(future)) is not None:
+        while (job := self._before(future, [self._inner])) is not None:
             self.serve(job)
             del job  # a waiting thread must not keep a call's input and result alive
 
-    def next_inner(self, future: Future[Any]) -> Job | None:
-        """On this thread, inside a job: wait for an inner job, which `serve` runs, or until `future` is done: then None."""
-        future.add_done_callback(self._wake)
-        return self._inner_before(future)
+    def next_job(self, future: Future[Any]) -> Job | None:
+        """On this thread, inside a job: wait for any job, which `serve` runs, or until `future` is done: then None.
 
-    def _inner_before(self, future: Future[Any]) -> Job | None:
+        For a job that needs what the next one may hold. Whoever uses it keeps few jobs in line: they pile up on this stack.
+        """
+        future.add_done_callback(self._wake)
+        return self._before(future, [self._inner, self._jobs])
+
+    def _before(self, future: Future[Any], lines: list[deque[Job]]) -> Job | None:
         with self._changed:
             while not future.done():
-                if self._inner:
-                    return self._inner.popleft()
+                for line in lines:
+                    if line:
+                        return line.popleft()
                 self._changed.wait()
         return None
 
     @staticmethod
     def serve(job: Job) -> None:
-        """On this thread, inside a job: run an inner job to its end."""
+        """On this thread, inside a job: run another one to its end."""
         Context().run(_guarded, job)
 
     def _wake(self, _: Future[Any]) -> None:

@@ -507,3 +507,40 @@ async def test_results_of_callees_are_plain_data_of_their_own() -> None:
         assert await w.tool("ask", tool="give").result() == ["dict", "{'pair': [1, 2], 'raw': 'YWJj'}"]
         assert await w.tool("ask", tool="raw").result() == ["bytes", "b'abc'"]
         assert "NaN" in (await w.tool("ask", tool="nan").error()).message
+
+
+@pytest.mark.promise("call:nested:no-deadlock")
+async def test_a_call_that_stands_before_a_nodes_thread_keeps_no_place_from_an_inner_call_there() -> None:
+    gate, seen = asyncio.Event(), []
+
+    class N(Node):
+        provider = "n"
+        lanes = {"text": ()}
+
+        @tool_function
+        async def parks(self) -> str:
+            seen.append("parks")
+            await gate.wait()
+            return "parked"
+
+        @tool_function(thread="same")
+        def inner(self, ctx: ToolContext) -> str:
+            return ctx.call_blocking("n", "parks")
+
+        @tool_function
+        async def outer(self, ctx: ToolContext) -> str:
+            return await ctx.call("n", "inner")
+
+        @tool_function(thread="same")
+        def other(self) -> str:
+            return "other"
+
+    async with world(N, threads=1) as w:
+        pipe = await w.open()
+        first = w.tool("outer", pipe=pipe)
+        await until(lambda: seen)
+        second = w.tool("other", pipe=pipe)
+        await until(lambda: w.task.sync_places.used)
+        gate.set()
+        async with asyncio.timeout(4):
+            assert [await first.result(), await second.result()] == ["parked", "other"]

@@ -238,7 +238,7 @@ class Places:
         """The holder goes on: block until there is a place again, before everybody in line.
 
         It ends, because whoever runs ends or lends in turn. Who runs may need the holder's own thread for that, which
-        goes on serving its inner jobs meanwhile.
+        goes on serving jobs meanwhile: inner ones, and the one call that has the turn of its node and perhaps this place.
         """
         try:
             self._free.pop()
@@ -256,7 +256,7 @@ class Places:
             if own is None:
                 granted.result()
                 return
-            job = own.next_inner(granted)
+            job = own.next_job(granted)
             if job is None:
                 return
             back.release()  # the job may lend its place and need it again, while whoever waits here cannot go on
