@@ -6,7 +6,7 @@ import os
 import re
 import resource
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic, sleep
 from typing import Any, Final
@@ -18,7 +18,7 @@ from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings
 from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 
-__all__ = ["DuckdbEngine", "Parsed", "RowStream", "sentence"]
+__all__ = ["DuckdbEngine", "Parsed", "RowStream", "limit_memory", "sentence"]
 
 LEAVING: Final = 1.0
 """Seconds that a file which another process has is waited for: that of a server which was killed is about to end."""
@@ -83,13 +83,15 @@ class DuckdbEngine:
     """One instance, opened by the first connection. Its connections share tables, the cache and parsed statements.
 
     Before the first statement of a caller runs, access to files, networks and extensions is closed and the configuration
-    locked, for statements of every kind. A database file of a node that may not write is opened read-only.
+    locked, for statements of every kind. A database file of a node that may not write is opened read-only. `on_open` is
+    told of the instance when it is open.
     """
 
-    __slots__ = ("_lock", "_root", "_settings", "_statements")
+    __slots__ = ("_lock", "_on_open", "_root", "_settings", "_statements")
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: EngineSettings, on_open: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None) -> None:
         self._settings = settings
+        self._on_open = on_open
         self._lock = threading.Lock()
         self._statements: dict[str, Parsed] = {}
         self._root: duckdb.DuckDBPyConnection | None = None
@@ -99,7 +101,7 @@ class DuckdbEngine:
         with self._lock:
             if self._root is None:
                 self._root = self._opened()
-                _limit_memory(self._root)
+                self._on_open(self._root)
             return self._root.cursor()
 
     def close(self) -> None:
@@ -241,8 +243,8 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _limit_memory(root: duckdb.DuckDBPyConnection) -> None:
-    """See to it that the process fails an allocation rather than take all memory of the machine."""
+def limit_memory(root: duckdb.DuckDBPyConnection) -> None:
+    """See to it that this process, which has no other work, fails an allocation rather than take all memory."""
     row = root.execute("SELECT current_setting('memory_limit')").fetchall()[0]  # all of it, as else its transaction stays open
     number, _, unit = str(row[0]).partition(" ")
     if unit in _UNITS:

@@ -20,7 +20,7 @@ import msgspec
 from rrext.errors import InternalError, RrextError
 from rrext.nodes.child.calls import receive_settings
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
-from rrext.nodes.sql.duckdb.engine import DuckdbEngine
+from rrext.nodes.sql.duckdb.engine import DuckdbEngine, limit_memory
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
     Commit,
@@ -148,7 +148,7 @@ def main() -> None:
     leave_signals_to_server()
     control, _ = private_streams()
     settings = receive_settings(control, EngineSettings)
-    DuckdbWorker(DuckdbEngine(settings), socket.socket(fileno=int(sys.argv[1]))).serve(control)
+    DuckdbWorker(DuckdbEngine(settings, limit_memory), socket.socket(fileno=int(sys.argv[1]))).serve(control)
     os._exit(0)  # the driver has a lot to say about what is left at an ordinary end
 
 
