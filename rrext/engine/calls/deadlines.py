@@ -68,13 +68,12 @@ class Deadlines:
             self._call_soon(self._arm)
 
     def _arm(self) -> None:
+        """Ring at the earliest deadline, though its call may be answered: else each call would set the timer anew."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
             if self._is_stopped:
                 return
-            while self._heap and not _open(self._heap[0][2]):
-                heappop(self._heap)
             self._wakes_at = self._heap[0][0] if self._heap else float("inf")
             wakes_at = self._wakes_at
         self._timer = None
@@ -88,6 +87,8 @@ class Deadlines:
         with self._lock:
             while self._heap and self._heap[0][0] <= now:
                 due.append(heappop(self._heap)[2])
+            while self._heap and not _open(self._heap[0][2]):
+                heappop(self._heap)
         for entry in due:
             call = _open(entry)
             if call is not None:
