@@ -1,7 +1,7 @@
-"""A pipeline of a server that runs already, for commands that ask it one thing after another.
+"""A pipeline of a server that runs already, for commands that send one request after another.
 
-It blocks and has no event loop: importing one, and what the client needs beside it, takes longer than starting a server
-for a light pipeline, and a shell loop would pay that for each call.
+The connection blocks and has no event loop: the imports of an event loop and of the client take longer than the start of a
+server for a light pipeline, and a shell loop would pay for these imports in each call.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class AskedPipeline:
                 pass
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises: there is nobody else whom it could keep waiting."""
+        """Run `work` on this thread, for no other call waits for the thread; return or raise its outcome."""
         return work()
 
     def drop(self, caller: Caller) -> None:

@@ -114,10 +114,10 @@ class LocalEngine(Engine):
             return False
         operation = call.operation
         call.redact = self._redact
-        if (events := self._host.events.calls) is not None:
-            events.watch(call, self._tasks, self._pipes)
         is_late = call.received is not None and self._host.is_late(call)
         try:
+            if (events := self._host.events.calls) is not None:
+                events.watch(call, self._tasks, self._pipes)
             if type(operation) is Tool and not is_late:
                 return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
             match operation:
@@ -143,11 +143,11 @@ class LocalEngine(Engine):
     def start_here(self, call: Call, *, alone: bool = False) -> bool:
         operation = call.operation
         call.redact = self._redact
-        if (events := self._host.events.calls) is not None:
-            events.watch(call, self._tasks, self._pipes)
-        if call.received is not None and self._host.is_late(call):
-            return False
         try:
+            if (events := self._host.events.calls) is not None:
+                events.watch(call, self._tasks, self._pipes)
+            if call.received is not None and self._host.is_late(call):
+                return False
             if isinstance(operation, Tool):
                 return self._tools.start_here(call, self._task_of(call, operation), operation, alone=alone)
             return isinstance(operation, Write) and self._objects.write_here(call, operation)

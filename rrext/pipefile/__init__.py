@@ -1,1 +1,1 @@
-"""What a pipeline file says: its text, its meaning or all that is wrong with it, and the nodes that it may name."""
+"""Pipeline files: their text, their meaning or all their problems, and the catalog of nodes that they may name."""

@@ -38,7 +38,7 @@ def names(events: list[EngineEvent]) -> list[str]:
 
 
 def lane_pair(*, on_loop: bool, park: Park | None = None) -> list[type[Node]]:
-    """A node that sends on what it gets, and one that takes it; the methods of both are of the same kind."""
+    """A node that sends its payloads on, and a node that receives them; the methods of both nodes are of the same kind."""
 
     class Sender(Node):
         provider = "sender"

@@ -27,8 +27,8 @@ class Chunks:
     """Takes what a generator yields. `max_result` counts all chunks together; a passed limit stops the generator.
 
     With a feed each chunk leaves at once, and the generator waits while the peer's outbox is full. Without one the
-    result is the list of chunks, or `{chunks, value}` if the generator returned a value. `told` is called with each chunk:
-    its index, what it was, and what it was encoded to if it is not bytes.
+    result is the list of chunks, or `{chunks, value}` if the generator returned a value. `told` is called with
+    the index of each chunk, its value, and its JSON unless the value is bytes.
     """
 
     __slots__ = ("_count", "_feed", "_limits", "_listed", "_node", "_spec", "told")

@@ -25,7 +25,7 @@ __all__ = ["Held", "Loan", "Place", "Places"]
 class Place:
     """A place that is held, waited for, or given back. `release` may be called in any of these states, once or often.
 
-    `call` is who waits, if it can be told that it waits in vain.
+    `call` is the call that waits, if it can be failed while it waits.
     """
 
     __slots__ = ("_granted", "_places", "_wake", "call", "owner")

@@ -27,7 +27,7 @@ WAITING: Final = 4  # an emit of it has not returned yet
 
 
 class Target:
-    """A method of a node object, ready to be called; `state` is what the link is while it runs, `lane` what it takes."""
+    """A method of a node object, ready to be called; `state` is that of the link while the method runs."""
 
     __slots__ = ("call", "is_async", "lane", "link", "name", "state")
 

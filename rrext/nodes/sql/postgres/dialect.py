@@ -1,4 +1,7 @@
-"""The SQL dialect of PostgreSQL. Its functions begin with those that its own catalog calls immutable or stable."""
+"""The SQL dialect of PostgreSQL.
+
+The list of allowed functions started from those that the catalog of PostgreSQL marks immutable or stable.
+"""
 
 from __future__ import annotations
 
