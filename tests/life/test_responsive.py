@@ -122,6 +122,8 @@ def test_every_client_is_told_who_keeps_the_places_and_gets_one_when_they_are_ba
                     seq = client.send_tool("add", {"a": 1})
                     assert client.code(seq) == "unavailable"
                     assert "worker_1.park (1, for " in client.answers[seq]["message"]
+            while one.ask("rrext_get_task_status")["leftBehind"]:
+                pass
             assert one.call("add", {"a": 1}) == other.call("add", {"a": 1}) == 2
 
 
