@@ -105,7 +105,7 @@ _MODULES = {
     "ToolContext": "rrext.tools.context",
     "tool_function": "rrext.tools.decorator",
 }
-"""Where the names are that are no errors."""
+"""The modules of the public names that are not errors."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The clock seam: deadlines and idle times ask this, so that tests move time by hand."""
+"""The clock seam: deadlines and idle times read a `Clock`, so that tests can move time by hand."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ __all__ = ["Clock", "LoopClock", "Timer"]
 
 
 class Timer(Protocol):
-    """Something that will happen, unless it is cancelled."""
+    """A scheduled action that can be cancelled."""
 
     def cancel(self) -> None:
-        """Make it not happen; harmless when it has."""
+        """Cancel the action; harmless after it ran."""
         ...
 
 
 class Clock(Protocol):
-    """Seconds since an arbitrary point, and things to do later."""
+    """Seconds since an arbitrary point, and actions after a delay."""
 
     def now(self) -> float:
-        """The time, in seconds."""
+        """The current time in seconds."""
         ...
 
     def call_later(self, delay: float, action: Callable[[], None]) -> Timer:
-        """Run `action` on the event loop's thread after `delay` seconds. Called on that thread only."""
+        """Run `action` on the event loop's thread after `delay` seconds. Call it on that thread only."""
         ...
 
 
 class LoopClock:
-    """Real time, kept by an asyncio event loop."""
+    """The real time of an asyncio event loop."""
 
     __slots__ = ("_loop",)
 

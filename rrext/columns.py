@@ -1,4 +1,4 @@
-"""Text as a terminal shows it: how wide it is, and which characters may be shown."""
+"""The width of text on a terminal, and the removal of characters that a terminal would obey."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ __all__ = ["columns", "cut", "one_line", "printable", "wrapped"]
 
 
 def columns(text: str) -> int:
-    """How wide a terminal shows a text without control characters."""
+    """The number of terminal columns of a text without control characters."""
     return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def printable(text: str) -> str:
-    """The text with one visible character for each that would move the cursor or change colours; lines stay lines."""
+    """The text with a visible character in place of each control character; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\n" else " " if char == "\t" else "�" for char in text)
 
 
 def one_line(text: str) -> str:
-    """The same, and the ends of its lines are made visible too."""
+    """The text with a visible character in place of each control character and line break."""
     return text if text.isprintable() else printable(text).replace("\n", "�")
 
 
 def cut(text: str, width: int) -> str:
-    """The text if it fits, else its beginning with an ellipsis."""
+    """The text if it fits into `width` columns, else its beginning with an ellipsis."""
     if columns(text) <= width:
         return text
     used, kept = 1, 0
@@ -34,7 +34,7 @@ def cut(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` columns, broken between words where that is possible."""
+    """The text in lines of at most `width` columns, broken between words where possible."""
     lines: list[str] = []
     line, used = "", 0
     for word in text.split():
@@ -54,7 +54,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def _head(word: str, width: int) -> int:
-    """How many characters of a word fit; at least one."""
+    """The number of characters of a word that fit into `width`; at least one."""
     used = 0
     for index, char in enumerate(word):
         used += _width(char)

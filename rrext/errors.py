@@ -1,4 +1,4 @@
-"""The error tree. `code` is the contract, classes are for `except`.
+"""The error tree. Programs on the wire rely on `code`; the classes are for `except`.
 
 RrextError
 ├── ParseError                parse_error           −32700
@@ -80,10 +80,10 @@ __all__ = [
 
 
 class RrextError(Exception):
-    """Any failure that rrext reports on purpose.
+    """A failure that rrext reports on purpose.
 
-    `code` is stable, `message` is for a person, `hint` says what to do next, and `data` holds JSON values for programs.
-    `result` is set by the client alone: what a failed object produced before it failed, as `close` returned it.
+    `code` is stable, `message` is for a person, `hint` names the next step, and `data` holds JSON values for programs. Only the
+    client sets `result`: what a failed object produced before it failed, as `close` returned it.
     """
 
     code: str = "internal"
@@ -98,40 +98,40 @@ class RrextError(Exception):
 
 
 class ParseError(RrextError):
-    """Bytes that are no frame, no UTF-8 or no JSON."""
+    """The bytes are not a frame, not UTF-8 or not JSON."""
 
     code = "parse_error"
     number = -32700
 
 
 class InvalidRequest(RrextError):
-    """An envelope that breaks the dialect's rules."""
+    """The envelope of a request breaks the rules of its dialect."""
 
     code = "invalid_request"
     number = -32600
 
 
 class UnknownCommand(RrextError):
-    """No command or subcommand of that name."""
+    """rrext has no command or subcommand of that name."""
 
     code = "unknown_command"
     number = -32601
 
 
 class InvalidArguments(RrextError):
-    """Arguments or tool input that do not fit; `data["errors"]` lists `{path, message}` with JSON pointers."""
+    """The arguments or the tool input do not fit; `data["errors"]` lists `{path, message}` with JSON pointers."""
 
     code = "invalid_arguments"
     number = -32602
 
     @classmethod
     def at(cls, path: str, message: str, *, hint: str | None = None) -> InvalidArguments:
-        """One problem at one JSON pointer."""
+        """The error for one problem at one JSON pointer."""
         return cls.of([(path, message)], hint=hint)
 
     @classmethod
     def of(cls, problems: Sequence[tuple[str, str]], *, hint: str | None = None) -> InvalidArguments:
-        """Several problems, each a JSON pointer into `arguments` and a message; the first one leads."""
+        """The error for several problems, each a JSON pointer into `arguments` and a message; the first one leads."""
         path, message = problems[0]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         text = f"{path or '/'}: {message}{more}"
@@ -139,7 +139,7 @@ class InvalidArguments(RrextError):
 
 
 class InternalError(RrextError):
-    """A bug of rrext itself; the text is in the log, under the request id."""
+    """A bug of rrext itself; the log has the text under the request id."""
 
     code = "internal"
     number = -32603
@@ -156,11 +156,11 @@ class Cancelled(RrextError):
 
 
 class NotFound(RrextError):
-    """A name that this context cannot see; `data["near"]` lists similar ones that it can."""
+    """The context has nothing of that name; `data["near"]` lists similar names that it has."""
 
     @classmethod
     def near(cls, message: str, name: str, known: Iterable[str]) -> NotFound:
-        """An error whose message, hint and data name the known names most like `name`."""
+        """The error with the known names that are most like `name` in its message, hint and data."""
         found = near_matches(name, known)
         if not found:
             return cls(message, data={"near": []})
@@ -169,7 +169,7 @@ class NotFound(RrextError):
 
 
 class ToolNotFound(NotFound):
-    """No node, or not this node, has a tool of that name."""
+    """The node, or the whole pipeline, has no tool of that name."""
 
     code = "tool_not_found"
     number = -32010
@@ -183,18 +183,18 @@ class NodeNotFound(NotFound):
 
 
 class ProviderNotFound(NotFound):
-    """No installed node has that provider name."""
+    """The installation has no node with that provider name."""
 
     code = "provider_not_found"
     number = -32012
 
 
 class PipeError(RrextError):
-    """A pipe that cannot be used."""
+    """The pipe cannot be used."""
 
 
 class PipeNotOpen(PipeError):
-    """Never opened on this connection, or closed."""
+    """The connection never opened this pipe, or closed it."""
 
     code = "pipe_not_open"
     number = -32013
@@ -208,14 +208,14 @@ class PipeFailed(PipeError):
 
 
 class PipeExpired(PipeError):
-    """The pipe was idle for too long and was reclaimed."""
+    """The pipe was idle for too long, and the server reclaimed it."""
 
     code = "pipe_expired"
     number = -32015
 
 
 class ToolError(RrextError):
-    """A tool that failed. Authors raise it to choose what the caller sees; `code` may be a name of their own."""
+    """A tool failed. Tool authors raise it to choose the caller's message; `code` may be a name of their own."""
 
     code = "tool_failed"
     number = -32016
@@ -238,21 +238,21 @@ class ToolTimeout(RrextError):
 
 
 class Unavailable(RrextError):
-    """It exists, but not in this context or not on this machine; the message names what is missing."""
+    """The object exists, but not in this context or on this machine; the message names what is missing."""
 
     code = "unavailable"
     number = -32018
 
 
 class InvalidPipeline(RrextError):
-    """A pipeline that cannot be loaded; `data["problems"]` has them all."""
+    """The pipeline cannot be loaded; `data["problems"]` lists all problems."""
 
     code = "invalid_pipeline"
     number = -32019
 
 
 class LimitExceeded(RrextError):
-    """A named limit was passed; the message names it."""
+    """A request exceeds a limit that the message names."""
 
 
 class FrameTooLarge(LimitExceeded):
@@ -270,7 +270,7 @@ class ResultTooLarge(LimitExceeded):
 
     @classmethod
     def of(cls, size: int, maximum: int, what: str = "The result") -> ResultTooLarge:
-        """A result of `size` bytes where `max_result` allows `maximum`; `what` begins the message."""
+        """The error for a result of `size` bytes over a `max_result` of `maximum`; `what` begins the message."""
         return cls(
             f"{what} has {size:,} bytes: max_result is {maximum:,}",
             hint="ask for less, or let the tool be a generator and call it with `stream: true`",
@@ -286,14 +286,14 @@ class TooManyRequests(LimitExceeded):
 
 
 class ShuttingDown(RrextError):
-    """The server ends; the call was not finished."""
+    """The server ends and did not finish the call."""
 
     code = "shutting_down"
     number = -32023
 
 
 class TaskError(RrextError):
-    """A pipeline that is not there, or not the only one."""
+    """A request names no running pipeline, or does not say which one."""
 
 
 class TaskNotRegistered(TaskError):
@@ -304,39 +304,39 @@ class TaskNotRegistered(TaskError):
 
 
 class TaskAmbiguous(TaskError):
-    """Several pipelines run, and the request names none."""
+    """Several pipelines run and the request names none."""
 
     code = "TASK_AMBIGUOUS"
     number = -32025
 
 
 class TaskAlreadyRunning(TaskError):
-    """That pipeline runs already."""
+    """The pipeline runs already."""
 
     code = "TASK_ALREADY_RUNNING"
     number = -32026
 
 
 class ClientError(RrextError):
-    """A failure on the client's own side; it never travels."""
+    """A failure on the client's side; it never appears on the wire."""
 
     code = "client_error"
 
 
 class NotConnected(ClientError):
-    """A call before there is a connection or after its end, or nobody to connect to."""
+    """A call without a connection: none was made, it has ended, or no server listens."""
 
     code = "not_connected"
 
 
 class ServerExited(ClientError):
-    """The server process ended; `data` has `exit_code` and `stderr`, the tail of what it wrote there."""
+    """The server process ended; `data` has `exit_code` and `stderr`, the tail of its standard error."""
 
     code = "server_exited"
 
 
 class UsageError(ClientError):
-    """A call that can never be right, refused before anything is sent."""
+    """A call with invalid usage, refused before anything is sent."""
 
     code = "usage"
 
@@ -354,16 +354,16 @@ def _wire_classes(root: type[RrextError]) -> dict[str, type[RrextError]]:
 
 _BY_CODE = _wire_classes(RrextError)
 NUMBERS: dict[str, int] = {code: cls.number for code, cls in _BY_CODE.items()}
-"""Code → JSON-RPC error number. A code that is not here is a tool author's own and travels as −32016."""
+"""Code → JSON-RPC error number. All other codes belong to tool authors and travel as −32016."""
 
 
 def number_of(code: str) -> int:
-    """The JSON-RPC number of a code; a tool author's own code has `tool_failed`'s."""
+    """The JSON-RPC number of a code; codes of tool authors have the number of `tool_failed`."""
     return NUMBERS.get(code, ToolError.number)
 
 
 def near_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The known names most like `name`, best first: equal but for case, `_` and `-` first, then by similarity."""
+    """The known names most like `name`, best first: names that differ only in case, `_` and `-`, then by similarity."""
     from difflib import get_close_matches  # a millisecond that a start without mistakes need not pay
 
     names = list(dict.fromkeys(known))
@@ -374,12 +374,12 @@ def near_matches(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
 
 
 def fold(name: str) -> str:
-    """A name without what people mix up: case, `_` and `-`."""
+    """A name without the differences that people overlook: case, `_` and `-`."""
     return name.replace("_", "").replace("-", "").lower()
 
 
 def error_from_wire(code: str, message: str, hint: str | None, data: Mapping[str, Any] | None) -> RrextError:
-    """The exception for an error answer; an unknown code becomes a `ToolError` that keeps it."""
+    """The exception for an error answer; an unknown code becomes a `ToolError` with that code."""
     cls = _BY_CODE.get(code)
     if cls is None:
         return ToolError(message, code=code, hint=hint, data=data)

@@ -13,7 +13,7 @@ from rrext.engine.calls.places import Places
 from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext, takes_context
-from rrext.workers import OwnThread
+from rrext.threads import OwnThread
 
 if TYPE_CHECKING:
     from rrext.engine.calls.host import Host

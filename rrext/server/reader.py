@@ -21,10 +21,10 @@ from typing import Any, Final
 
 from rrext.server.inflight import WEIGHT
 from rrext.server.session import Session
+from rrext.threads import Workers
 from rrext.transports.descriptors import read_into, wait_readable, waits_to_be_read
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ServerEvent
-from rrext.workers import Workers
 
 __all__ = ["Reader"]
 

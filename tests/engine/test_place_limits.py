@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from rrext.engine.calls.places import Held, Loan, Place, Places
 from rrext.engine.flow.gate import Gate, Pass
-from rrext.workers import OwnThread
+from rrext.threads import OwnThread
 
 
 class PlacesMachine(RuleBasedStateMachine):

@@ -17,8 +17,8 @@ from rrext.engine.interface import Caller
 from rrext.errors import Unavailable
 from rrext.nodes.base.node import Node
 from rrext.testing import open_node
+from rrext.threads import Workers
 from rrext.tools.decorator import tool_function
-from rrext.workers import Workers
 
 
 class Keeper(Node):

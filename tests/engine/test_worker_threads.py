@@ -11,8 +11,8 @@ from engine_world import world
 
 from rrext.errors import Unavailable
 from rrext.nodes.base.node import Node
+from rrext.threads import OwnThread, Workers, in_empty_context
 from rrext.tools.decorator import tool_function
-from rrext.workers import OwnThread, Workers, apart
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -80,7 +80,7 @@ def test_what_one_job_puts_into_a_context_variable_the_next_does_not_see(make) -
 def test_apart_is_an_empty_context_also_in_a_thread_that_has_variables() -> None:
     token = who.set("outside")
     try:
-        assert apart(lambda: (who.get(), who.set("inside"))[0]) == "nobody"
+        assert in_empty_context(lambda: (who.get(), who.set("inside"))[0]) == "nobody"
         assert who.get() == "outside"
     finally:
         who.reset(token)

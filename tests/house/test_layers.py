@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
 
-GROUND = {"columns", "errors", "limits", "clock", "workers"}
+GROUND = {"columns", "errors", "limits", "clock", "threads"}
 ANYTHING = {"*"}
 
 ROOMS: dict[str, set[str]] = {
@@ -22,7 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "limits": set(),
     "clock": set(),
-    "workers": {"errors", "limits", "clock"},
+    "threads": {"errors", "limits", "clock"},
     "wire": GROUND,
     "tools": GROUND,
     "nodes": GROUND | {"tools", "package"},

@@ -14,9 +14,9 @@ from raw_client import request
 
 from rrext.limits import DEFAULTS
 from rrext.server.reader import CALM_TICKS, Reader
+from rrext.threads import Workers
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength
-from rrext.workers import Workers
 
 
 class Outbox:

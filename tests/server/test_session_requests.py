@@ -21,9 +21,9 @@ from rrext.nodes.base.node import Node
 from rrext.server.inflight import WEIGHT, InFlight
 from rrext.server.reader import Reader
 from rrext.server.session import Session
+from rrext.threads import Workers
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
-from rrext.workers import Workers
 
 
 class Gates:

@@ -20,9 +20,9 @@ from rrext.engine.interface import Call, Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
 from rrext.pipefile.redaction import Redactor
+from rrext.threads import Job, OwnThread, Workers
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
-from rrext.workers import Job, OwnThread, Workers
 
 __all__ = ["Host"]
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rrext.workers import OwnThread
+from rrext.threads import OwnThread
 
 if TYPE_CHECKING:
     from rrext.engine.calls.left_behind import LeftBehind

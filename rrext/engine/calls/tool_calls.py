@@ -19,7 +19,7 @@ from rrext.engine.flow.pipes import Pipes
 from rrext.engine.interface import Call, Tool
 from rrext.engine.task import Route, Task
 from rrext.errors import Cancelled, NotFound, RrextError
-from rrext.workers import apart
+from rrext.threads import in_empty_context
 
 __all__ = ["ToolCalls"]
 
@@ -82,7 +82,7 @@ class ToolCalls:
             run.stop("cancelled")
             call.work = None
         elif (route.quick_alone if alone else route.quick) and (call.deadline is None or call.seconds >= QUICK_TIMEOUT):
-            apart(run.run)
+            in_empty_context(run.run)
         else:
             self._host.watch(call)
             run.to_thread()

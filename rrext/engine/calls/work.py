@@ -11,8 +11,8 @@ from rrext.engine.calls.failures import internal_error
 from rrext.engine.calls.places import Held, Place
 from rrext.engine.calls.run import Run
 from rrext.errors import RrextError, Unavailable
+from rrext.threads import NoThread
 from rrext.tools.context import CancelReason
-from rrext.workers import NoThread
 
 __all__ = ["Encoded", "Work"]
 

@@ -15,8 +15,8 @@ from rrext.engine.flow.object_runs import CloseRun, OpenRun, WriteRun, run_step
 from rrext.engine.flow.pipes import Pipe, Pipes
 from rrext.engine.interface import Call, Close, Open, Write
 from rrext.engine.task import Task
+from rrext.threads import in_empty_context
 from rrext.tools.context import CancelToken
-from rrext.workers import apart
 
 __all__ = ["ObjectCalls"]
 
@@ -65,7 +65,7 @@ class ObjectCalls:
             run.stop("cancelled")
             call.work = None
         else:
-            apart(run.run)
+            in_empty_context(run.run)
         return True
 
     def close(self, call: Call, operation: Close) -> None:

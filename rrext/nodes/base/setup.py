@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rrext.errors import Unavailable
 
 if TYPE_CHECKING:
-    from rrext.workers import Workers
+    from rrext.threads import Workers
 
 __all__ = ["SetupContext", "takes_context"]
 

@@ -22,8 +22,8 @@ from rrext.nodes.child.calls import Answer, Failed, frame, receive
 from rrext.nodes.child.launch import environment
 from rrext.nodes.child.limits import ENDING_TIMEOUT, SETTLING_TIMEOUT
 from rrext.nodes.child.outbox import RequestQueue
+from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
-from rrext.workers import Workers
 
 __all__ = ["Cancel", "ChildEngine", "EngineLost", "EngineRequest"]
 

@@ -16,7 +16,7 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.http.endpoint import open_endpoint
 from rrext.nodes.http.settings import EndpointSettings
 from rrext.tools.context import ToolContext
-from rrext.workers import Workers
+from rrext.threads import Workers
 
 found = []
 

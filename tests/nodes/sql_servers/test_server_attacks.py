@@ -76,7 +76,7 @@ class Target:
     def backend(self, settings: dict[str, Any]) -> Any:
         from rrext.nodes.base.setup import SetupContext
         from rrext.pipefile.catalog.settings import Settings
-        from rrext.workers import Workers
+        from rrext.threads import Workers
 
         form = Settings(self.served.node.Config, owner="test")
         config, problems = form.make(settings)

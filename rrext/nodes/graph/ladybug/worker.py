@@ -33,7 +33,7 @@ from rrext.nodes.graph.ladybug.calls import (
     Run,
     Start,
 )
-from rrext.workers import Workers
+from rrext.threads import Workers
 
 __all__ = ["LEAVING", "LadybugWorker", "main"]
 

@@ -1,10 +1,10 @@
-"""Where a sync callable meets a thread.
+"""Threads that run the calls of sync tools and of libraries: a pool, and a private thread of a node.
 
-Threads are daemons, because a stuck tool must not keep the process alive. They are reused last in, first out: the
-thread that just finished is the one whose stack is warm. A hop costs one futex wake, about a third of what
-`anyio.to_thread` costs, and results are delivered by the thread itself, so the event loop is not woken for them.
+Threads are daemons, because a stuck tool must not keep the process alive. The pool reuses them last in, first out: the stack of
+the thread that finished last is still in the cache. A hop costs one futex wake, a third of `anyio.to_thread`, and the thread
+itself delivers the result, so the event loop is not woken for it.
 
-Each job runs in an empty context of its own: what one call puts into a `ContextVar` is nothing to the next.
+Each job runs in an empty context of its own: a `ContextVar` that one call sets is unset in the next.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["NoThread", "OwnThread", "Workers", "apart"]
+__all__ = ["NoThread", "OwnThread", "Workers", "in_empty_context"]
 
 T = TypeVar("T")
 Job = Callable[[], object]
 
-log: Final = logging.getLogger("rrext.workers")
+log: Final = logging.getLogger("rrext.threads")
 
 
 class NoThread(RuntimeError):
-    """The system does not give a single thread."""
+    """The system refuses to start even one thread."""
 
 
-def apart(function: Callable[..., T], *args: Any) -> T:
-    """Call `function` in an empty context. This thread's is empty unless it ran something that left variables there."""
+def in_empty_context(function: Callable[..., T], *args: Any) -> T:
+    """Call `function` in an empty context; without a new one if the context of this thread is empty."""
     return Context().run(function, *args) if copy_context() else function(*args)
 
 
 class Workers:
-    """As many threads as there are jobs at once; callers bound that by their own limits.
+    """A pool with as many threads as there are jobs at once; limits of the callers bound that number.
 
-    `run` never blocks and never refuses: where the system gives no more threads, a job waits for one of those there
-    are. A job must not raise; one that does is logged as a bug.
+    `run` never blocks and never refuses: if the system gives no more threads, a job waits for a running one. A job must not
+    raise; an exception of a job is logged as a bug.
     """
 
     __slots__ = ("_started", "backlog", "is_fork", "is_stopped", "parked")
@@ -51,11 +51,11 @@ class Workers:
         self.backlog: deque[Job] = deque()
         self.is_stopped = False
         self.is_fork = False
-        """Whether this is a forked child, in which a job that returns has nothing to return to."""
+        """Whether this process is a forked child: a worker that finishes its job there ends the process."""
         self._started = 0
 
     def run(self, job: Job) -> None:
-        """Run `job` on a thread, now. Raises `NoThread` only if the system does not give a single one."""
+        """Run `job` on a thread, now. Raises `NoThread` if the pool has no thread and the system gives none."""
         try:
             worker = self.parked.pop()  # atomic: two callers never get the same thread
         except IndexError:
@@ -65,7 +65,7 @@ class Workers:
         worker.give(job)
 
     def run_now(self, job: Job) -> bool:
-        """Run `job` on a thread that has nothing else to do; False if there is none to be had."""
+        """Run `job` on an idle or new thread; False if there is none."""
         try:
             worker = self.parked.pop()
         except IndexError:
@@ -83,7 +83,7 @@ class Workers:
         return worker
 
     def _start(self, job: Job) -> _Worker | None:
-        """A new thread; None if there is none to be had and the job waits for the others."""
+        """A new thread for `job`; None if the system gives none and the job waits in the backlog."""
         worker = self._new()
         if worker is None:
             if not self._started:
@@ -91,18 +91,18 @@ class Workers:
             log.warning("the system gives no more threads: a call waits for one of %d", self._started)
             self.backlog.append(job)
             try:
-                self.parked.pop().give(_nothing)  # it may have parked before it could see the job
+                self.parked.pop().give(_nothing)  # a worker may have parked before it could see the job
             except IndexError:
                 pass
         return worker
 
     def stop(self) -> None:
-        """End the threads that are free, and the others when they become so. What is run later gets a thread as before."""
+        """End idle threads now and busy ones after their job. A later `run` still gets a thread."""
         self.is_stopped = True
         while self.parked:
             try:
                 self.parked.pop().give(None)
-            except IndexError:  # somebody took the last one for a job
+            except IndexError:  # another thread took the last one for a job
                 return
 
     def __repr__(self) -> str:
@@ -146,7 +146,7 @@ class _Worker:
 
 
 class OwnThread:
-    """One thread that runs its jobs in order: for libraries that are bound to the thread which made them."""
+    """One thread that runs its jobs in order, for libraries whose objects are bound to the thread that made them."""
 
     __slots__ = ("_changed", "_inner", "_is_stopped", "_jobs")
 
@@ -159,20 +159,20 @@ class OwnThread:
 
     @staticmethod
     def current() -> OwnThread | None:
-        """The object whose thread this is, if it is one's."""
+        """The `OwnThread` of the calling thread, if it has one."""
         return getattr(_here, "own", None)
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller is on this thread."""
+        """Whether the calling thread is this one."""
         return self.current() is self
 
     def run(self, job: Job) -> None:
-        """Run `job` on the thread, after those before it."""
+        """Run `job` on the thread, after the jobs before it."""
         self._put(self._jobs, job)
 
     def run_inner(self, job: Job) -> None:
-        """Run `job`, which a call that runs already waits for: before other jobs, and also inside `serve_until`."""
+        """Run a `job` that a running call waits for: before other jobs, and also inside `serve_until`."""
         self._put(self._inner, job)
 
     def _put(self, jobs: deque[Job], job: Job) -> None:
@@ -183,8 +183,8 @@ class OwnThread:
     def serve_until(self, future: Future[Any]) -> None:
         """On this thread, inside a job: run inner jobs until `future` is done.
 
-        Who waits here may wait for one of them, however many threads and nodes lie between. Nobody who runs waits for
-        the others, and they would pile up on this stack.
+        The waiting job may depend on an inner job, through any number of threads and nodes. It never depends on the other jobs,
+        and running those here would pile them up on this stack.
         """
         future.add_done_callback(self._wake)
         while (job := self._before(future, [self._inner])) is not None:
@@ -192,9 +192,10 @@ class OwnThread:
             del job  # a waiting thread must not keep a call's input and result alive
 
     def next_job(self, future: Future[Any]) -> Job | None:
-        """On this thread, inside a job: wait for any job, which `serve` runs, or until `future` is done: then None.
+        """On this thread, inside a job: wait for the next job of any kind, for `serve`; None once `future` is done.
 
-        For a job that needs what the next one may hold. Whoever uses it keeps few jobs in line: they pile up on this stack.
+        For a job that needs a resource that the next job may hold. Callers keep the line short, because jobs pile up on this
+        stack.
         """
         future.add_done_callback(self._wake)
         return self._before(future, [self._inner, self._jobs])
@@ -218,7 +219,7 @@ class OwnThread:
             self._changed.notify()
 
     def stop(self) -> None:
-        """End the thread after the jobs it has."""
+        """End the thread after the jobs that it has."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()
@@ -241,7 +242,7 @@ class OwnThread:
         return f"<OwnThread jobs={len(self._jobs)} inner={len(self._inner)}{' stopped' if self._is_stopped else ''}>"
 
 
-_here = threading.local()  # which OwnThread this thread belongs to: a fact of the thread, not of the process
+_here = threading.local()  # the OwnThread of this thread
 
 
 def _guarded(job: Job) -> None:
@@ -252,4 +253,4 @@ def _guarded(job: Job) -> None:
 
 
 def _nothing() -> None:
-    """A job for a thread that only has to look at the backlog."""
+    """Do nothing: a job that only makes a thread look at the backlog."""
