@@ -21,7 +21,8 @@ from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, is_cancel
 from rrext.cli.report import print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.client.loss import lost
-from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
+from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
+from rrext.engine.interface.operations import Operation
 from rrext.errors import NotConnected, RrextError, ToolTimeout, UnknownCommand, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.transports.unix import connect, socket_path

@@ -17,14 +17,15 @@ from rrext.cli.redacted import RedactedStream
 from rrext.cli.report import NodeLog, print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.columns import printable
-from rrext.engine.calls.places import Places
-from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
+from rrext.engine.host.places import Places
+from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
+from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError, ToolTimeout
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, Limits
 
 if TYPE_CHECKING:
-    from rrext.engine.runtime import LocalEngine
-    from rrext.engine.task import Task
+    from rrext.engine.local_engine import LocalEngine
+    from rrext.engine.tasks.task import Task
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
 
@@ -153,7 +154,7 @@ async def _run(
     results: Results,
     absorbs: Absorbs | None,
 ) -> int:
-    from rrext.engine.runtime import LocalEngine
+    from rrext.engine.local_engine import LocalEngine
 
     wait: float | None = getattr(args, "wait", None)
     engine = LocalEngine(catalog=catalog, environment=environment, limits=limits, root=root_from(args), wait=wait)

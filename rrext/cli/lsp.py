@@ -15,7 +15,7 @@ from rrext.transports.parent import ParentWatch
 
 __all__ = ["add_parser", "run"]
 
-SETTINGS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "bridges", "lsp", "EDITORS.md")
+SETTINGS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "faces", "lsp", "EDITORS.md")
 """The page with the settings of several editors."""
 EXAMPLE = f"""example, as the command in an editor's settings:
   rrext lsp
@@ -69,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
     asyncio.set_event_loop(loop)
 
     async def serve() -> int:
-        from rrext.bridges.lsp.options import Options
-        from rrext.bridges.lsp.stdio import LspServing
+        from rrext.faces.lsp.options import Options
+        from rrext.faces.lsp.stdio import LspServing
 
         given = Options(nodes=tuple(map(_absolute, args.nodes)), env=tuple(args.env), root=root_from(args))
         serving = LspServing(stdio, given, parent=parent, last_words=lambda: write_last_words(writers))

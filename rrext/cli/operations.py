@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.interface import Feed, Operation
+from rrext.engine.interface.call import Feed
+from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 from rrext.server.commands import SUBCOMMANDS
 from rrext.wire.codec import encode

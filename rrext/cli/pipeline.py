@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from rrext.cli.results import Results
-from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
+from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
+from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS, Limits
 

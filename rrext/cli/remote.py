@@ -14,7 +14,8 @@ from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, as_task
 from rrext.cli.report import print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.client.client import Client
-from rrext.engine.interface import ANONYMOUS, Caller, Feed, Operation
+from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
+from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 
 __all__ = ["RemotePipeline", "run_remotely"]

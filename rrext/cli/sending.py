@@ -17,7 +17,8 @@ from rrext.cli.results import Results
 from rrext.client.files import NO_FILE, Source, shown
 from rrext.client.mimetype import LANES_IN_PIECES, mime_type_of
 from rrext.columns import printable
-from rrext.engine.interface import Caller, Close, Open, Write
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Close, Open, Write
 from rrext.errors import Cancelled, ClientError, FrameTooLarge, RrextError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane

@@ -181,7 +181,7 @@ def _serve_claimed(
     asyncio.set_event_loop(loop)
 
     async def load() -> ServingProcess | None:
-        from rrext.engine.runtime import LocalEngine
+        from rrext.engine.local_engine import LocalEngine
         from rrext.server.process import ServingProcess
 
         limits = msgspec.structs.replace(

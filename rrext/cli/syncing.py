@@ -15,7 +15,7 @@ from rrext.cli.local import LocalPipeline
 from rrext.cli.syncstate import SentFile, SyncState
 from rrext.client.files import Source, find_files, url_of
 from rrext.editor.secrets import masked
-from rrext.engine.interface import Tool
+from rrext.engine.interface.operations import Tool
 from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.nodes.base.node import Entry

@@ -13,7 +13,7 @@ from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, is_
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.toolfeed import ToolFeed, write_value
-from rrext.engine.interface import Tool
+from rrext.engine.interface.operations import Tool
 from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS
 

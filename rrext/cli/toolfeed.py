@@ -11,7 +11,7 @@ import msgspec
 from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, amount
 from rrext.cli.results import Results
-from rrext.engine.interface import Tool
+from rrext.engine.interface.operations import Tool
 
 __all__ = ["TakeChunk", "ToolFeed", "write_value"]
 

@@ -16,7 +16,7 @@ from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.table import table
 from rrext.cli.terminal import terminal_width
-from rrext.engine.interface import ListTools
+from rrext.engine.interface.operations import ListTools
 from rrext.errors import RrextError
 
 __all__ = ["add_parser", "run", "signature"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rrext.engine.flow.pipes import Pipe
-from rrext.engine.task import Task
+from rrext.engine.tasks.pipes import Pipe
+from rrext.engine.tasks.task import Task
 
 __all__ = ["status_of", "summary_of"]
 

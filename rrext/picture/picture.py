@@ -10,11 +10,11 @@ import msgspec
 from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
 from rrext.pipefile.loading import Loaded
+from rrext.pipefile.reachability import is_response
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problem, Severity
-from rrext.pipefile.whole import is_response
 
 __all__ = ["Kind", "Picture", "PictureEdge", "PictureNode", "Remark", "Role", "picture_of"]
 

@@ -11,7 +11,7 @@ from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.validation import Outline
 
 if TYPE_CHECKING:
-    from rrext.pipefile.memory import Memory
+    from rrext.pipefile.check_cache import Memory
 
 __all__ = ["Loaded"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.component_reading import Reader, Reading
 from rrext.pipefile.environment import NEVER, PREFIX, Environment
 from rrext.pipefile.loaded import Loaded
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.reading import Reader, Reading
 from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
@@ -19,7 +19,7 @@ from rrext.pipefile.text.source import Source, SourceMap, read
 from rrext.pipefile.validation import Outline, Validation
 
 if TYPE_CHECKING:
-    from rrext.pipefile.memory import Memory
+    from rrext.pipefile.check_cache import Memory
 
 __all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
 
@@ -200,7 +200,7 @@ def _remembered(
     """What is left for the next check."""
     if where is None or (known is not None and where.stopped):
         return known  # what stands behind the place where reading stopped is back as soon as that is mended
-    from rrext.pipefile.memory import Memory
+    from rrext.pipefile.check_cache import Memory
 
     settled = {id(reading.value): reading for reading in readings if reading.settled}
     return Memory(*around, where, settled, near)

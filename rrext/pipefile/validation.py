@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 
 from rrext.limits import Limits
+from rrext.pipefile.component_reading import Reading
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.reading import Reading
+from rrext.pipefile.reachability import WholeCheck, choose_source
 from rrext.pipefile.shape import Draft, ShapeReader, report_same_ids
 from rrext.pipefile.spec import Component, PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems
-from rrext.pipefile.whole import WholeCheck, choose_source
 
 __all__ = ["Outline", "Validation"]
 

@@ -13,7 +13,8 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from rrext.engine.interface import Caller, Operation
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Operation
 from rrext.errors import InvalidArguments, UnknownCommand, fold
 from rrext.limits import Limits
 from rrext.wire.messages import Request

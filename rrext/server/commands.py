@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from rrext.engine.interface import (
+from rrext.engine.interface.operations import (
     Close,
     Execute,
     ListTasks,

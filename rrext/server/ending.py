@@ -13,8 +13,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rrext.engine.calls.host import Host
-from rrext.engine.interface import Caller, Engine
+from rrext.engine.host.host import Host
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.engine import Engine
 from rrext.errors import Cancelled, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.outbox import Sink

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.interface import Call, Open, Operation, Tool
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Open, Operation, Tool
 from rrext.errors import InvalidRequest, TooManyRequests
 from rrext.wire.messages import Request
 

@@ -15,13 +15,14 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Final, NoReturn, Protocol
 
-from rrext.engine.calls.host import Host
-from rrext.engine.interface import Caller, Engine
+from rrext.engine.host.host import Host
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.engine import Engine
 from rrext.limits import Limits
+from rrext.server.end_watch import Watchman
 from rrext.server.ending import DRAINED, GONE, Grace, Peer, Steadfast
 from rrext.server.reader import Reader
 from rrext.server.watchdog import Watchdog
-from rrext.server.watchman import Watchman
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
 from rrext.wire.connection import ServerConnection

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.engine.calls.failures import internal_error, shortened
-from rrext.engine.interface import Call, Caller, Close, Engine, ListTools, Open, Operation, Tool, Write
-from rrext.engine.log_names import request_name
+from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.engine import Engine
+from rrext.engine.interface.failures import internal_error, shortened
+from rrext.engine.interface.log_names import request_name
+from rrext.engine.interface.operations import Close, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
@@ -20,7 +22,7 @@ from rrext.server.commands import operation_for
 from rrext.server.feed import Feed
 from rrext.server.inflight import DuplicateId, Held, InFlight
 from rrext.server.outbox import AT_ONCE, Outbox, Sink
-from rrext.server.own_commands import NEVER_HELD, OWN_COMMANDS
+from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request

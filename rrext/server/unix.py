@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Final
 
-from rrext.engine.interface import Caller
+from rrext.engine.interface.call import Caller
 from rrext.server.ending import Peer, Steadfast
 from rrext.server.process import ServingProcess
 from rrext.server.reader import Reader

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import anyio
 
 from rrext.client.client import Client
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.local_engine import LocalEngine
 from rrext.testing.sessions import MemorySession, PipeSession
 
 __all__ = ["pair"]

@@ -13,7 +13,7 @@ from rrext.client.client import Client
 from rrext.clock import Clock
 from rrext.engine.events.hub import EventSink
 from rrext.engine.events.records import Filter
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.local_engine import LocalEngine
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import anyio
 
-from rrext.engine.interface import Caller
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.interface.call import Caller
+from rrext.engine.local_engine import LocalEngine
 from rrext.server.ending import Peer
 from rrext.server.outbox import Sink
 from rrext.server.reader import Reader

@@ -10,8 +10,8 @@ from editor.fixing import REAL, SAMPLE, codes, look
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.bridges.lsp.manual import Manual
 from rrext.editor.analysis import Surroundings
+from rrext.faces.lsp.manual import Manual
 from rrext.pipefile.text.located import related_places
 from rrext.pipefile.text.problems import CODES, Problem, Severity, Span
 

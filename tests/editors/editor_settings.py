@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "rrext" / "bridges" / "lsp" / "EDITORS.md"
+PAGE = Path(__file__).resolve().parents[2] / "rrext" / "faces" / "lsp" / "EDITORS.md"
 
 
 def settings(title: str) -> str:

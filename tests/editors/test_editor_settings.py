@@ -40,7 +40,7 @@ def test_the_command_names_the_page_that_has_them() -> None:
 
 def begins(command: str, arguments: list[str], options: dict[str, object]) -> None:
     """The command exists, and the server knows the options."""
-    from rrext.bridges.lsp.options import Options, options_from
+    from rrext.faces.lsp.options import Options, options_from
 
     assert command == "rrext"
     assert arguments[0] in COMMANDS

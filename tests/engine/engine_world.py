@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.interface import ANONYMOUS, Call, Caller, Close, Feed, ListTools, Open, Operation, Terminate, Tool, Write
-from rrext.engine.runtime import LocalEngine
-from rrext.engine.task import Task
+from rrext.engine.interface.call import ANONYMOUS, Call, Caller, Feed
+from rrext.engine.interface.operations import Close, ListTools, Open, Operation, Terminate, Tool, Write
+from rrext.engine.local_engine import LocalEngine
+from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.node import Node

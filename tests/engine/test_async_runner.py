@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import anyio
 
-from rrext.engine.calls.runner import Runner
+from rrext.engine.host.runner import Runner
 
 who: ContextVar[object] = ContextVar("who", default="nobody")
 Work = Callable[[], Awaitable[object]]

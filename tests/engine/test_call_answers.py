@@ -12,7 +12,8 @@ from engine_world import Asked, AsyncPark, Park, World, until, world
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rrext.engine.interface import Caller, Close, ListTools, Open, TaskStatus, Terminate, Tool, Write
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Close, ListTools, Open, TaskStatus, Terminate, Tool, Write
 from rrext.errors import Cancelled, InvalidArguments, ToolError, ToolTimeout, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
@@ -167,7 +168,7 @@ async def test_a_deadline_that_passed_before_the_call_began_lets_nothing_run(too
     async with world(kinds(park, lot)) as w:
         park.let_go(), lot.let_go()
         asked = Asked()
-        from rrext.engine.interface import Call
+        from rrext.engine.interface.call import Call
 
         asked.call = Call(Tool(tool=tool, input={"how": "return"}, timeout=2), asked, request_id=1, received=w.clock.now())
         w.asked.append(asked)
@@ -359,7 +360,7 @@ async def test_who_a_call_is_answered_to_sees_it_once_also_if_that_raises(caplog
 
         fail = succeed
 
-    from rrext.engine.interface import Call
+    from rrext.engine.interface.call import Call
 
     park, lot = Park(), AsyncPark()
     async with world(kinds(park, lot), threads=1) as w:

@@ -13,8 +13,9 @@ from engine_world import AsyncPark, until, world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.calls.deadlines import SWEEP_FROM, Deadlines
-from rrext.engine.interface import Call, Tool
+from rrext.engine.host.deadline_timer import SWEEP_FROM, Deadlines
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Tool
 from rrext.nodes.base.node import Node
 from rrext.testing.clock import ManualClock
 from rrext.tools.decorator import tool_function

@@ -26,7 +26,8 @@ from rrext.engine.events.records import (
     Filter,
     Message,
 )
-from rrext.engine.interface import Caller, Close, ListTools, Open, Tool
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Close, ListTools, Open, Tool
 from rrext.errors import InvalidArguments, ToolError, ToolTimeout
 from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import CallInfo

@@ -13,7 +13,8 @@ import pytest
 from engine_world import World, until, world
 
 from rrext.engine.events.records import Filter
-from rrext.engine.interface import ANONYMOUS, Call, Tool, Write
+from rrext.engine.interface.call import ANONYMOUS, Call
+from rrext.engine.interface.operations import Tool, Write
 from rrext.errors import ToolError
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext

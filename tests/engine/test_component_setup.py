@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from engine_world import AsyncPark, Park, until, world
 
-from rrext.engine.interface import Caller, ListTools, Open, Terminate
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import ListTools, Open, Terminate
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from engine_world import AsyncPark, Park, until, world
 
-from rrext.engine.interface import Tool
+from rrext.engine.interface.operations import Tool
 from rrext.errors import ToolNotFound
 from rrext.nodes.base.node import Node
 from rrext.tools.decorator import tool_function

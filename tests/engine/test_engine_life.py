@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from engine_world import AsyncPark, Park, World, pipeline_of, until, world
 
-from rrext.engine.interface import (
-    Caller,
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import (
     Execute,
     ListTasks,
     ListTools,

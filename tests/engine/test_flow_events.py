@@ -21,7 +21,8 @@ from rrext.engine.events.records import (
     TaskEnded,
     kind_of,
 )
-from rrext.engine.interface import Caller, Execute, Open, Terminate
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Execute, Open, Terminate
 from rrext.nodes.base.node import Node
 from rrext.tools.decorator import tool_function
 

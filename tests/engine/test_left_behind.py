@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, until, world
 
-from rrext.engine.interface import Caller, Open
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Open
 from rrext.errors import RrextError, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.node import Node

@@ -313,7 +313,7 @@ async def test_the_callees_own_deadline_is_the_callers_to_catch(caller: str) -> 
 
 
 async def test_the_callee_sees_the_call_of_its_caller_and_the_earlier_deadline() -> None:
-    from rrext.engine.interface import Caller
+    from rrext.engine.interface.call import Caller
 
     async with world(Outer, inner(Park(), AsyncPark(), [])) as w:
         for caller in ("coro", "sync"):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
 
-from rrext.engine.calls.thread_work import ThreadWork
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
+from rrext.engine.host.thread_work import ThreadWork
 from rrext.errors import Cancelled, PipeFailed
 from rrext.nodes.base.node import Entry, Node
 

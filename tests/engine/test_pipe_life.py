@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from engine_world import AsyncPark, Park, World, until, world
 
-from rrext.engine.interface import Caller, Close, Open, Tool, Write
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Close, Open, Tool, Write
 from rrext.errors import Cancelled, InvalidArguments, PipeExpired, PipeFailed, PipeNotOpen, ToolError, ToolTimeout
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext

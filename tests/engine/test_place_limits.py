@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from rrext.engine.calls.places import Held, Loan, Place, Places
-from rrext.engine.flow.gate import Gate, Pass
+from rrext.engine.host.fair_lock import Gate, Pass
+from rrext.engine.host.places import Held, Loan, Place, Places
 from rrext.threads import OwnThread
 
 

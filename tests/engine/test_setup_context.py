@@ -13,7 +13,7 @@ import pytest
 from engine_world import until, world
 
 from rrext import SetupContext
-from rrext.engine.interface import Caller
+from rrext.engine.interface.call import Caller
 from rrext.errors import Unavailable
 from rrext.nodes.base.node import Node
 from rrext.testing import open_node

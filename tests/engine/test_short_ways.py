@@ -12,10 +12,11 @@ from weakref import ref
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, until, world
 
-from rrext.engine.flow.gate import Pass
-from rrext.engine.flow.pipes import Pipe, Pipes
-from rrext.engine.interface import Caller, Tool
-from rrext.engine.task import Route
+from rrext.engine.host.fair_lock import Pass
+from rrext.engine.interface.call import Caller
+from rrext.engine.interface.operations import Tool
+from rrext.engine.tasks.pipes import Pipe, Pipes
+from rrext.engine.tasks.task import Route
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import ToolCallbacks

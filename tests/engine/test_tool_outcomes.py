@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from engine_world import World, world
 
-from rrext.engine.interface import Caller
+from rrext.engine.interface.call import Caller
 from rrext.errors import ResultTooLarge, RrextError, ToolError
 from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import CallInfo, ToolCallbacks

@@ -10,9 +10,10 @@ import anyio
 import msgspec
 from face import Body, Face, Line, OnChunk, OnProgress
 
-from rrext.engine.interface import Answer, Call, Caller, Operation
-from rrext.engine.interface import Feed as FeedProtocol
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.interface.call import Answer, Call, Caller
+from rrext.engine.interface.call import Feed as FeedProtocol
+from rrext.engine.interface.operations import Operation
+from rrext.engine.local_engine import LocalEngine
 from rrext.errors import Cancelled, RrextError
 from rrext.server.arguments import caller_of, decode
 from rrext.server.commands import operation_for

@@ -22,8 +22,8 @@ from rrext import Client
 from rrext.client.channel import Channel, as_channel
 from rrext.client.launch import serve_command, server_env
 from rrext.client.origin import Address
-from rrext.engine.interface import Caller
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.interface.call import Caller
+from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
 from rrext.pipefile.catalog.catalog import Catalog

@@ -35,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "picture": GROUND | {"nodes", "pipefile"},
     "cli": ANYTHING,
     "testing": ANYTHING,
-    "bridges": ANYTHING,
+    "faces": ANYTHING,
     "blocking": {"client"},
     "package": ANYTHING,
 }
@@ -157,4 +157,4 @@ def test_the_check_allows_what_the_table_allows() -> None:
         offences("from rrext.nodes.base.node import Node\nfrom rrext.tools.spec import ToolSpec", "rrext.nodes.basic.prompt")
         == []
     )
-    assert offences("import pygls.server", "rrext.bridges.editor") == []
+    assert offences("import pygls.server", "rrext.faces.editor") == []

@@ -125,7 +125,7 @@ def test_the_first_answer_needs_no_node_that_the_pipeline_does_not_use(imported:
 @pytest.mark.promise("start:cold:light")
 def test_the_first_answer_needs_no_client_bridge_or_testing_code(imported: set[str]) -> None:
     rooms = {name.split(".")[1] for name in imported if name.startswith("rrext.")}
-    assert not rooms & {"client", "bridges", "editor", "picture", "testing", "blocking"}
+    assert not rooms & {"client", "faces", "editor", "picture", "testing", "blocking"}
 
 
 CALL = """

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.interface import Close, ListTools, Open, Operation, Tool, Write
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.interface.operations import Close, ListTools, Open, Operation, Tool, Write
+from rrext.engine.local_engine import LocalEngine
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 

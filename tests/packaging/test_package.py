@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 EXAMPLES = ROOT / "tests" / "examples"
 
-LINK = "from rrext.bridges.lsp.manual import Manual; print(Manual().link('unknown_provider'))"
+LINK = "from rrext.faces.lsp.manual import Manual; print(Manual().link('unknown_provider'))"
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
@@ -73,7 +73,7 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 
 def test_the_wheel_has_types_licence_and_nothing_but_the_package(built: tuple[Path, Path]) -> None:
     names = zipfile.ZipFile(built[0]).namelist()
-    assert {"rrext/py.typed", "rrext/protocol.md", "rrext/bridges/lsp/EDITORS.md", "rrext/nodes/DATA.md"} <= set(names)
+    assert {"rrext/py.typed", "rrext/protocol.md", "rrext/faces/lsp/EDITORS.md", "rrext/nodes/DATA.md"} <= set(names)
     assert any(re.fullmatch(r"rrext-[\d.]+\.dist-info/licenses/LICENSE", name) for name in names)
     assert {re.split(r"[/-]", name)[0] for name in names} == {"rrext"}
 

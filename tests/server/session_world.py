@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from rrext.engine.interface import Caller
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.interface.call import Caller
+from rrext.engine.local_engine import LocalEngine
 from rrext.limits import DEFAULTS
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog

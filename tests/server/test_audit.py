@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from rrext.engine.events.records import CallEnded
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.local_engine import LocalEngine
 from rrext.errors import RrextError
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog

@@ -9,8 +9,9 @@ import pytest
 from session_world import Sink, until
 
 from rrext.clock import LoopClock
-from rrext.engine.calls.host import Host
-from rrext.engine.interface import Call, Caller, Engine
+from rrext.engine.host.host import Host
+from rrext.engine.interface.call import Call, Caller
+from rrext.engine.interface.engine import Engine
 from rrext.limits import DEFAULTS
 from rrext.server.ending import DRAINED, Peer
 from rrext.wire.connection import ServerConnection

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from session_world import SessionWorld, session_world, until
 
 from rrext.engine.calls.tool_calls import ToolCalls
-from rrext.engine.interface import Call, Tool
-from rrext.engine.task import Task
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Tool
+from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
 from rrext.nodes.base.node import Node
 from rrext.server.inflight import WEIGHT, InFlight

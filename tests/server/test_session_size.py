@@ -8,8 +8,8 @@ import tracemalloc
 
 from session_world import Sink
 
-from rrext.engine.interface import Caller
-from rrext.engine.runtime import LocalEngine
+from rrext.engine.interface.call import Caller
+from rrext.engine.local_engine import LocalEngine
 from rrext.limits import DEFAULTS
 from rrext.server.session import Session
 from rrext.wire.connection import ServerConnection

@@ -16,7 +16,7 @@ from rrext.cli.sql.formats import Format
 from rrext.cli.sql.statements import Statement
 from rrext.cli.toolfeed import ToolFeed
 from rrext.columns import columns, printable
-from rrext.engine.interface import Tool
+from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
 
 __all__ = ["Answer", "Database", "Params", "database_of", "print_failure"]

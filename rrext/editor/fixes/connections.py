@@ -22,10 +22,10 @@ from rrext.editor.fixes.nodes import (
 )
 from rrext.editor.spot import EdgeKind
 from rrext.pipefile.edges import served_types
+from rrext.pipefile.reachability import sent_lanes
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, shown
-from rrext.pipefile.whole import sent_lanes
 
 __all__ = ["CONNECTION_MAKERS", "Join", "joins_to"]
 

@@ -13,10 +13,10 @@ from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_i
 from rrext.editor.written import member, text_of
 from rrext.nodes.base.node import Node
 from rrext.pipefile.edges import offered_lanes
+from rrext.pipefile.reachability import sent_lanes
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
-from rrext.pipefile.whole import sent_lanes
 
 __all__ = ["RESPONSE_MAKERS"]
 

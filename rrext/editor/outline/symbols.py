@@ -17,9 +17,9 @@ from rrext.editor.outline.chain import Step, chain_of
 from rrext.editor.pages.page import readable
 from rrext.editor.secrets import is_secret, masked
 from rrext.editor.written import Edge, Part, Written, member
+from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
-from rrext.pipefile.whole import is_response
 
 __all__ = ["Symbol", "SymbolKind", "symbols_of"]
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.engine.interface import Call, Feed, Tool
+from rrext.engine.interface.call import Call, Feed
+from rrext.engine.interface.operations import Tool
 from rrext.errors import ResultTooLarge
 from rrext.limits import Limits
 

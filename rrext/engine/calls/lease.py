@@ -9,15 +9,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from rrext.engine.calls.places import Held, Place
-from rrext.engine.flow.gate import Pass
-from rrext.engine.flow.pipes import Pipe
+from rrext.engine.host.fair_lock import Pass
+from rrext.engine.host.places import Held, Place
+from rrext.engine.tasks.pipes import Pipe
 
 if TYPE_CHECKING:
-    from rrext.engine.calls.host import Host
     from rrext.engine.flow.objects import NodeObjects
-    from rrext.engine.interface import Call
-    from rrext.engine.task import Task
+    from rrext.engine.host.host import Host
+    from rrext.engine.interface.call import Call
+    from rrext.engine.tasks.task import Task
 
 __all__ = ["Lease"]
 

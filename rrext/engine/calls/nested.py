@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from rrext.engine.calls.failures import cancelled_from_inside
 from rrext.engine.events.hub import EventOrigin
+from rrext.engine.interface.failures import cancelled_from_inside
 from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Unavailable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
     from rrext.engine.calls.tool_run import ToolRun
     from rrext.engine.calls.work import Encoded
-    from rrext.engine.task import Route
+    from rrext.engine.tasks.task import Route
 
 __all__ = ["Nesting"]
 

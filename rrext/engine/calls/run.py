@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.places import Loan
-from rrext.engine.interface import Call
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import Loan
+from rrext.engine.interface.call import Call
 from rrext.tools.context import CancelReason, CancelToken
 
 if TYPE_CHECKING:
     from rrext.engine.calls.tool_run import ToolRun
-    from rrext.engine.task import Route
+    from rrext.engine.tasks.task import Route
 
 __all__ = ["Run"]
 

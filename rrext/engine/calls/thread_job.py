@@ -7,12 +7,12 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rrext.engine.calls.places import Held, Place, Places
+from rrext.engine.host.places import Held, Place, Places
 
 if TYPE_CHECKING:
-    from rrext.engine.calls.host import Host
     from rrext.engine.calls.lease import Lease
-    from rrext.engine.interface import Call
+    from rrext.engine.host.host import Host
+    from rrext.engine.interface.call import Call
 
 __all__ = ["ThreadJob"]
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.places import Held, Place
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.calls.tool_run import ToolRun
-from rrext.engine.flow.pipes import Pipes
-from rrext.engine.interface import Call, Tool
-from rrext.engine.task import Route, Task
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import Held, Place
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Tool
+from rrext.engine.tasks.pipes import Pipes
+from rrext.engine.tasks.task import Route, Task
 from rrext.errors import Cancelled, NotFound, RrextError
 from rrext.threads import in_empty_context
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
-from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.places import Place
 from rrext.engine.calls.tool_run import ToolRun
-from rrext.engine.interface import Call
-from rrext.engine.task import Route, Task
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import Place
+from rrext.engine.interface.call import Call
+from rrext.engine.tasks.task import Route, Task
 from rrext.errors import NodeNotFound, NotFound, RrextError, ToolNotFound
 
 __all__ = ["ToolList"]

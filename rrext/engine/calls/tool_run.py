@@ -8,14 +8,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rrext.engine.calls.chunks import Chunks
-from rrext.engine.calls.failures import cancelled_from_inside, failure_of
-from rrext.engine.calls.host import Host
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested import Nesting
-from rrext.engine.calls.places import Loan, Place
 from rrext.engine.calls.work import Encoded, Work
-from rrext.engine.interface import Call, Feed, Tool
-from rrext.engine.task import Route
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import Loan, Place
+from rrext.engine.interface.call import Call, Feed
+from rrext.engine.interface.failures import cancelled_from_inside, failure_of
+from rrext.engine.interface.operations import Tool
+from rrext.engine.tasks.task import Route
 from rrext.errors import ResultTooLarge, RrextError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.tools.context import CancelReason, CancelToken, ToolContext
@@ -23,7 +24,7 @@ from rrext.tools.context import CancelReason, CancelToken, ToolContext
 if TYPE_CHECKING:
     from rrext.engine.calls.run import Run
     from rrext.engine.calls.watched_run import NestedWatch
-    from rrext.engine.flow.pipes import Pipes
+    from rrext.engine.tasks.pipes import Pipes
     from rrext.tools.spec import ToolSpec
 
 __all__ = ["ToolRun"]

@@ -13,7 +13,7 @@ from rrext.engine.calls.run import Run
 from rrext.engine.calls.tool_run import Report, ToolRun
 from rrext.engine.calls.work import Encoded
 from rrext.engine.events.calls import CallWatch, watch_of
-from rrext.engine.interface import Feed
+from rrext.engine.interface.call import Feed
 from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
 from rrext.tools.context import ToolContext

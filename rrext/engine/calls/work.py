@@ -7,9 +7,9 @@ import logging
 from abc import abstractmethod
 from typing import Final, TypeAlias
 
-from rrext.engine.calls.failures import internal_error
-from rrext.engine.calls.places import Held, Place
 from rrext.engine.calls.run import Run
+from rrext.engine.host.places import Held, Place
+from rrext.engine.interface.failures import internal_error
 from rrext.errors import RrextError, Unavailable
 from rrext.threads import NoThread
 from rrext.tools.context import CancelReason

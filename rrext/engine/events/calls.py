@@ -17,16 +17,17 @@ from rrext.engine.events.records import (
     CallStarted,
     snake_case,
 )
-from rrext.engine.interface import Call, Open, Tool
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Open, Tool
 from rrext.errors import RrextError, TaskError
 from rrext.tools.context import CancelReason
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub
-    from rrext.engine.flow.pipes import Pipes
-    from rrext.engine.interface import Answer
-    from rrext.engine.task import Task
-    from rrext.engine.tasks import Tasks
+    from rrext.engine.interface.call import Answer
+    from rrext.engine.tasks.pipes import Pipes
+    from rrext.engine.tasks.registry import Tasks
+    from rrext.engine.tasks.task import Task
 
 __all__ = ["CallEvents", "CallWatch", "code_of", "watch_of"]
 

@@ -21,8 +21,8 @@ from rrext.errors import RrextError
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub, EventOrigin
-    from rrext.engine.flow.pipes import Pipe
-    from rrext.engine.task import Task
+    from rrext.engine.tasks.pipes import Pipe
+    from rrext.engine.tasks.task import Task
 
 __all__ = ["FlowEvents", "Visit"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from rrext.engine.calls.failures import failure_of
-from rrext.engine.calls.thread_work import ThreadWork
 from rrext.engine.flow.link import QUIET, Target
+from rrext.engine.host.thread_work import ThreadWork
+from rrext.engine.interface.failures import failure_of
 from rrext.errors import Cancelled, RrextError, ToolError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Final
 
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.builder import Tree
-from rrext.pipefile.text.former import Former
-from rrext.pipefile.text.pieces import Pieces
+from rrext.pipefile.text.fast_objects import Pieces
+from rrext.pipefile.text.previous_text import Former
 from rrext.pipefile.text.problems import Problems, shown
 from rrext.pipefile.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
 

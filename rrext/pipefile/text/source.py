@@ -188,9 +188,9 @@ def parse(text: str | bytes, *, limits: Limits = DEFAULTS, former: SourceMap | N
     `former` is what an earlier text gave within the same limits: what stands in both is not read again, and its objects
     in lists are the same ones. Nothing else depends on it.
     """
-    from rrext.pipefile.text.former import Former  # strict JSON need not pay for these and their patterns
+    from rrext.pipefile.text.fast_objects import Pieces
     from rrext.pipefile.text.jsonc import Scanner
-    from rrext.pipefile.text.pieces import Pieces
+    from rrext.pipefile.text.previous_text import Former  # strict JSON need not pay for these and their patterns
 
     problems = Problems(limits.max_problems)
     if len(text) > limits.max_pipeline:

@@ -18,8 +18,8 @@ import msgspec
 import pytest
 
 from rrext.client.client import Client
-from rrext.engine.runtime import LocalEngine
-from rrext.engine.task import Task
+from rrext.engine.local_engine import LocalEngine
+from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InvalidArguments, RrextError, ToolError, ToolNotFound, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes import BUILTIN

@@ -1,0 +1,111 @@
+"""Objects of clients: `open`, `write` and `close` join their lines, and pipes that nobody closes are reclaimed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.object_input import data_of, entry_of
+from rrext.engine.calls.object_runs import CloseRun, OpenRun, WriteRun, run_step
+from rrext.engine.calls.pipe_bridge import Nobody, PipeBridge
+from rrext.engine.host.fair_lock import Pass
+from rrext.engine.host.host import Host
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Close, Open, Write
+from rrext.engine.tasks.pipes import Pipe, Pipes
+from rrext.engine.tasks.task import Task
+from rrext.threads import in_empty_context
+from rrext.tools.context import CancelToken
+
+__all__ = ["ObjectCalls"]
+
+log: Final = logging.getLogger("rrext.objects")
+
+
+class ObjectCalls:
+    """Starts `Open`, `Write` and `Close` operations, and reclaims pipes. What cannot begin raises `RrextError`."""
+
+    __slots__ = ("_host", "_pipes")
+
+    def __init__(self, host: Host, pipes: Pipes) -> None:
+        self._host = host
+        self._pipes = pipes
+
+    def open(self, call: Call, task: Task, operation: Open) -> None:
+        """Begin an `open`: it stands in the task's line for a place before this returns."""
+        entry, intake = entry_of(task, operation, call.caller)
+        OpenRun(self._host, call, task, self._pipes, self.reclaim, entry, intake).start()
+
+    def write(self, call: Call, operation: Write) -> bool:
+        """Begin a `write` from the loop, see `Engine.start`: it stands in the pipe's line before this returns."""
+        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        data = data_of(operation, call.data)
+        lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
+        WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data).start()
+        return pipe.quick and call.data is not None
+
+    def write_here(self, call: Call, operation: Write) -> bool:
+        """Run a raw write on the thread that read it, see `Engine.start_here`, if nothing of it has to be waited for."""
+        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        if not pipe.quick or call.data is None:
+            return False
+        data = data_of(operation, call.data)
+        lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
+        place = pipe.task.sync_places.take()
+        is_open = self._pipes.at(pipe.id) is pipe and not (pipe.failed or pipe.leftovers)
+        # Asked inside of the gate: the loop may have failed or freed the pipe meanwhile.
+        if not (place.granted and lease.turn.granted and is_open):
+            place.release()
+            lease.drop()
+            return False
+        run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data)
+        run.place = place
+        if call.settled:  # while this thread decided
+            run.stop("cancelled")
+            call.work = None
+        else:
+            in_empty_context(run.run)
+        return True
+
+    def close(self, call: Call, operation: Close) -> None:
+        """Begin a `close`: it stands in the pipe's line before this returns."""
+        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
+        CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
+
+    def reclaim(self, pipe: Pipe, idle: float | None = None, reason: str | None = None) -> asyncio.Task[None]:
+        """Free a pipe that nobody will close: idle for `idle` seconds, or its owner or its task is gone."""
+        if idle is not None:
+            self._pipes.expire(pipe, idle)
+            pipe.end_reason = "idle"
+        else:
+            self._pipes.remove(pipe)
+            pipe.end_reason = reason or pipe.end_reason
+        turn = pipe.gate.enter(exclusive=True)
+        return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
+
+    async def _abandon(self, pipe: Pipe, turn: Pass) -> None:
+        """Let the nodes close what they hold, once no thread works on them any more; then the place is free."""
+        host, objects, plan = self._host, pipe.objects, pipe.task.plan
+        task, call = pipe.task, Call(Close(pipe_id=pipe.id), Nobody(), caller=pipe.caller)
+        bridge = PipeBridge(host, call, pipe, CancelToken())
+        lease = Lease(task, turn, pipe)
+        missing = host.left_behind(task.places, f'pipe of "{task.name}"')
+        try:
+            await host.granted(turn)
+            await host.woken(pipe.when_threads_returned)
+            if any("close" in plan.methods(node_id) for node_id in plan.closing):
+                missing.add(pipe, "close", other=task.sync_places)
+                await run_step(
+                    host, lease, call, "close", lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge)
+                )
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log.warning("closing the nodes of reclaimed pipe %d failed", pipe.id, exc_info=error)
+        finally:
+            missing.remove(pipe)
+            lease.drop()
+            pipe.free()

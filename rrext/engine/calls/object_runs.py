@@ -1,0 +1,303 @@
+"""The runs of `open`, `write` and `close`: what each does to its pipe, and to the object if it fails or is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from functools import partial
+from time import perf_counter
+from typing import Final, TypeVar
+
+from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.object_result import bare_body, result_body, with_error
+from rrext.engine.calls.pipe_bridge import PipeBridge
+from rrext.engine.calls.work import Encoded, Work
+from rrext.engine.events.hub import EventOrigin
+from rrext.engine.flow.intake import Intake
+from rrext.engine.flow.objects import NodeObjects
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import Loan, Place
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.failures import failure_of, internal_error
+from rrext.engine.tasks.pipes import Pipe, Pipes
+from rrext.engine.tasks.task import AMONG_OTHERS, Task
+from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout
+from rrext.nodes.base.node import Entry
+from rrext.tools.context import CancelReason
+
+__all__ = ["CloseRun", "OpenRun", "WriteRun", "run_step"]
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("rrext.objects")
+
+
+async def run_step(
+    host: Host, lease: Lease, call: Call, label: str, blocking: Callable[[], T], on_loop: Callable[[], Coroutine[None, None, T]]
+) -> T:
+    """Run one step of an object: whole in a thread where every method is `def`, else on the loop."""
+    if lease.task.plan.needs_loop:
+        return await on_loop()
+    return await host.in_thread(blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
+
+
+class ObjectRun(Work):
+    """What the three have in common. `reclaim` frees a pipe that nobody will close."""
+
+    def __init__(
+        self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[[Pipe], object], *, name: str
+    ) -> None:
+        super().__init__(host, call, lease, deadline=host.limit(call), trail=(name,))
+        self._unclaimed = [True]
+        self._pipes = pipes
+        self._reclaim = reclaim
+        lease.task.active.add(call)
+        call.work = self
+        host.watch(call)
+
+    def blocking(self) -> Encoded:
+        raise NotImplementedError("only a write runs whole in a thread")
+
+    def failure(self, error: BaseException) -> RrextError:
+        if isinstance(error, RrextError):
+            return error
+        if isinstance(error, asyncio.CancelledError):
+            return ToolError("a node cancelled the operation from inside")
+        log.error("%s a bug of rrext", self.call.name, exc_info=error)
+        return internal_error()
+
+    def told(self, error: BaseException, what: str) -> RrextError:
+        """What the caller is told of what a node raised."""
+        return failure_of(
+            error,
+            what=what,
+            node_id="",
+            tool=None,
+            request=self.call.name,
+            trusted=self.call.caller.trusted,
+            limits=self.host.limits,
+        )
+
+    def count_failure(self, error: RrextError) -> None:
+        """Keep a failed object in the task's status."""
+        task = self.lease.task
+        self.host.redactor.error(error)
+        task.failed_count += 1
+        task.note_error(error.message)
+
+    def let_go(self, pipe: Pipe) -> None:
+        """The pipe is over: free it, or let its nodes be closed first if one is still open."""
+        if pipe.leftovers or not pipe.objects.closed:
+            self._reclaim(pipe)
+        else:
+            pipe.free()
+
+
+class OpenRun(ObjectRun):
+    """Opens a pipe in the place that its lease stands in line for; the pipe keeps the place."""
+
+    def __init__(
+        self,
+        host: Host,
+        call: Call,
+        task: Task,
+        pipes: Pipes,
+        reclaim: Callable[[Pipe], object],
+        entry: Entry,
+        intake: Intake,
+    ) -> None:
+        self._place = task.places.take(call.caller.connection_id, call)
+        super().__init__(host, call, Lease(task, self._place), pipes, reclaim, name="open")
+        self._entry = entry
+        self._intake = intake
+        self._pipe: Pipe | None = None
+
+    async def on_loop(self) -> Encoded:
+        try:
+            pipe = await self._open()
+            if self.call.settled:
+                raise asyncio.CancelledError
+        except BaseException as error:
+            if self._pipe is not None:
+                self._pipe.end_reason = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+                self.let_go(self._pipe)
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            told = self.told(error, "The object could not be opened")
+            self.count_failure(told)
+            raise told from (None if told is error else error)
+        pipe.last_used = pipe.task.now()
+        self._pipes.add(pipe)
+        return b'{"pipe_id":%d}' % pipe.id, None
+
+    async def _open(self) -> Pipe:
+        host, task, place = self.host, self.lease.task, self._place
+        trusted = self.call.caller.trusted
+        await host.granted(place)
+        for component in task.components.values():
+            if task.plan.methods(component.id):  # the others take no part in objects
+                await component.ensure(host, trusted=trusted)
+        entry, intake, caller = self._entry, self._intake, self.call.caller
+        origin = EventOrigin(host.events, task.token, caller.connection_id, self._pipes.next_id())
+        objects = NodeObjects(task.plan, partial(task.make_object, publisher=origin), trusted=trusted, origin=origin)
+        pipe = self._pipe = Pipe(origin, task, caller, objects, entry, intake, place, task.now())
+        if (events := host.events.flow) is not None:
+            events.pipe_opened(pipe)
+        bridge = PipeBridge(host, self.call, pipe, self.token)
+        # A thread that opens nodes then stops at the next one, and goes on to close them.
+        self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
+        opening = Lease(task, Place.free(), pipe)
+        try:
+            await run_step(
+                host,
+                opening,
+                self.call,
+                self.trail[0],
+                lambda: objects.open_blocking(entry, intake, bridge),
+                lambda: objects.open(entry, intake, bridge),
+            )
+        finally:
+            opening.drop()
+        return pipe
+
+    def give_back(self) -> None:
+        self.lease.task.active.discard(self.call)
+        if self._pipe is None:
+            self.lease.drop()
+        else:
+            self.lease.returned()
+
+
+class WriteRun(ObjectRun):
+    """Writes to a pipe whose turn its lease stands in line for."""
+
+    def __init__(
+        self,
+        host: Host,
+        call: Call,
+        pipe: Pipe,
+        lease: Lease,
+        pipes: Pipes,
+        reclaim: Callable[[Pipe], object],
+        data: bytes | str,
+    ) -> None:
+        super().__init__(host, call, lease, pipes, reclaim, name="write")
+        self._pipe = pipe
+        self._data = data
+
+    def blocking(self) -> Encoded:
+        pipe = self._pipe
+        self.loan = Loan(pipe.task.sync_places, self.call)
+        bridge = PipeBridge(self.host, self.call, pipe, self.token)
+        began = perf_counter()
+        try:
+            pipe.objects.write_blocking(self._data, bridge)
+        except BaseException as error:
+            raise self._failed(error) from None
+        pipe.quick = perf_counter() - began < self.host.limits.quick * AMONG_OTHERS
+        return b"{}", None
+
+    async def on_loop(self) -> Encoded:
+        pipe = self._pipe
+        await self.host.granted(self.lease.turn)
+        self._pipes.find(pipe.id, self.call.caller.connection_id).check_writable()
+        bridge = PipeBridge(self.host, self.call, pipe, self.token)
+        if not pipe.task.plan.needs_loop:
+            return await self.host.in_thread(
+                self.blocking, places=pipe.task.sync_places, lease=self.lease, call=self.call, label=self.trail[0]
+            )
+        try:
+            await pipe.objects.write(self._data, bridge)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            raise self._failed(error) from None
+        return b"{}", None
+
+    def _failed(self, error: BaseException) -> RrextError:
+        told = self.told(error, f"Pipe {self._pipe.id} failed")
+        self._pipe.fail(told)
+        return told
+
+    def stopped(self, reason: CancelReason) -> None:
+        """Waiting or running, it leaves a gap in the object."""
+        late = reason == "timeout"
+        self._pipe.fail(ToolTimeout("a write did not finish in time") if late else Cancelled("a write was cancelled"))
+
+    def overstay(self) -> None:
+        super().overstay()
+        self._pipe.quick = False
+
+
+class CloseRun(ObjectRun):
+    """Ends the object of a pipe whose turn its lease stands in line for, and frees the pipe."""
+
+    def __init__(
+        self, host: Host, call: Call, pipe: Pipe, lease: Lease, pipes: Pipes, reclaim: Callable[[Pipe], object]
+    ) -> None:
+        super().__init__(host, call, lease, pipes, reclaim, name="close")
+        self._pipe = pipe
+        self._is_closing = False
+        pipe.closes += 1
+
+    async def on_loop(self) -> Encoded:
+        pipe = self._pipe
+        await self.host.granted(self.lease.turn)
+        self._pipes.find(pipe.id, self.call.caller.connection_id)
+        self._is_closing = True
+        self._pipes.remove(pipe)
+        try:
+            if pipe.leftovers:  # a thread still works on the node objects: they must not be touched before it returns
+                pipe.fail(PipeFailed("a tool that was cancelled or timed out still runs on this pipe"))
+            else:
+                await self._finish()
+            body = self._result()
+            pipe.end_object(body)
+        finally:
+            self.let_go(pipe)
+        if pipe.failed is None:
+            pipe.task.finished_count += 1
+        return body, None
+
+    async def _finish(self) -> None:
+        pipe, objects = self._pipe, self._pipe.objects
+        bridge = PipeBridge(self.host, self.call, pipe, self.token)
+        try:
+            failure = await run_step(
+                self.host,
+                self.lease,
+                self.call,
+                self.trail[0],
+                lambda: objects.finish_blocking(bridge),
+                lambda: objects.finish(bridge),
+            )
+            if failure is not None:
+                pipe.fail(failure)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            pipe.fail(self.told(error, f"Pipe {pipe.id} failed while closing"))
+
+    def _result(self) -> bytes:
+        pipe = self._pipe
+        try:
+            body = result_body(pipe.entry, self.host.limits)
+        except Exception as error:  # what was collected cannot travel; that it failed still must
+            pipe.fail(self.told(error, f"The result of pipe {pipe.id} failed"))
+            body = bare_body(pipe.entry)
+        if pipe.failed is None:
+            return body
+        self.count_failure(pipe.failed)
+        return with_error(body, pipe.failed)
+
+    def stopped(self, reason: CancelReason) -> None:
+        """Waiting or running, it leaves no object at all."""
+        pipe = self._pipe
+        pipe.closes -= 1
+        if self._is_closing:
+            pipe.end_reason = "cancelled"
+            pipe.fail(Cancelled("the close was cancelled"))  # a thread that is closing must commit nothing more
+        elif self._pipes.at(pipe.id) is pipe and not pipe.closes:
+            pipe.end_reason = "cancelled"
+            self._reclaim(pipe)  # nobody else will

@@ -1,0 +1,96 @@
+"""How node methods reach threads, the loop and a context, while one operation on one pipe runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from threading import get_ident
+from typing import Any, TypeVar
+
+from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.nested import Nesting
+from rrext.engine.calls.run import Run
+from rrext.engine.host.host import Host
+from rrext.engine.host.places import Loan, Place
+from rrext.engine.interface.call import Call
+from rrext.engine.tasks.pipes import Pipe
+from rrext.errors import RrextError
+from rrext.tools.context import CancelToken, ToolContext
+
+__all__ = ["Nobody", "PipeBridge"]
+
+T = TypeVar("T")
+
+
+class PipeBridge:
+    """The bridge of one operation. Methods that run in threads count among the task's running sync calls."""
+
+    __slots__ = ("_call", "_host", "_pipe", "_token")
+
+    def __init__(self, host: Host, call: Call, pipe: Pipe, token: CancelToken) -> None:
+        self._host = host
+        self._call = call
+        self._pipe = pipe
+        self._token = token
+
+    async def run_in_thread(self, work: Callable[[], T]) -> T:
+        lease = Lease(self._pipe.task, Place.free(), self._pipe)
+        try:
+            return await self._host.in_thread(
+                work,
+                places=self._pipe.task.sync_places,
+                lease=lease,
+                call=self._call,
+                label=type(self._call.operation).__name__.lower(),
+            )
+        finally:
+            lease.drop()
+
+    def run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        places = self._pipe.task.sync_places
+        thread = get_ident()
+        places.lend(thread)
+        try:
+            return self._host.from_thread(work, self._token)
+        finally:
+            places.take_back(thread, self._call)
+
+    @property
+    def request(self) -> str:
+        return self._call.name
+
+    def context(self, node_id: str) -> ToolContext:
+        pipe, places = self._pipe, self._pipe.task.sync_places
+        caller = pipe.caller
+        on_loop = asyncio._get_running_loop() is self._host.loop
+        run = Run(
+            self._host,
+            self._call,
+            Lease(pipe.task, Place.free(), pipe),
+            deadline=self._call.deadline,
+            token=self._token,
+            trail=(node_id,),
+        )
+        if not on_loop:
+            run.loan = Loan(places, self._call)
+        return ToolContext(
+            node_id=node_id,
+            token=self._token,
+            user_id=caller.user_id,
+            space_id=caller.space_id,
+            request_id=self._call.request_id,
+            connection_id=caller.connection_id,
+            pipe_id=self._pipe.id,
+            meta=self._call.operation.meta,
+            deadline=self._call.deadline,
+            clock=self._host.clock.now,
+            nested=Nesting(run),
+        )
+
+
+class Nobody:
+    """Takes the answer of a call that nobody made."""
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None: ...
+
+    def fail(self, call: Call, error: RrextError) -> None: ...

@@ -1,0 +1,121 @@
+"""Deadlines of calls: one timer for the earliest, however many there are.
+
+Most calls are answered long before their deadline. A timer of the loop each would be made and cancelled for nothing,
+and from other threads; here a settled call is dropped when it comes up, or when settled ones are half of all. They are
+watched by weak references, so that what a call was given, which may be megabytes, does not wait for its deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final
+from weakref import ref
+
+from rrext.clock import Clock, Timer
+from rrext.engine.interface.call import Call
+
+__all__ = ["Deadlines"]
+
+log: Final = logging.getLogger("rrext.engine")
+
+SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
+
+
+class Deadlines:
+    """Calls in order of their deadlines; `expire(call)` runs on the loop's thread for each that comes up unsettled."""
+
+    __slots__ = (
+        "_call_soon",
+        "_clock",
+        "_expire",
+        "_heap",
+        "_is_stopped",
+        "_lock",
+        "_numbers",
+        "_sweep_at",
+        "_timer",
+        "_wakes_at",
+    )
+
+    def __init__(self, clock: Clock, expire: Callable[[Call], None], call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._clock = clock
+        self._expire = expire
+        self._call_soon = call_soon
+        self._heap: list[tuple[float, int, ref[Call]]] = []
+        self._numbers = count()
+        self._lock = threading.Lock()
+        self._timer: Timer | None = None
+        self._wakes_at = float("inf")
+        self._sweep_at = SWEEP_FROM
+        self._is_stopped = False
+
+    def add(self, when: float, call: Call) -> None:
+        """Watch `call` until `when` on the clock. From any thread."""
+        with self._lock:
+            heappush(self._heap, (when, next(self._numbers), ref(call)))
+            if len(self._heap) > self._sweep_at:
+                self._heap = [entry for entry in self._heap if _open(entry[2])]
+                heapify(self._heap)
+                self._sweep_at = max(SWEEP_FROM, 2 * len(self._heap))
+            earlier = when < self._wakes_at
+            if earlier:
+                self._wakes_at = when
+        if earlier:
+            self._call_soon(self._arm)
+
+    def _arm(self) -> None:
+        """Ring at the earliest deadline, though its call may be answered: else each call would set the timer anew."""
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            if self._is_stopped:
+                return
+            self._wakes_at = self._heap[0][0] if self._heap else float("inf")
+            wakes_at = self._wakes_at
+        self._timer = None
+        if wakes_at != float("inf"):
+            self._timer = self._clock.call_later(max(0.0, wakes_at - self._clock.now()), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._clock.now()
+        due: list[ref[Call]] = []
+        with self._lock:
+            while self._heap and self._heap[0][0] <= now:
+                due.append(heappop(self._heap)[2])
+            while self._heap and not _open(self._heap[0][2]):
+                heappop(self._heap)
+        for entry in due:
+            call = _open(entry)
+            if call is not None:
+                self._ring_for(call)
+        self._arm()
+
+    def _ring_for(self, call: Call) -> None:
+        try:
+            self._expire(call)
+        except Exception:
+            log.exception("%r could not be stopped at its deadline", call)  # the others still must be
+
+    def stop(self) -> None:
+        """Ring no more."""
+        with self._lock:
+            self._heap.clear()
+            self._is_stopped = True
+            self._wakes_at = float("-inf")  # so nobody is earlier
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def __repr__(self) -> str:
+        return f"<Deadlines {len(self._heap)}>"
+
+
+def _open(entry: ref[Call]) -> Call | None:
+    """The call, if it is not answered yet."""
+    call = entry()
+    return call if call is not None and not call.settled else None

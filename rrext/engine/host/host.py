@@ -1,0 +1,233 @@
+"""What running calls needs around it: the loop, the clock, threads, limits, deadlines, and who listens to calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError as FutureCancelled
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from rrext.clock import Clock, LoopClock
+from rrext.engine.calls.lease import Lease
+from rrext.engine.calls.thread_job import ThreadJob
+from rrext.engine.events.hub import EventHub
+from rrext.engine.host.deadline_timer import Deadlines
+from rrext.engine.host.left_behind import LeftBehind
+from rrext.engine.host.places import Held, Place, Places
+from rrext.engine.host.runner import Runner
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.operations import Tool
+from rrext.errors import ShuttingDown, ToolError, ToolTimeout
+from rrext.limits import Limits
+from rrext.pipefile.redaction import Redactor
+from rrext.threads import Job, OwnThread, Workers
+from rrext.tools.callbacks import SILENT, ToolCallbacks
+from rrext.tools.context import CancelToken
+
+__all__ = ["Host"]
+
+if TYPE_CHECKING:
+    from rrext.engine.calls.tool_run import ToolRun
+    from rrext.engine.host.fair_lock import Pass
+
+T = TypeVar("T")
+
+log: Final = logging.getLogger("rrext.engine")
+
+
+class Host:
+    """The surroundings of an engine's calls, on one asyncio loop."""
+
+    __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "events", "limits", "loop", "redactor", "runner", "tool_run",
+                 "wait", "workers")  # fmt: skip
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        limits: Limits,
+        clock: Clock | None = None,
+        callbacks: ToolCallbacks = SILENT,
+        redactor: Redactor | None = None,
+        wait: float | None = None,
+    ) -> None:
+        self.loop = loop
+        self.limits = limits
+        self.clock: Clock = clock or LoopClock(loop)
+        self.workers = Workers()
+        self.runner = Runner(loop)
+        self.callbacks = callbacks
+        self.redactor = redactor or Redactor()
+        self.wait = wait
+        self.deadlines = Deadlines(self.clock, self.expire, self.post)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.tool_run: type[ToolRun]
+        """What makes the run of a tool."""
+        self.events = EventHub(self.clock, self.redactor, limits, watches_calls=callbacks is not SILENT)
+        self.events.when_changed(self._choose_runs)
+
+    def _choose_runs(self) -> None:
+        """Runs of tools that tell of themselves are slower: they are used while somebody watches calls."""
+        if self.events.calls is None:  # which import this module
+            from rrext.engine.calls.tool_run import ToolRun
+
+            self.tool_run = ToolRun
+        else:
+            from rrext.engine.calls.watched_run import WatchedRun
+
+            self.tool_run = WatchedRun
+
+    def post(self, action: Callable[..., object], *args: Any) -> None:
+        """Run `action` on the loop's thread soon. A loop that is closed has nobody left to tell, so that is no error."""
+        try:
+            self.loop.call_soon_threadsafe(action, *args)
+        except RuntimeError:
+            log.debug("the loop is closed: %r is not run", action)
+
+    def spawn(self, work: Any, name: str) -> asyncio.Task[None]:
+        """Run a coroutine that reports its own failures; kept until it is done."""
+        task = self.loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def limit(self, call: Call, own_timeout: float | None = None) -> float | None:
+        """The call's deadline on the clock, from its own and the tool's timeout; the shorter wins."""
+        asked = call.operation.timeout
+        if asked is None and own_timeout is None:
+            return None
+        seconds = min(t for t in (asked, own_timeout) if t is not None)
+        call.seconds = seconds
+        call.deadline = (call.received if call.received is not None else self.clock.now()) + seconds
+        return call.deadline
+
+    def watch(self, call: Call) -> None:
+        """Stop the call at its deadline, if it has one."""
+        if call.deadline is not None:
+            self.deadlines.add(call.deadline, call)
+
+    def is_late(self, call: Call) -> bool:
+        """Whether the caller's deadline passed before the call began."""
+        asked = call.operation.timeout
+        return asked is not None and call.received is not None and self.clock.now() >= call.received + asked
+
+    async def granted(self, turn: Place | Held | Pass) -> None:
+        """Return when the turn is held. The caller releases it, also when this is cancelled."""
+        if not turn.granted:
+            await self.woken(turn.when_granted)
+
+    async def woken(self, ask: Callable[[Callable[[], None]], bool]) -> None:
+        """Return when the function that `ask` is given was called, in any thread; at once if `ask` says that it will not."""
+        turn: asyncio.Future[None] = self.loop.create_future()
+        if ask(lambda: self.post(_wake, turn)):
+            await turn
+
+    async def in_thread(
+        self,
+        work: Callable[[], T],
+        *,
+        places: Places,
+        lease: Lease | None,
+        call: Call | None = None,
+        label: str = "",
+        run: Callable[[Job], None] | None = None,
+        turns: Places | None = None,
+        turn: Place | Held | None = None,
+    ) -> T:
+        """Run `work` on a thread within the limit `places`, in the line of the call's connection; return or raise what it did.
+
+        `run` hands the job to a thread; without it one of the workers takes it. `turn`, one of `turns`, is released when
+        the work is over. Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its
+        place until it returns, is left behind as `label`, and leaves the lease spoiled.
+        """
+        place = await self._place(places, call, turn)
+        job = ThreadJob(self, work, lease, places, place, turns, turn)
+        try:
+            (run or self.workers.run)(job)
+        except BaseException:  # no thread to be had
+            job.let_go()
+            raise
+        try:
+            return await job.outcome
+        except asyncio.CancelledError:
+            job.give_up(call, label)
+            raise
+
+    def left_behind(self, places: Places, what: str) -> LeftBehind:
+        """The calls that hold `places` though they were answered. On the loop's thread."""
+        if places.left_behind is None:
+            places.left_behind = LeftBehind(places, self, what)
+        return places.left_behind
+
+    async def _place(self, places: Places, call: Call | None, turn: Place | Held | None) -> Place | Held:
+        """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
+        place = places.take("" if call is None else call.caller.connection_id, call)
+        try:
+            await self.granted(place)
+        except BaseException:
+            place.release()
+            if turn is not None:
+                turn.release()
+            raise
+        return place
+
+    def from_thread(self, work: Coroutine[Any, Any, T], token: CancelToken) -> T:
+        """From a worker thread: what a coroutine on the loop returns or raises; it is let go when `token` is cancelled.
+
+        A node's own thread goes on serving its queue meanwhile, for the coroutine may need a tool that runs only there.
+        """
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError:  # the loop is closed
+            work.close()
+            raise ShuttingDown("the server has ended") from None
+        cancel = future.cancel
+        token.on_cancel(cancel)
+        try:
+            own = OwnThread.current()
+            if own is not None:
+                own.serve_until(future)
+            return future.result()
+        except FutureCancelled:
+            token.check()
+            raise ToolError("what was waited for was cancelled from inside") from None
+        finally:
+            token.forget(cancel)  # a tool that waits often must not leave a listener behind each time
+            del future  # a failure's traceback leads to here, and it to the failure
+
+    def expire(self, call: Call) -> None:
+        """The call's deadline has passed: answer it, and stop what runs of it."""
+        call.cancel("timeout", self.lateness(call))
+
+    def lateness(self, call: Call) -> ToolTimeout:
+        """What a call is answered that was not done within its deadline."""
+        operation = call.operation
+        what = f'Tool "{operation.tool}"' if isinstance(operation, Tool) else type(operation).__name__.lower()
+        seconds = call.seconds or operation.timeout
+        return ToolTimeout(f"{what} did not finish within {seconds:g} s", data={"timeout": seconds})
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s ended with an error nobody took", task.get_name(), exc_info=error)
+
+    async def aclose(self) -> None:
+        """Stop watching deadlines and cancel what still runs on the loop; what does not end by that is left behind."""
+        self.deadlines.stop()
+        self.runner.stop()
+        self.workers.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            _, stuck = await asyncio.wait(self._tasks, timeout=self.limits.drain)
+            for task in stuck:
+                log.warning("%s does not end", task.get_name())
+
+    def __repr__(self) -> str:
+        return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"
+
+
+def _wake(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)

@@ -1,0 +1,141 @@
+"""Calls that were answered and have not returned, and the places that they hold until then.
+
+While they hold all places of a kind, nobody knows when the next one comes back. After a grace, in which most such calls
+return, those who wait for a place are failed instead, and so is who comes later, until a call has returned.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rrext.errors import Unavailable
+
+if TYPE_CHECKING:
+    from rrext.clock import Timer
+    from rrext.engine.host.host import Host
+    from rrext.engine.host.places import Places
+    from rrext.engine.interface.call import Call
+
+__all__ = ["LeftBehind"]
+
+HINT: Final = "they go on after their deadline or cancel; try again when they have returned, or restart the server"
+
+log: Final = logging.getLogger("rrext.engine")
+
+
+class _Stay(NamedTuple):
+    """One call or one of its threads.
+
+    `holder` has the place: a pipe may, with several calls on it. It is missing once `call` is answered, while `thread`
+    does not lend it, and, where the holder itself waits for one of `other`, while those are missing.
+    """
+
+    label: str
+    since: float
+    holder: object
+    call: Call | None
+    thread: int
+    other: Places | None
+
+
+class LeftBehind:
+    """Who holds which places of one kind. `add` is for the loop's thread, `remove` and `joined` for any."""
+
+    __slots__ = ("_host", "_is_told", "_places", "_stays", "_timer", "_what")
+
+    def __init__(self, places: Places, host: Host, what: str) -> None:
+        self._places = places
+        self._host = host
+        self._what = what
+        self._stays: dict[object, _Stay] = {}
+        self._timer: Timer | None = None
+        self._is_told = False
+
+    def add(
+        self,
+        key: object,
+        label: str,
+        *,
+        holder: object = None,
+        call: Call | None = None,
+        thread: int = 0,
+        other: Places | None = None,
+    ) -> None:
+        """A call was answered and goes on. The same `key` takes it away."""
+        self._stays.setdefault(
+            key, _Stay(label, self._host.clock.now(), key if holder is None else holder, call, thread, other)
+        )
+        self._watch(self._host.limits.return_grace)
+
+    def remove(self, key: object) -> None:
+        """It has returned, if it was here."""
+        self._stays.pop(key, None)
+        if len(self._stays) < self._places.limit:
+            self._is_told = False
+
+    def joined(self) -> None:
+        """Somebody stands in line."""
+        if len(self._stays) >= self._places.limit:
+            self._host.post(self._look)
+
+    def counts(self) -> dict[str, int]:
+        """How many of each label are here."""
+        return dict(Counter(stay.label for stay in list(self._stays.values()) if stay.other is None))
+
+    @property
+    def are_all(self) -> bool:
+        """Whether all places have been missing for the grace."""
+        return self._wait_on(self._missing()) <= 0
+
+    def _missing(self) -> list[_Stay]:
+        """One for each place, the earliest."""
+        found: dict[object, _Stay] = {}
+        for stay in list(self._stays.values()):
+            is_answered = stay.call is None or stay.call.settled
+            if is_answered and stay.thread not in self._places.lent and (stay.other is None or stay.other.are_missing):
+                found.setdefault(stay.holder, stay)
+        return list(found.values())
+
+    def _wait_on(self, missing: list[_Stay]) -> float:
+        """Seconds until all places are missing for the grace, as far as is known."""
+        if len(missing) < self._places.limit:
+            return self._host.limits.return_grace
+        return max(stay.since for stay in missing) + self._host.limits.return_grace - self._host.clock.now()
+
+    def _watch(self, seconds: float) -> None:
+        if self._timer is None and len(self._stays) >= self._places.limit:
+            self._timer = self._host.clock.call_later(seconds, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._look()
+
+    def _look(self) -> None:
+        missing = self._missing()
+        wait = self._wait_on(missing)
+        if wait > 0:
+            if self._places.waiting or len(missing) >= self._places.limit:
+                self._watch(wait)
+            return
+        if not self._is_told:
+            self._is_told = True
+            log.warning("%s", self._error(missing).message)
+        for call in self._places.waiting_calls():
+            call.cancel("cancelled", self._error(missing))
+
+    def _error(self, missing: list[_Stay]) -> Unavailable:
+        now = self._host.clock.now()
+        counts = Counter(stay.label for stay in missing)
+        longest = {label: max(now - stay.since for stay in missing if stay.label == label) for label in counts}
+        names = ", ".join(f"{label} ({count}, for {longest[label]:.1f} s)" for label, count in counts.items())
+        held = "it is" if len(missing) == 1 else f"all {len(missing)} are"
+        return Unavailable(
+            f"No {self._what} is free: {held} held by calls that were answered and have not returned: {names}",
+            hint=HINT,
+            data={"leftBehind": dict(counts), "seconds": round(max(longest.values()), 1)},
+        )
+
+    def __repr__(self) -> str:
+        return f"<LeftBehind {self.counts()}>"

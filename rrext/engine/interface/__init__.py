@@ -1,0 +1,1 @@
+"""The `Engine` interface: operations of plain data in, one answer each out."""

@@ -1,0 +1,34 @@
+"""An answer that a coroutine of this process waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from rrext.engine.interface.call import Call
+from rrext.errors import RrextError
+
+__all__ = ["AwaitedAnswer"]
+
+
+class AwaitedAnswer:
+    """Takes the one answer of a call, in whatever thread it comes, for who awaits `future` on the loop."""
+
+    __slots__ = ("_loop", "future")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.future: asyncio.Future[tuple[bytes, bytes | None]] = loop.create_future()
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        self._loop.call_soon_threadsafe(self._settle, (body, tail), None)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        self._loop.call_soon_threadsafe(self._settle, None, error)
+
+    def _settle(self, value: tuple[bytes, bytes | None] | None, error: RrextError | None) -> None:
+        if self.future.done():
+            return
+        if value is not None:
+            self.future.set_result(value)
+        elif error is not None:
+            self.future.set_exception(error)

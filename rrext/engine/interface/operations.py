@@ -1,0 +1,113 @@
+"""The operations of an engine, as plain data.
+
+Nothing here names a node or a pipe object, so the same operations can go to a worker process or another machine. An
+operation's fields are the arguments of the command of the same name (protocol.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = [
+    "Close",
+    "Execute",
+    "ListTasks",
+    "ListTools",
+    "Open",
+    "Operation",
+    "Services",
+    "TaskStatus",
+    "Terminate",
+    "Tool",
+    "Validate",
+    "Write",
+]
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """What all operations may carry. `timeout` is in seconds from receipt."""
+
+    token: str | None = None
+    timeout: float | None = None
+    meta: Any = msgspec.field(name="_meta", default=None)
+
+
+class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Call one tool. An empty `node_id` asks every node in chain order. → `{result}`"""
+
+    tool: str
+    node_id: str | None = None
+    input: Any = None
+    pipe_id: int | None = msgspec.field(name="pipe_id", default=None)
+    progress: bool | None = None
+    stream: bool | None = None
+
+
+class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
+    """The tools that this caller may call now. → `{tools}`"""
+
+    node_id: str | None = None
+
+
+class Open(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Open a pipe for one object. → `{pipe_id}`"""
+
+    object: dict[str, Any] | None = None
+    mime_type: str | None = None
+    provider: str | None = None
+
+
+class Write(Operation, frozen=True, kw_only=True):
+    """Write to a pipe: exactly one of text, base64 text and (outside of JSON) raw bytes. → `{}`"""
+
+    pipe_id: int
+    data: str | None = None
+    data_base64: str | None = None
+
+
+class Close(Operation, frozen=True, kw_only=True):
+    """End the object and free its pipe. → the result body"""
+
+    pipe_id: int
+
+
+class Execute(Operation, frozen=True, kw_only=True, rename="camel"):
+    """Load a pipeline and keep it running. → `{id, token, publicToken, projectId, source, provider}`"""
+
+    pipeline: dict[str, Any] | str
+    source: str | None = None
+    threads: int | None = None
+    ttl: float | None = None
+    use_existing: bool | None = None
+    env: dict[str, str] | None = None
+    name: str | None = None
+    folder: str | None = None
+    args: list[Any] | None = None
+    pipeline_trace_level: str | None = None
+
+
+class Terminate(Operation, frozen=True, kw_only=True):
+    """Stop a pipeline: its calls are cancelled, its pipes freed, its shared state closed. → `{}`"""
+
+
+class Validate(Operation, frozen=True, kw_only=True):
+    """All problems of a pipeline, which is not loaded. → `{pipeline, errors, warnings, problems}`"""
+
+    pipeline: dict[str, Any] | str
+    source: str | None = None
+
+
+class Services(Operation, frozen=True, kw_only=True):
+    """The catalog of nodes, or one of them. → `{services}` or the definition"""
+
+    service: str | None = None
+
+
+class ListTasks(Operation, frozen=True, kw_only=True):
+    """The pipelines that run. → `{tasks}`"""
+
+
+class TaskStatus(Operation, frozen=True, kw_only=True):
+    """How one pipeline is doing. → the status object"""

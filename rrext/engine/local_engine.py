@@ -1,0 +1,395 @@
+"""The engine in this process: loaded pipelines, open pipes, calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from rrext.clock import Clock, Timer
+from rrext.engine.calls.object_calls import ObjectCalls
+from rrext.engine.calls.task_work import TaskWork
+from rrext.engine.calls.tool_calls import ToolCalls
+from rrext.engine.calls.tool_list import ToolList
+from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
+from rrext.engine.host.host import Host
+from rrext.engine.interface.call import Call
+from rrext.engine.interface.engine import Engine
+from rrext.engine.interface.failures import internal_error
+from rrext.engine.interface.operations import (
+    Close,
+    Execute,
+    ListTasks,
+    ListTools,
+    Open,
+    Operation,
+    Services,
+    TaskStatus,
+    Terminate,
+    Tool,
+    Validate,
+    Write,
+)
+from rrext.engine.loop_watch import LoopWatch
+from rrext.engine.status import status_of, summary_of
+from rrext.engine.tasks.loader import load_task
+from rrext.engine.tasks.pipes import Pipes
+from rrext.engine.tasks.registry import Tasks, already_running, new_token
+from rrext.engine.tasks.task import Task
+from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ToolError
+from rrext.limits import DEFAULTS, Limits
+from rrext.pipefile.catalog.catalog import Catalog
+from rrext.pipefile.environment import Environment
+from rrext.pipefile.loading import validate
+from rrext.tools.callbacks import SILENT, ToolCallbacks
+
+__all__ = ["LocalEngine"]
+
+if TYPE_CHECKING:
+    from rrext.engine.events.records import Filter
+
+EndReason: TypeAlias = Literal["terminated", "idle", "closed"]
+UNWINDING: Final = 0.1  # seconds that cancelled calls get to return at the end of all, before what they share is closed
+
+log: Final = logging.getLogger("rrext.engine")
+
+
+class LocalEngine(Engine):
+    """Runs every operation on one asyncio loop and its worker threads.
+
+    Made on the loop's thread. `catalog` says which nodes there are, `environment` what `${NAME}` may mean. `root` is the
+    folder that no node setting may leave; without one, relative paths begin at the pipeline's own folder. `wait` is how many
+    seconds nodes wait for files that other processes have; without it, as long as their settings say.
+    """
+
+    __slots__ = (
+        "_host", "_list", "_objects", "_pipes", "_reaper", "_redact", "_tasks", "_tools", "catalog", "environment", "limits",
+        "root",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog | None = None,
+        environment: Environment | None = None,
+        limits: Limits = DEFAULTS,
+        clock: Clock | None = None,
+        callbacks: ToolCallbacks = SILENT,
+        root: str | None = None,
+        wait: float | None = None,
+    ) -> None:
+        self.catalog = catalog or Catalog()
+        self.environment = environment or Environment()
+        self.limits = limits
+        self.root = root
+        redactor = self.environment.redactor
+        loop = asyncio.get_running_loop()
+        self._host = Host(loop, limits=limits, clock=clock, callbacks=callbacks, redactor=redactor, wait=wait)
+        self._redact = redactor.error
+        self._pipes = Pipes(limits.expired_pipes)
+        self._tasks = Tasks()
+        self._list = ToolList(self._host)
+        self._tools = ToolCalls(self._host, self._pipes, self._list)
+        self._objects = ObjectCalls(self._host, self._pipes)
+        self._reaper: Timer | None = None
+
+    @property
+    def host(self) -> Host:
+        """The loop, clock, threads and limits that calls run with."""
+        return self._host
+
+    def loop_watch(self) -> LoopWatch:
+        """What names the tools that block the loop, for a thread that looks now and then. On the loop's thread."""
+        return LoopWatch(self._tasks, get_ident())
+
+    # -- operations
+
+    def start(self, call: Call, *, alone: bool = False) -> bool:
+        if not call.unsettled:  # answered while the loop had not got it from the thread that read it
+            return False
+        operation = call.operation
+        call.redact = self._redact
+        is_late = call.received is not None and self._host.is_late(call)
+        try:
+            if (events := self._host.events.calls) is not None:
+                events.watch(call, self._tasks, self._pipes)
+            if type(operation) is Tool and not is_late:
+                return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
+            match operation:
+                case Write():
+                    is_quick = self._objects.write(call, operation)
+                    if not is_late:
+                        return is_quick
+                case Close():
+                    self._objects.close(call, operation)
+                case _ if is_late:
+                    pass  # nothing of it begins
+                case Open():
+                    self._objects.open(call, self._live(operation.token), operation)
+                    self._watch_idle()
+                case _:
+                    self._host.spawn(self._answer(call), f"{type(operation).__name__} {call.request_id}")
+            if is_late:  # a write is stopped after it stands in its pipe's line: it fails the object that it is missing from
+                self._host.expire(call)
+        except Exception as error:
+            self._refuse(call, error)
+        return False
+
+    def start_here(self, call: Call, *, alone: bool = False) -> bool:
+        operation = call.operation
+        call.redact = self._redact
+        try:
+            if (events := self._host.events.calls) is not None:
+                events.watch(call, self._tasks, self._pipes)
+            if call.received is not None and self._host.is_late(call):
+                return False
+            if isinstance(operation, Tool):
+                return self._tools.start_here(call, self._task_of(call, operation), operation, alone=alone)
+            return isinstance(operation, Write) and self._objects.write_here(call, operation)
+        except Exception as error:
+            self._refuse(call, error)
+        return True
+
+    def _refuse(self, call: Call, error: Exception) -> None:
+        """Answer a call that cannot begin."""
+        if isinstance(error, RrextError):
+            call.fail(error)
+        else:
+            log.error("%s a bug of rrext", call.name, exc_info=error)
+            call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
+
+    def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
+        return self._host.events.subscribe(filter, sink)
+
+    def begin_batch(self) -> None:
+        self._host.runner.begin()
+
+    def end_batch(self) -> None:
+        self._host.runner.end()
+
+    def load(
+        self,
+        text: str | bytes | dict[str, Any],
+        *,
+        token: str | None = None,
+        name: str | None = None,
+        source: str | None = None,
+        threads: int | None = None,
+        ttl: float | None = None,
+        owner: str | None = None,
+        env: Mapping[str, str] | None = None,
+        folder: str | None = None,
+        use_existing: bool = False,
+    ) -> Task:
+        """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
+
+        What runs already under that token or, without one, for that owner, project and source, is `TaskAlreadyRunning`,
+        or is returned if it is to be used. Raises `InvalidPipeline` with all problems.
+        """
+        task = load_task(
+            text,
+            token=token or new_token("tk"),
+            public_token=new_token("pk"),
+            catalog=self.catalog,
+            environment=self.environment.with_values(env) if env else self.environment,
+            limits=self.limits,
+            clock=self._host.clock,
+            threads=threads or self.limits.threads,
+            directory=self.root or folder or "",
+            confined=bool(self.root),
+            name=name,
+            source=source,
+            ttl=ttl,
+            owner=owner,
+        )
+        same = self._tasks.find_same(token, task.key)
+        if same is not None and use_existing:
+            return same
+        if same is not None:
+            raise already_running()
+        task.publisher = EventOrigin(self._host.events, task.token)
+        self._tasks.add(task)
+        if (events := self._host.events.flow) is not None:
+            events.task_begun(task)
+        if ttl:
+            self._host.clock.call_later(ttl, lambda: self._end_idle(task))
+        return task
+
+    async def _answer(self, call: Call) -> None:
+        """An operation that may take its time, or load modules: as a task, with its one answer."""
+        operation = call.operation
+        if call.settled:
+            return  # cancelled before it began
+        call.work = TaskWork(asyncio.current_task())
+        self._host.limit(call)
+        self._host.watch(call)
+        try:
+            if call.outlet is not None:
+                await call.outlet.room()  # many may be asked for at once, and none needs to be made before it can leave
+            body = await self._body(call, operation)
+            encoded = msgspec.json.encode(body)
+        except asyncio.CancelledError:
+            if call.fail(ToolError("the operation was cancelled from inside")):
+                return
+            raise
+        except RrextError as error:
+            call.fail(error)
+        except BaseException:  # a node's module may raise anything while it is imported, and must not end the loop
+            log.exception("%s a bug of rrext", call.name)
+            call.fail(internal_error())
+        else:
+            call.succeed(encoded)
+
+    async def _body(self, call: Call, operation: Operation) -> Any:
+        """What answers an operation that is none of a tool's and none of a pipe's."""
+        match operation:
+            case ListTools():
+                return {"tools": await self._list_tools(call, operation)}
+            case Execute():
+                return self._execute(call, operation)
+            case Terminate():
+                # Once begun it is finished: who cancels it waits no longer, but nothing stays half unloaded.
+                await asyncio.shield(self._begin_unload(self._tasks.get(operation.token), "terminated"))
+                return {}
+            case Validate():
+                return validate(operation.pipeline, self.catalog, self.environment, operation.source, self.limits)
+            case Services():
+                return self.catalog.services(operation.service)
+            case ListTasks():
+                return {"tasks": [summary_of(task) for task in self._tasks]}
+            case TaskStatus():
+                task = self._tasks.get(operation.token)
+                return status_of(task, self._pipes.of_task(task))
+            case _:
+                raise InternalError(f"no engine runs a {type(operation).__name__}")
+
+    async def _list_tools(self, call: Call, operation: ListTools) -> list[dict[str, Any]]:
+        task = self._tasks.get(operation.token)
+        return await self._list.listing(call, task, operation.node_id)
+
+    def _execute(self, call: Call, operation: Execute) -> dict[str, Any]:
+        if operation.threads is not None and not 1 <= operation.threads <= self.limits.threads:
+            raise InvalidArguments.at("/threads", f"expected 1 to {self.limits.threads} (threads)")
+        if operation.ttl is not None and operation.ttl < 0:
+            raise InvalidArguments.at("/ttl", "expected idle seconds, 0 for ever")
+        if operation.token is not None and not operation.token.strip():
+            raise InvalidArguments.at("/token", "expected a name that is not empty")
+        if operation.folder is not None and not call.caller.trusted:
+            raise InvalidArguments.at("/folder", "only who started the server may name a folder")
+        task = self.load(
+            operation.pipeline,
+            token=operation.token,
+            name=operation.name,
+            source=operation.source,
+            threads=operation.threads,
+            ttl=operation.ttl or None,
+            owner=call.caller.user_id,
+            env=operation.env,
+            folder=None if operation.folder is None else os.path.abspath(operation.folder),
+            use_existing=bool(operation.use_existing),
+        )
+        return {
+            "id": f"{task.token.removeprefix('tk_')[:8]}.{task.spec.source}",
+            "token": task.token,
+            "publicToken": task.public_token,
+            "projectId": task.spec.project_id,
+            "source": task.spec.source,
+            "provider": task.source_class.provider,
+        }
+
+    def _task_of(self, call: Call, operation: Tool) -> Task:
+        """The task of a tool call: that of its pipe, or that of its token."""
+        if operation.pipe_id is None:
+            return self._tasks.get(operation.token)
+        pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
+        if operation.token is not None and operation.token != pipe.task.token:
+            raise InvalidArguments.at("/token", f"pipe {pipe.id} belongs to another pipeline than this token")
+        return pipe.task
+
+    def _live(self, token: str | None) -> Task:
+        task = self._tasks.get(token)
+        task.last_used = task.now()
+        return task
+
+    # -- life
+
+    async def unload(self, task: Task, patience: float | None = None, reason: EndReason = "terminated") -> None:
+        """Cancel the task's calls, free its pipes, close what its components share; `reason` is for those who watch.
+
+        Calls that do not return within `patience` seconds, `limits.drain` unless given, are not waited for.
+        """
+        self._retire(task)
+        await self._calls_returned(task, self.limits.drain if patience is None else patience)
+        await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
+        if (events := self._host.events.flow) is not None:
+            events.task_ended(task, reason)
+
+    def _begin_unload(self, task: Task, reason: EndReason) -> asyncio.Task[None]:
+        """Unload, from this moment on: nobody finds the pipeline any more."""
+        self._retire(task)
+        return self._host.spawn(self.unload(task, reason=reason), f"unload {task.name}")
+
+    def _retire(self, task: Task) -> None:
+        if task.stopping:
+            return
+        task.stopping = True
+        self._tasks.remove(task)
+        task.cancel_calls("cancelled", lambda: Cancelled("cancelled: the pipeline was terminated"))
+        for pipe in self._pipes.of_task(task):
+            self._objects.reclaim(pipe, reason="terminated")
+
+    async def _calls_returned(self, task: Task, patience: float) -> None:
+        """What was cancelled unwinds, and nodes are closed, while what they share is still open; what is stuck is left."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._host.woken(task.places.when_free)
+        except TimeoutError:
+            log.warning("unloading %s: calls that were cancelled still run after %g s", task.name, patience)
+
+    def disconnect(self, connection_id: str) -> None:
+        for pipe in self._pipes.of_connection(connection_id):
+            self._objects.reclaim(pipe, reason="disconnected")
+        self._pipes.forget_connection(connection_id)
+        for task in self._tasks:
+            for component in task.components.values():
+                component.disconnected(connection_id)
+
+    async def aclose(self) -> None:
+        """Unload every pipeline and stop what runs on the loop. What is stuck is left behind."""
+        if self._reaper is not None:
+            self._reaper.cancel()
+        await asyncio.gather(*(self.unload(task, UNWINDING, "closed") for task in self._tasks))
+        await self._host.aclose()
+
+    def _end_idle(self, task: Task) -> None:
+        if task.stopping or not task.ttl:
+            return
+        now = task.now()
+        if task.is_busy:
+            task.last_used = now
+        idle = now - task.last_used
+        if idle >= task.ttl:
+            self._begin_unload(task, "idle")
+        else:
+            wait = task.ttl / 4 if task.is_busy else task.ttl - idle
+            self._host.clock.call_later(wait, lambda: self._end_idle(task))
+
+    def _watch_idle(self) -> None:
+        if self._reaper is None:
+            self._reaper = self._host.clock.call_later(self.limits.pipe_idle / 4, self._reap)
+
+    def _reap(self) -> None:
+        self._reaper = None
+        now = self._host.clock.now()
+        for pipe in self._pipes.idle_since(now - self.limits.pipe_idle):
+            self._objects.reclaim(pipe, now - pipe.last_used)
+        if len(self._pipes) or any(task.places.used or task.places.waiting for task in self._tasks):
+            self._watch_idle()
+
+    def __repr__(self) -> str:
+        return f"<LocalEngine {self._tasks!r} {self._pipes!r} {self._host!r}>"

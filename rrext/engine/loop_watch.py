@@ -1,0 +1,87 @@
+"""Which `async def` tool blocks the event loop: seen from another thread, at no cost for the loop."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+import traceback
+from collections.abc import Iterable
+from time import monotonic
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rrext.engine.tasks.task import Route, Task
+
+__all__ = ["LoopWatch"]
+
+BLOCKED: Final = 0.1  # seconds in one step of a tool; whoever else is served waits for as long
+TURN: Final = "_run_once"
+WAITING: Final = "select"
+"""Functions of asyncio and of selectors: one turn of a loop, and where it waits."""
+
+log: Final = logging.getLogger("rrext.engine")
+
+
+class LoopWatch:
+    """Looks now and then where the loop's thread is. A tool that is in one step for `BLOCKED` seconds blocks the loop.
+
+    The tool is named in the log with its stack, once per step, and counted for its task.
+    """
+
+    __slots__ = ("_frames", "_since", "_tasks", "_thread", "_told")
+
+    def __init__(self, tasks: Iterable[Task], thread: int) -> None:
+        self._tasks = tasks
+        self._thread = thread
+        self._frames: list[FrameType] = []
+        self._since = 0.0
+        self._told = False
+
+    def look(self) -> None:
+        """Look once; on any thread but the loop's."""
+        frames = _turn_of(sys._current_frames().get(self._thread))
+        if not frames or not self._frames or frames[-1] is not self._frames[-1]:
+            self._begin(frames)
+        elif not self._told and monotonic() - self._since >= BLOCKED:
+            self._told = self._tell(frames)
+            if not self._told:  # many short steps in one turn
+                self._begin(frames)
+
+    def _begin(self, frames: list[FrameType]) -> None:
+        self._frames, self._since, self._told = frames, monotonic(), False
+
+    def _tell(self, frames: list[FrameType]) -> bool:
+        """Name the tool that was in this step all the time; False if there is none."""
+        by_code = {inspect.unwrap(route.spec.function).__code__: (task, route) for task, route in self._async_tools()}
+        for depth, frame in enumerate(frames):
+            found = by_code.get(frame.f_code)
+            if found is not None and any(frame is before for before in self._frames):
+                task, route = found
+                task.note_block(route.label)
+                steps = [(frame, frame.f_lineno) for frame in reversed(frames[: depth + 1])]
+                stack = "".join(traceback.StackSummary.extract(steps).format())
+                log.warning("%s blocks the event loop for more than %g ms:\n%s", route.label, BLOCKED * 1000, stack)
+                return True
+        return False
+
+    def _async_tools(self) -> Iterable[tuple[Task, Route]]:
+        for task in self._tasks:
+            for route in task.tools_of(None):
+                if route.spec.kind in ("async", "async_generator"):
+                    yield task, route
+
+    def __repr__(self) -> str:
+        return f"<LoopWatch of {self._thread}>"
+
+
+def _turn_of(frame: FrameType | None) -> list[FrameType]:
+    """The frames of the turn that the loop's thread is in, the innermost first; none while it waits."""
+    frames: list[FrameType] = []
+    while frame is not None:
+        frames.append(frame)
+        if frame.f_code.co_name == TURN:
+            return [] if frames[0].f_code.co_name == WAITING else frames
+        frame = frame.f_back
+    return []

@@ -1,0 +1,1 @@
+"""Loaded pipelines: their components, tool routes, and open pipes."""

@@ -1,0 +1,250 @@
+"""A component of a loaded pipeline: its class, its settings, and what its node objects share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.engine.host.places import Places
+from rrext.engine.interface.failures import failure_of
+from rrext.errors import Cancelled, RrextError, ToolError, Unavailable
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.setup import SetupContext, takes_context
+from rrext.threads import OwnThread
+
+if TYPE_CHECKING:
+    from rrext.engine.host.host import Host
+    from rrext.tools.messages import Publisher
+
+__all__ = ["Component"]
+
+GIVEN: Final = 8
+"""Attributes that `new_object` sets."""
+NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
+
+UNLOADED: Final = "cancelled: the pipeline was unloaded"
+
+log: Final = logging.getLogger("rrext.component")
+
+
+class Component:
+    """One component while its pipeline is loaded.
+
+    `setup` is entered at first use and left at unload, both in one task of the component's own, as an async context
+    manager needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` says why
+    the last one could not be served. `blocked` is why this machine cannot run the node, once that was asked.
+    """
+
+    __slots__ = (
+        "_checked",
+        "_is_closed",
+        "_keeper",
+        "_leave",
+        "_makes_state",
+        "_setup",
+        "_thread",
+        "_thread_lock",
+        "_waiting",
+        "bindings",
+        "blocked",
+        "config",
+        "confined",
+        "directory",
+        "failure",
+        "id",
+        "node_class",
+        "ready",
+        "shared",
+        "tool_description",
+        "turns",
+    )
+
+    def __init__(
+        self,
+        component_id: str,
+        node_class: type[Node],
+        config: Any,
+        *,
+        directory: str = "",
+        confined: bool = False,
+        tool_description: str = "",
+        bindings: Mapping[str, tuple[str, ...]] = NO_BINDINGS,
+    ) -> None:
+        self.id = component_id
+        self.directory = directory
+        self.confined = confined
+        self.tool_description = tool_description
+        self.bindings = bindings
+        self._makes_state = "__init__" in _overrides(node_class)
+        self.node_class = node_class
+        self.config = config
+        self.shared: Any = None
+        self.blocked: str | None = None
+        self.failure: RrextError | None = None
+        self._checked = "unavailable" not in _overrides(node_class)
+        self._is_closed = False
+        self._waiting: asyncio.Future[None] | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._leave: asyncio.Event | None = None
+        self._setup: SetupContext | None = None
+        self._thread: OwnThread | None = None
+        self._thread_lock = threading.Lock()
+        self.turns = Places(1)
+        self.ready = self._checked and not hasattr(node_class, "setup")
+
+    def new_object(self, publisher: Publisher) -> Node:
+        """A node object of this component, with its settings in place before `__init__` runs."""
+        node = self.node_class.__new__(self.node_class)
+        node.node_id = self.id
+        node.directory = self.directory
+        node.confined = self.confined
+        node.tool_description = self.tool_description
+        node.config = self.config
+        node.shared = self.shared
+        node.bindings = self.bindings
+        node._publisher = publisher
+        node.__init__()
+        return node
+
+    def is_untouched(self, node: Node) -> bool:
+        """Whether a call left nothing on a node object, so that another caller may have it.
+
+        A class with an `__init__` of its own may keep a caller's data in what that made, which cannot be told from here.
+        """
+        return not self._makes_state and len(node.__dict__) == GIVEN and node.shared is self.shared
+
+    async def ensure(self, host: Host, *, trusted: bool) -> None:
+        """Return when the component can be used. Raises `Unavailable`, or what `setup` raised as `failure_of` tells it."""
+        if self.ready:
+            return
+        if self._is_closed:
+            raise Cancelled(UNLOADED)
+        if self._waiting is None:
+            self._waiting = host.loop.create_future()
+            self._waiting.add_done_callback(_seen)
+            self._keeper = host.spawn(self._keep(self._waiting, host), f"setup {self.id}")
+        try:
+            await asyncio.shield(self._waiting)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # whatever setup raised
+            what = f'Node "{self.id}" could not be set up'
+            failure = self.failure = failure_of(
+                error, what=what, node_id=self.id, tool=None, request=f"setup of {self.id}", trusted=trusted, limits=host.limits
+            )
+            raise failure from failure.__cause__
+
+    @property
+    def own_thread(self) -> OwnThread:
+        """The one thread of this component's `thread="same"` tools."""
+        with self._thread_lock:  # nested calls ask from worker threads
+            if self._thread is None:
+                self._thread = OwnThread(f"rrext-{self.id}")
+            return self._thread
+
+    def disconnected(self, connection_id: str) -> None:
+        """A connection is gone: what is set up lets go of what it held for it."""
+        if self._setup is not None:
+            self._setup.disconnected(connection_id)
+
+    async def close(self, patience: float) -> None:
+        """Leave `setup`; returns when it was left, or after `patience` seconds, with a warning: it must hold up nobody."""
+        self._is_closed = True
+        self.ready = False
+        keeper, waiting = self._keeper, self._waiting
+        if keeper is not None:
+            if self._leave is None:
+                keeper.cancel()
+                if waiting is not None:  # a task that is cancelled before its first step tells nobody
+                    self._fail(waiting, Cancelled(UNLOADED))
+            else:
+                self._leave.set()
+            _, stuck = await asyncio.wait([keeper], timeout=patience)
+            if stuck:
+                log.warning("setup of node %s was not left within %g s", self.id, patience)
+                keeper.cancel()  # it may listen to that
+        with self._thread_lock:
+            if self._thread is not None:
+                self._thread.stop()
+
+    async def _keep(self, waiting: asyncio.Future[None], host: Host) -> None:
+        context = SetupContext(
+            host.workers,
+            node_id=self.id,
+            directory=self.directory,
+            confined=self.confined,
+            bindings=self.bindings,
+            redact=host.redactor.text,
+            wait=host.wait,
+        )
+        try:
+            if not self._checked:
+                await self._check(context)
+            if not hasattr(self.node_class, "setup"):
+                self._become_ready(waiting)
+                return
+            async with self._entering(context) as shared:
+                self.shared = shared
+                self._setup = context
+                self._leave = asyncio.Event()
+                self._become_ready(waiting)
+                await self._leave.wait()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self._fail(waiting, Cancelled(UNLOADED))
+                raise
+            self._fail(waiting, ToolError(f'setup of node "{self.id}" was cancelled from inside', data={"nodeId": self.id}))
+        except BaseException as error:
+            if waiting.done():
+                log.warning("leaving setup of node %s failed", self.id, exc_info=error)
+            self._fail(waiting, error)
+        finally:
+            self._leave = self._keeper = self._setup = None
+
+    def _entering(self, context: SetupContext) -> Any:
+        setup = self.node_class.setup  # pyright: ignore[reportAttributeAccessIssue]
+        return setup(self.config, context) if takes_context(setup) else setup(self.config)
+
+    async def _check(self, context: SetupContext) -> None:
+        """Ask the class, in a thread because it may import or probe, whether this machine can run it."""
+
+        def ask() -> str | None:
+            try:
+                return self.node_class.unavailable()
+            except BaseException as error:
+                log.warning("node %s could not say whether it is available", self.id, exc_info=error)
+                name = self.node_class.__name__  # the exception's text is not for every caller, and may not even be readable
+                return f"{name} could not say whether it can run here: {type(error).__name__}, told in the server's log"
+
+        reason = self.blocked = await context.in_thread(ask)
+        if reason is not None:
+            raise Unavailable(f'Node "{self.id}" is not available here: {reason}', data={"nodeId": self.id})
+        self._checked = True
+
+    def _become_ready(self, waiting: asyncio.Future[None]) -> None:
+        self.ready = not self._is_closed
+        self.failure = None
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def _fail(self, waiting: asyncio.Future[None], error: BaseException) -> None:
+        self._waiting = None  # the next call tries again
+        if not waiting.done():
+            waiting.set_exception(error)
+
+    def __repr__(self) -> str:
+        return f"<Component {self.id} {self.node_class.__name__} {'ready' if self.ready else 'idle'}>"
+
+
+def _overrides(node_class: type[Node]) -> set[str]:
+    return {name for cls in node_class.__mro__ if cls not in (Node, object) for name in vars(cls)}
+
+
+def _seen(waiting: asyncio.Future[None]) -> None:
+    """Take the exception, so that a failure nobody waited for any more is not reported as forgotten."""
+    if not waiting.cancelled():
+        waiting.exception()

@@ -1,0 +1,243 @@
+"""Open pipes: whose they are, what state they are in, and which of them has been idle for too long."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import TYPE_CHECKING
+
+from rrext.engine.host.fair_lock import Gate, Pass
+from rrext.engine.host.places import Held, Place
+from rrext.engine.interface.call import Caller
+from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
+
+if TYPE_CHECKING:
+    from rrext.engine.events.hub import EventOrigin
+    from rrext.engine.flow.intake import Intake
+    from rrext.engine.flow.objects import NodeObjects
+    from rrext.engine.tasks.task import Task
+    from rrext.nodes.base.node import Entry
+
+__all__ = ["Pipe", "Pipes"]
+
+
+class Pipe:
+    """One open object with node objects of its own.
+
+    `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
+    can only be closed. `leftovers` counts threads that outlived their calls: while there are any, the node objects
+    must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than
+    a hop to a thread is worth. `end_reason` is why it is freed, for those who watch `events`.
+    """
+
+    __slots__ = (
+        "_has_object",
+        "_lock",
+        "_wake",
+        "began",
+        "caller",
+        "closed",
+        "closes",
+        "end_reason",
+        "entry",
+        "events",
+        "failed",
+        "gate",
+        "id",
+        "intake",
+        "last_used",
+        "leftovers",
+        "objects",
+        "place",
+        "quick",
+        "task",
+    )
+
+    def __init__(
+        self,
+        origin: EventOrigin,
+        task: Task,
+        caller: Caller,
+        objects: NodeObjects,
+        entry: Entry,
+        intake: Intake,
+        place: Place | Held,
+        now: float,
+    ) -> None:
+        assert origin.pipe_id is not None
+        self.id = origin.pipe_id
+        self.task = task
+        self.caller = caller
+        self.objects = objects
+        self.entry = entry
+        self.intake = intake
+        self.place = place
+        self.gate = Gate()
+        self.failed: RrextError | None = None
+        self.closed = False
+        self.closes = 0
+        self.leftovers = 0
+        self.last_used = self.began = now
+        self.quick = False
+        self.events = origin.events
+        self.end_reason = "closed"
+        self._has_object = True
+        self._lock = threading.Lock()
+        self._wake: Callable[[], None] | None = None
+
+    def fail(self, error: RrextError) -> None:
+        """Mark the object failed; the first error is kept, and nothing is sent on from then on."""
+        if self.failed is None:
+            self.failed = error
+        self.objects.fail(error)
+
+    def check_usable(self) -> None:
+        """Raise `PipeFailed` if the object failed."""
+        if self.failed is not None:
+            raise PipeFailed(
+                f"Pipe {self.id} has failed: {self.failed.message}",
+                hint="close it to read what it collected, and open another",
+                data={"pipe_id": self.id, "cause": self.failed.code},
+            )
+
+    def check_writable(self) -> None:
+        """Raise `PipeFailed` if the object failed, or a thread that outlived its call still runs on the node objects."""
+        self.check_usable()
+        if self.leftovers:
+            raise PipeFailed(
+                f"Pipe {self.id} cannot be written to: a tool that was cancelled or timed out still runs on it",
+                hint="close it, or wait until the tool returns",
+                data={"pipe_id": self.id},
+            )
+
+    def leave_thread_behind(self) -> None:
+        """A call was answered while its thread goes on."""
+        with self._lock:
+            self.leftovers += 1
+
+    def thread_returned(self) -> None:
+        """Such a thread came back; the last one of a closed pipe gives the place back."""
+        with self._lock:
+            self.leftovers -= 1
+            free = self.closed and not self.leftovers
+            wake = None if self.leftovers else self._wake
+        if free:
+            self.place.release()
+        if wake is not None:
+            wake()
+
+    def when_threads_returned(self, wake: Callable[[], None]) -> bool:
+        """False if no thread is left behind; else True, and `wake` runs in the thread that returns last."""
+        with self._lock:
+            self._wake = wake
+            return self.leftovers > 0
+
+    def end_object(self, body: bytes | None) -> None:
+        """The object is over, with a result or without; only the first time counts. On the loop's thread."""
+        has_object, self._has_object = self._has_object, False
+        if has_object and (events := self.events.flow) is not None:
+            events.object_ended(self, body)
+
+    def free(self) -> None:
+        """The pipe is closed: give its place back, now or when the last thread returns."""
+        with self._lock:
+            if self.closed:
+                return
+            self.closed = True
+            free = not self.leftovers
+        self.end_object(None)
+        if (events := self.events.flow) is not None:
+            events.pipe_closed(self, self.end_reason)
+        if free:
+            self.place.release()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "failed" if self.failed else "open"
+        return f"<Pipe {self.id} {state} {self.gate!r}>"
+
+
+class Pipes:
+    """The map of open pipes. Ids count up for the life of the process and are never used again."""
+
+    __slots__ = ("_expired", "_keep_expired", "_numbers", "_open")
+
+    def __init__(self, keep_expired: int) -> None:
+        self._open: dict[int, Pipe] = {}
+        self._numbers = count(1)
+        self._expired: OrderedDict[int, tuple[str, float]] = OrderedDict()
+        self._keep_expired = keep_expired
+
+    def next_id(self) -> int:
+        """A number that no pipe had before."""
+        return next(self._numbers)
+
+    def add(self, pipe: Pipe) -> None:
+        """The pipe is open."""
+        self._open[pipe.id] = pipe
+
+    def at(self, pipe_id: int) -> Pipe | None:
+        """The open pipe of that number, whoever it belongs to."""
+        return self._open.get(pipe_id)
+
+    def get(self, pipe_id: int, connection_id: str) -> Pipe | None:
+        """The caller's open pipe, or None."""
+        pipe = self._open.get(pipe_id)
+        return pipe if pipe is not None and pipe.caller.connection_id == connection_id else None
+
+    def find(self, pipe_id: int, connection_id: str) -> Pipe:
+        """The caller's open pipe. Raises `PipeExpired` or `PipeNotOpen`; other people's pipes do not exist for it."""
+        pipe = self.get(pipe_id, connection_id)
+        if pipe is not None:
+            return pipe
+        owner, idle = self._expired.get(pipe_id, (None, 0.0))
+        if owner == connection_id:
+            raise PipeExpired(
+                f"Pipe {pipe_id} is not open: it was reclaimed after {idle:g} idle seconds",
+                hint="open a new pipe; `--pipe-idle` sets how long one may be idle",
+                data={"pipe_id": pipe_id, "idle": idle},
+            )
+        raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
+
+    def enter(self, pipe: Pipe, *, exclusive: bool, now: float) -> Pass:
+        """Stand in the pipe's line; each use refreshes it."""
+        pipe.last_used = now
+        return pipe.gate.enter(exclusive)
+
+    def remove(self, pipe: Pipe) -> None:
+        """The pipe is open no more."""
+        self._open.pop(pipe.id, None)
+
+    def expire(self, pipe: Pipe, idle: float) -> None:
+        """The pipe is reclaimed; its owner will be told so, for as long as there is room to remember it."""
+        self.remove(pipe)
+        self._expired[pipe.id] = (pipe.caller.connection_id, idle)
+        while len(self._expired) > self._keep_expired:
+            self._expired.popitem(last=False)
+
+    def idle_since(self, deadline: float) -> list[Pipe]:
+        """Pipes that nobody used after `deadline` and nobody uses now."""
+        return [p for p in self._open.values() if p.last_used <= deadline and p.gate.is_idle and not p.leftovers]
+
+    def of_connection(self, connection_id: str) -> list[Pipe]:
+        """The pipes that a connection opened."""
+        return [pipe for pipe in self._open.values() if pipe.caller.connection_id == connection_id]
+
+    def of_task(self, task: Task) -> list[Pipe]:
+        """The open pipes of a task."""
+        return [pipe for pipe in self._open.values() if pipe.task is task]
+
+    def forget_connection(self, connection_id: str) -> None:
+        """Nobody will ask for this connection's expired pipes any more."""
+        for pipe_id in [n for n, (owner, _) in self._expired.items() if owner == connection_id]:
+            del self._expired[pipe_id]
+
+    def __iter__(self) -> Iterable[Pipe]:
+        return iter(list(self._open.values()))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __repr__(self) -> str:
+        return f"<Pipes {sorted(self._open)}>"

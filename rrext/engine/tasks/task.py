@@ -1,0 +1,266 @@
+"""A loaded pipeline: its components, its limits, and the way from a tool's name to who owns it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import time
+from typing import TYPE_CHECKING, Any
+
+from rrext.engine.flow.objects import NodeObjects
+from rrext.engine.host.places import Places
+from rrext.engine.interface.call import Call
+from rrext.engine.tasks.component import Component
+from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
+from rrext.nodes.base.node import Node
+from rrext.pipefile.plan import LanePlan
+from rrext.pipefile.spec import PipelineSpec
+from rrext.tools.messages import UNHEARD
+
+if TYPE_CHECKING:
+    from rrext.clock import Clock
+    from rrext.engine.calls.tool_run import ToolRun
+    from rrext.tools.context import CancelReason
+    from rrext.tools.messages import Publisher
+    from rrext.tools.spec import ToolSpec
+
+__all__ = ["AMONG_OTHERS", "Route", "Task"]
+
+KEEP_ERRORS = 50  # as the reference server's status does
+AMONG_OTHERS, ALONE = 0.25, 0.9
+"""Of `limits.quick`: a tool that far below it will not often be overtaken by the watch. One that is called alone may be
+nearer to it, as nobody waits meanwhile; among others, calls that wait for something are better off in threads, all at once."""
+KEEP_SPARE = 16  # pooled chains beyond this are cheaper to make again than to keep
+
+
+class Route:
+    """Who answers for one tool name on one node, and what was learnt of it.
+
+    `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
+    which read the request may run it too; `quick_alone` that it was short enough for that while no other request waits,
+    as when it asks a database nearby. `plain` says that nothing but the input decides whether it can be called, and that
+    any thread may run it: there is no availability rule, or one of the settings alone, which let it pass.
+    `for_threads` says that it is such a tool and no coroutine. `label` is its name for people, `trail` how a chain of
+    callers begins with it.
+    """
+
+    __slots__ = ("component", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
+
+    def __init__(self, component: Component, spec: ToolSpec) -> None:
+        self.component = component
+        self.spec = spec
+        self.label = f"{component.id}.{spec.name}"
+        self.trail = (self.label,)
+        self.quick = self.quick_alone = False
+        is_free = spec.kind in ("async", "async_generator") or spec.thread == "pool"
+        self.plain = is_free and spec.static and _is_open(component, spec)
+        self.for_threads = self.plain and spec.kind in ("sync", "generator")
+
+    def learn(self, took: float, limit: float) -> None:
+        """Its last run took so many seconds, of the `limit` after which reading is taken from a thread."""
+        self.quick_alone = self.plain and self.spec.kind == "sync" and took < ALONE * limit
+        self.quick = self.quick_alone and took < AMONG_OTHERS * limit
+
+    def forget(self) -> None:
+        """It cannot be told how long it takes."""
+        self.quick = self.quick_alone = False
+
+    def __repr__(self) -> str:
+        return f"<Route {self.label}{' quick' if self.quick else ''}>"
+
+
+def _is_open(component: Component, spec: ToolSpec) -> bool:
+    """Whether a tool is available whoever asks: settings stay as they are while a pipeline is loaded."""
+    rule: Any = spec.options.available
+    return rule is None or (getattr(rule, "by_settings", False) and bool(rule(component, None)))
+
+
+class Task:
+    """One loaded pipeline under its token."""
+
+    __slots__ = (
+        "_broadcast",
+        "_clock",
+        "_routes",
+        "_spare",
+        "active",
+        "began",
+        "blocks",
+        "calls",
+        "components",
+        "errors",
+        "failed_count",
+        "finished_count",
+        "last_used",
+        "name",
+        "owner",
+        "pipeline",
+        "places",
+        "plan",
+        "public_token",
+        "publisher",
+        "source_class",
+        "spec",
+        "started",
+        "stopping",
+        "sync_places",
+        "token",
+        "ttl",
+        "warnings",
+    )
+
+    def __init__(
+        self,
+        token: str,
+        spec: PipelineSpec,
+        components: Mapping[str, Component],
+        plan: LanePlan,
+        source_class: type[Node],
+        *,
+        clock: Clock,
+        threads: int,
+        pipeline: dict[str, Any],
+        public_token: str,
+        owner: str | None = None,
+        name: str | None = None,
+        ttl: float | None = None,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.token = token
+        self.public_token = public_token
+        self.spec = spec
+        self.components = components
+        self.plan = plan
+        self.source_class = source_class
+        self.places = Places(threads)
+        self.sync_places = Places(threads)
+        self.pipeline = pipeline
+        self.owner = owner
+        self.name = name or spec.name or token
+        self.ttl = ttl
+        self.started = time()
+        self.began = self.last_used = clock.now()
+        self.publisher: Publisher = UNHEARD
+        self.stopping = False
+        self.calls = 0
+        self.finished_count = 0
+        self.failed_count = 0
+        self.errors: list[str] = []
+        self.blocks: Counter[str] = Counter()
+        self.warnings = tuple(warnings)
+        self.active: set[Call] = set()
+        self._clock = clock
+        self._spare: list[NodeObjects] = []
+        self._routes = {
+            (component.id, name): Route(component, tool)
+            for component in components.values()
+            for name, tool in component.node_class.tools.items()
+        }
+        self._broadcast: dict[str, list[Route]] = {}
+        for (_, name), route in self._routes.items():
+            self._broadcast.setdefault(name, []).append(route)
+
+    @property
+    def key(self) -> tuple[str | None, str, str]:
+        """What makes a second `execute` the same task: user, project and source."""
+        return (self.owner, self.spec.project_id, self.spec.source)
+
+    def now(self) -> float:
+        """The engine's time."""
+        return self._clock.now()
+
+    def take_spare(self) -> NodeObjects:
+        """Node objects for a call without a pipe: pooled, never opened, in nobody else's hands."""
+        try:
+            return self._spare.pop()  # atomic
+        except IndexError:
+            return NodeObjects(self.plan, self.make_object)
+
+    def give_spare(self, objects: NodeObjects) -> None:
+        """Back from a call that left nothing running on them. What holds anything of that call serves no other."""
+        if len(self._spare) < KEEP_SPARE:
+            components = self.components
+            for node_id, node in objects.made.items():
+                if not components[node_id].is_untouched(node):
+                    return
+            self._spare.append(objects)
+
+    def make_object(self, node_id: str, publisher: Publisher | None = None) -> Node:
+        """A fresh node object of a component; `publisher` takes its messages, else that of the task."""
+        return self.components[node_id].new_object(publisher or self.publisher)
+
+    def route(self, node_id: str | None, tool: str) -> list[Route]:
+        """The owners of a tool in chain order: one for a node id, all for none.
+
+        Raises `NodeNotFound` and `ToolNotFound` without near matches (`explain` adds them), `InvalidArguments` for an
+        empty name.
+        """
+        if node_id:
+            found = self._routes.get((node_id, tool))
+            if found is not None:
+                return [found]
+        else:
+            routes = self._broadcast.get(tool)
+            if routes is not None:
+                return routes
+        name = tool.strip()
+        if not name:
+            raise InvalidArguments(
+                "tool is required", data={"errors": [{"path": "/tool", "message": "expected the name of a tool"}]}
+            )
+        if name != tool:
+            return self.route(node_id, name)
+        if node_id and node_id not in self.components:
+            if node_id.strip() != node_id:
+                return self.route(node_id.strip(), tool)
+            if node_id != self.spec.source:
+                raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
+        where = f' on node "{node_id}"' if node_id else ""
+        raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
+
+    def only_route(self, node_id: str | None, tool: str) -> Route | None:
+        """The owner of a tool if there is exactly one to ask."""
+        if node_id:
+            return self._routes.get((node_id, tool))
+        routes = self._broadcast.get(tool, ())
+        return routes[0] if len(routes) == 1 else None
+
+    def tools_of(self, node_id: str | None) -> Iterator[Route]:
+        """Every tool in chain order, or those of one node. Raises `NodeNotFound` without near matches."""
+        if node_id and node_id not in self.components and node_id != self.spec.source:
+            raise NodeNotFound(f'Node "{node_id}" not found in pipeline.')
+        for (owner, _), route in self._routes.items():
+            if not node_id or owner == node_id:
+                yield route
+
+    def usable_by(self, route: Route, objects: NodeObjects, run: ToolRun) -> bool:
+        """Whether the context of this run may see and call the tool now."""
+        return not route.spec.has_predicate or route.spec.is_available(objects.object(route.component.id), run.context())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call runs or waits."""
+        return bool(self.active) or self.places.used > 0
+
+    def cancel_calls(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
+        """Answer every call of the task with a failure, and stop it."""
+        for call in list(self.active):
+            call.cancel(reason, error())
+
+    def note_block(self, label: str) -> None:
+        """A tool blocked the event loop."""
+        self.blocks[label] += 1
+
+    @property
+    def left_behind(self) -> dict[str, int]:
+        """How many calls of which tool were answered and have not returned."""
+        found = self.places.left_behind
+        return {} if found is None else found.counts()
+
+    def note_error(self, message: str) -> None:
+        """Keep the message for the task's status; the oldest goes when there are too many."""
+        self.errors.append(message)
+        del self.errors[:-KEEP_ERRORS]
+
+    def __repr__(self) -> str:
+        return f"<Task {self.token} {self.spec.source} pipes={self.places!r} sync={self.sync_places!r}>"

@@ -1,0 +1,106 @@
+"""Problems as diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from lsprotocol import types
+
+from rrext.editor.pages.page import readable
+from rrext.editor.text import Text
+from rrext.faces.lsp.manual import Manual
+from rrext.limits import DEFAULTS
+from rrext.pipefile.text.located import related_places
+from rrext.pipefile.text.problems import Problem, Severity, Span
+from rrext.pipefile.text.source import SourceMap
+
+__all__ = ["SOURCE", "Form", "as_diagnostics", "as_told", "form_for"]
+
+SOURCE: Final = "rrext"
+
+_SEVERITIES: Final[dict[Severity, int]] = {
+    "error": types.DiagnosticSeverity.Error.value,
+    "warning": types.DiagnosticSeverity.Warning.value,
+    "information": types.DiagnosticSeverity.Information.value,
+}
+_UNNECESSARY: Final = types.DiagnosticTag.Unnecessary.value
+_UNUSED: Final = frozenset(
+    {"not_connected", "beside_profile", "profile_not_selected", "response_key_unread", "unknown_config_key"}
+)
+"""What has no effect: editors show it faded."""
+
+
+class Form(msgspec.Struct, frozen=True):
+    """What a client can show of a diagnostic. `pulled` says that it asks for them, and so must not be told unasked."""
+
+    versions: bool = True
+    related: bool = False
+    links: bool = False
+    unused: bool = False
+    pulled: bool = False
+
+
+def form_for(client: types.ClientCapabilities) -> Form:
+    """What a client says that it can show.
+
+    It is left to ask only if it can also be told to ask again: what a run finds comes without an edit.
+    """
+    document, workspace = client.text_document, client.workspace
+    said = (document.publish_diagnostics if document is not None else None) or types.PublishDiagnosticsClientCapabilities()
+    asks = document is not None and document.diagnostic is not None
+    again = workspace is not None and workspace.diagnostics is not None and bool(workspace.diagnostics.refresh_support)
+    return Form(
+        versions=said.version_support is not False,
+        related=bool(said.related_information),
+        links=bool(said.code_description_support),
+        unused=said.tag_support is not None and types.DiagnosticTag.Unnecessary in said.tag_support.value_set,
+        pulled=asks and again,
+    )
+
+
+def as_diagnostics(
+    problems: Iterable[Problem], where: SourceMap, text: Text, uri: str, manual: Manual, form: Form
+) -> list[dict[str, Any]]:
+    """The diagnostics of a document, as they travel, in the order of its problems.
+
+    There may be a thousand after each keystroke, and pygls' objects would cost more than finding them.
+    """
+    return [_diagnostic(problem, where, text, uri, manual, form) for problem in problems]
+
+
+def as_told(message: str) -> str:
+    """The message of a problem for a person. It may quote the file, which may hold megabytes in one name, and characters
+    that turn the line around or colour it.
+    """
+    most = DEFAULTS.max_error_text
+    return message if message.isprintable() and len(message) <= most else readable(message, most)
+
+
+def _diagnostic(problem: Problem, where: SourceMap, text: Text, uri: str, manual: Manual, form: Form) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "range": _range(text, where.span_of(problem)),
+        "severity": _SEVERITIES[problem.severity],
+        "code": problem.code,
+        "source": SOURCE,
+        "message": as_told(problem.message),
+    }
+    if form.links and (href := manual.link(problem.code)) is not None:
+        found["codeDescription"] = {"href": href}
+    if form.unused and problem.code in _UNUSED:
+        found["tags"] = [_UNNECESSARY]
+    if problem.related:
+        places = [(_range(text, span), as_told(other["message"])) for other, span in related_places(problem, where)]
+        if form.related:
+            found["relatedInformation"] = [
+                {"location": {"uri": uri, "range": place}, "message": message} for place, message in places
+            ]
+        else:
+            found["message"] += "".join(f"\n(line {place['start']['line'] + 1}) {message}" for place, message in places)
+    return found
+
+
+def _range(text: Text, span: Span) -> dict[str, Any]:
+    (line, character), (end_line, end_character) = text.position(span[0]), text.position(span[1])
+    return {"start": {"line": line, "character": character}, "end": {"line": end_line, "character": end_character}}

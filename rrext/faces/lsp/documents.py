@@ -1,0 +1,270 @@
+"""The documents that are open in the editor, and the analysis of each of their states."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+from pygls.exceptions import JsonRpcInvalidParams
+
+from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.text import Text, Unit
+from rrext.errors import Cancelled
+from rrext.faces.lsp.sync import Change
+
+__all__ = ["Document", "Documents", "State"]
+
+log: Final = logging.getLogger("rrext.lsp")
+
+
+class State:
+    """A document between two edits. `waiters` counts the requests that want its analysis, however old it is."""
+
+    __slots__ = ("analysis", "awaited", "is_begun", "is_told", "text", "version", "waiters")
+
+    def __init__(self, text: Text, version: int | None) -> None:
+        self.text = text
+        self.version = version
+        self.waiters = 0
+        self.is_begun = False
+        self.is_told = False
+        self.analysis: Analysis | None = None
+        self.awaited: asyncio.Future[Analysis] | None = None
+
+    def __repr__(self) -> str:
+        return f"<State {self.version}, {self.text!r}>"
+
+
+class Document:
+    """A document of the client's. `state` is what the client sees; `last` is the analysis that was finished last.
+
+    `is_queued` says that its newest state will be looked at; `told` waits until the client has taken what it was told.
+    """
+
+    __slots__ = ("is_closed", "is_queued", "last", "state", "told", "uri")
+
+    def __init__(self, uri: str, state: State) -> None:
+        self.uri = uri
+        self.state = state
+        self.last: Analysis | None = None
+        self.is_closed = False
+        self.is_queued = False
+        self.told: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Document {self.uri} {self.state!r}>"
+
+
+class Documents:
+    """All open documents. `on_analysis` is told of the newest state's analysis of each, never of one that is out of date.
+
+    One thread analyses, so that the loop answers meanwhile; an analysis that is out of date and that no request waits for is
+    given up. `taken` waits until the client has taken what it was told: who does not read for a while is told of the newest
+    state only.
+    """
+
+    def __init__(
+        self,
+        around: Callable[[], Surroundings],
+        on_analysis: Callable[[Document, State, Analysis], None],
+        on_close: Callable[[Document], None],
+    ) -> None:
+        self.unit: Unit = "utf-16"
+        self.taken: Callable[[], Awaitable[None]] = _at_once
+        self._around = around
+        self._on_analysis = on_analysis
+        self._on_close = on_close
+        self._open: dict[str, Document] = {}
+        self._turns: deque[asyncio.Future[None]] = deque()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-analysis")
+        self._is_over = False
+
+    def get(self, uri: str) -> Document:
+        """An open document. Raises `JsonRpcInvalidParams` for one that is not."""
+        document = self._open.get(uri)
+        if document is None:
+            raise JsonRpcInvalidParams(f"{uri} is not open")
+        return document
+
+    def find(self, uri: str) -> Document | None:
+        """An open document, or None."""
+        return self._open.get(uri)
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(list(self._open.values()))
+
+    # what the client tells
+
+    def open(self, uri: str, version: int | None, text: str) -> None:
+        """A document was opened; one that was open is replaced."""
+        state = State(Text("", self.unit).changed(0, 0, text), version)
+        document = self._open.get(uri)
+        if document is None:
+            document = self._open[uri] = Document(uri, state)
+        self._put(document, state)
+
+    def change(self, uri: str, version: int | None, changes: Iterable[Change]) -> None:
+        """A document was edited: each change applies to what the one before left. Raises `JsonRpcInvalidParams`."""
+        document = self.get(uri)
+        text = document.state.text
+        for change in changes:
+            if change.range is None:
+                text = Text("", self.unit).changed(0, 0, change.text)
+            else:
+                start, end = change.range.start, change.range.end
+                text = text.edited((start.line, start.character), (end.line, end.character), change.text)
+        self._put(document, State(text, version))
+
+    def close(self, uri: str) -> None:
+        """A document was closed, or is not known any more. One that is not open stays so."""
+        document = self._open.pop(uri, None)
+        if document is not None:
+            document.is_closed = True
+            if document.told is not None:
+                document.told.cancel()
+            self._on_close(document)
+
+    def refresh(self) -> None:
+        """Look at every document anew: what they are judged by has changed."""
+        for document in self:
+            self._put(document, State(document.state.text, document.state.version))
+
+    async def aclose(self) -> None:
+        """Give up what is looked at, and end the thread, which is not waited for: it may be in the code of a node."""
+        self._is_over = True
+        self._thread.shutdown(wait=False)
+
+    def _put(self, document: Document, state: State) -> None:
+        document.state = state
+        self._offer(document)
+
+    # analyses
+
+    async def analysis(self, document: Document, state: State) -> Analysis:
+        """The analysis of one state, for a request that asked about it.
+
+        Requests go on one after another, as there may be many of them: edits that came after them are taken in at once, and
+        diagnostics are told between them. Raises `Cancelled` once it is closed.
+        """
+        found = state.analysis
+        if found is None:
+            found = await self._awaited(document, state)
+        await self._turn()
+        return found
+
+    async def _awaited(self, document: Document, state: State) -> Analysis:
+        if self._is_over:
+            raise Cancelled
+        state.waiters += 1
+        try:
+            if state.awaited is None:
+                state.awaited = asyncio.get_running_loop().create_future()
+                self._submit(document, lambda: state)
+            return await asyncio.shield(state.awaited)
+        finally:
+            state.waiters -= 1
+
+    async def _turn(self) -> None:
+        """Let one of those that wait go on in each round of the loop."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._turns.append(turn)
+        if len(self._turns) == 1:
+            loop.call_soon(self._next_turn, loop)
+        await turn
+
+    def _next_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        turn = self._turns.popleft()
+        if self._turns:
+            loop.call_soon(self._next_turn, loop)
+        if not turn.done():
+            turn.set_result(None)
+
+    def _pursue(self, document: Document) -> None:
+        """Have the newest state looked at; what comes meanwhile is skipped."""
+        if not document.is_queued:
+            document.is_queued = True
+            self._submit(document, partial(_newest, document))
+
+    def _submit(self, document: Document, choose: Callable[[], State]) -> None:
+        if not self._is_over:
+            self._thread.submit(self._analyse, asyncio.get_running_loop(), document, choose)
+
+    def _analyse(self, loop: asyncio.AbstractEventLoop, document: Document, choose: Callable[[], State]) -> None:
+        """On the thread: look at a state, unless that was done already, and tell the loop."""
+        state = choose()
+        if state.is_begun:
+            return
+        state.is_begun = True
+
+        def is_stale() -> bool:
+            return self._is_over or (state.waiters == 0 and (document.state is not state or document.is_closed))
+
+        outcome: Analysis | Exception
+        try:
+            outcome = analyse(state.text.content, self._around(), before=document.last, stop=is_stale)
+            document.last = outcome
+        except Exception as error:
+            outcome = error
+        try:
+            loop.call_soon_threadsafe(self._analysed, document, state, outcome)
+        except RuntimeError:
+            log.debug("the loop is closed already")
+
+    def _analysed(self, document: Document, state: State, outcome: Analysis | Exception) -> None:
+        """On the loop: tell who waits, and the client."""
+        awaited, state.awaited = state.awaited, None
+        if isinstance(outcome, Analysis):
+            state.analysis = outcome
+            if awaited is not None:
+                awaited.set_result(outcome)
+            self._offer(document)
+            return
+        state.is_begun = False
+        if isinstance(outcome, Cancelled) and not self._is_over:
+            if state.waiters:  # somebody asked just when it was given up
+                state.awaited = awaited
+                self._submit(document, lambda: state)
+            return
+        if not isinstance(outcome, Cancelled):
+            log.error("a bug of rrext: %s could not be analysed", document.uri, exc_info=outcome)
+        if awaited is not None and state.waiters:
+            awaited.set_exception(outcome)
+
+    def _offer(self, document: Document) -> None:
+        """Tell the client of the newest state, unless it is to be looked at first, or the client has not taken the last one."""
+        state = document.state
+        if document.is_closed or document.told is not None or state.is_told:
+            return
+        if state.analysis is None:
+            self._pursue(document)
+            return
+        state.is_told = True
+        try:
+            self._on_analysis(document, state, state.analysis)
+        except Exception:
+            log.exception("a bug of rrext: the diagnostics of %s could not be told", document.uri)
+        document.told = asyncio.get_running_loop().create_task(self._until_taken(document), name=f"told {document.uri}")
+
+    async def _until_taken(self, document: Document) -> None:
+        await self.taken()
+        document.told = None
+        self._offer(document)
+
+    def __repr__(self) -> str:
+        return f"<Documents {', '.join(self._open) or 'none'}>"
+
+
+def _newest(document: Document) -> State:
+    """On the thread: what comes from now on is to be queued again."""
+    document.is_queued = False
+    return document.state
+
+
+async def _at_once() -> None:
+    """Before anybody listens."""

@@ -1,0 +1,244 @@
+"""Code actions: fixes of problems, all that are safe at once, and what other features offer at a place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.completions.shelf import Shelf
+from rrext.editor.edits import Edit
+from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.table import fixes_for
+from rrext.editor.fixes.together import is_safe, mended
+from rrext.editor.pages.page import readable
+from rrext.faces.lsp.diagnostics import SOURCE, as_told
+from rrext.faces.lsp.documents import State
+from rrext.faces.lsp.places import as_range, offset_of
+from rrext.faces.lsp.runs.asking import workspace_edit
+from rrext.faces.lsp.runs.offers import RUN
+from rrext.pipefile.text.problems import Problem, Span
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["FIX_ALL", "register"]
+
+T = TypeVar("T")
+
+QUICK: Final = types.CodeActionKind.QuickFix.value
+FIX_ALL: Final = f"{types.CodeActionKind.SourceFixAll.value}.rrext"
+
+MOST: Final = 20
+"""Problems whose fixes are offered at once: nobody reads more, and a selection may hold a thousand."""
+
+TITLE: Final = 200
+"""Characters of a title, which may quote the file."""
+
+_MODIFIED: Final = types.LSPErrorCodes.ContentModified.value
+
+
+class Later(msgspec.Struct, frozen=True):
+    """A change of one state of a document, worked out when it is chosen: of all problems of a code, or of all safe ones."""
+
+    uri: str
+    version: int | None
+    code: str | None = None
+
+
+def register(server: PipeServer) -> None:
+    """Let a server answer code actions."""
+    actions = Actions(server)
+    options = types.CodeActionOptions(code_action_kinds=[QUICK, FIX_ALL, RUN], resolve_provider=True)
+    server.answer(types.TEXT_DOCUMENT_CODE_ACTION, actions.answer, options)
+    server.answer(types.CODE_ACTION_RESOLVE, actions.resolve)
+    server.when_closing(actions.aclose)
+
+
+class Actions:
+    """The code actions of one server. One thread works them out, as that may import the code of every node."""
+
+    __slots__ = ("_server", "_shelf", "_thread")
+
+    def __init__(self, server: PipeServer) -> None:
+        self._server = server
+        self._shelf: Shelf | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-actions")
+
+    async def answer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        """What can be done at a place. Nothing for a client that knows commands only. Raises if it was edited meanwhile."""
+        if not self._can("code_action_literal_support"):
+            return []
+        uri = params.text_document.uri
+        document = self._server.documents.get(uri)
+        state = document.state
+        analysis = await self._server.documents.analysis(document, state)
+        text, asked = state.text, params.context
+        span = (offset_of(text, params.range.start), offset_of(text, params.range.end))
+        found: list[types.CodeAction] = []
+        if _wants(asked.only, QUICK):
+            told = _Told(analysis, state, asked.diagnostics)
+            problems = told.at(span)
+            fixes = await self._run(self._fixes, analysis, problems)
+            found += [self._quick(uri, state, same, told) for same in _by_edits(fixes)]
+            found += self._all_of_codes(uri, state, analysis, fixes)
+        if _wants(asked.only, FIX_ALL):
+            found += await self._all_safe(uri, state, analysis, asked.only is not None)
+        for source in self._server.action_sources:
+            found += source(params, text, span, analysis)
+        if document.state.version != state.version:  # an empty list would say that there is nothing to offer
+            raise JsonRpcException(f"{uri} was edited meanwhile", _MODIFIED)
+        return found
+
+    async def resolve(self, action: types.CodeAction) -> types.CodeAction:
+        """The edit of an action that came without one. Raises if its document is another one by now."""
+        if action.edit is not None or action.data is None:
+            return action
+        try:
+            later = msgspec.convert(action.data, Later)
+        except msgspec.ValidationError as error:
+            raise JsonRpcInvalidParams(f"This is no action of rrext: {error}") from None
+        document = self._server.documents.get(later.uri)
+        state = document.state
+        if state.version != later.version:
+            raise JsonRpcException(f"{later.uri} was edited meanwhile", _MODIFIED)
+        analysis = await self._server.documents.analysis(document, state)
+        action.edit = self._change(later.uri, state, await self._run(self._mended, analysis, later.code))
+        return action
+
+    async def aclose(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # on the thread
+
+    async def _run(self, work: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    def _fixes(self, analysis: Analysis, problems: Sequence[Problem]) -> list[Fix]:
+        bench = Bench(analysis, self._shelf_of(analysis))
+        return [fix for problem in problems for fix in fixes_for(bench, problem)]
+
+    def _mended(self, analysis: Analysis, code: str | None) -> tuple[Edit, ...]:
+        if code is None:
+            return mended(analysis, is_safe, self._shelf_of(analysis))
+        return mended(analysis, lambda problem: problem.code == code, self._shelf_of(analysis))
+
+    def _shelf_of(self, analysis: Analysis) -> Shelf:
+        catalog = analysis.around.catalog
+        if self._shelf is None or self._shelf.catalog is not catalog:
+            self._shelf = Shelf(catalog)
+        return self._shelf
+
+    # as the protocol has them
+
+    def _quick(self, uri: str, state: State, same: Sequence[Fix], told: _Told) -> types.CodeAction:
+        """One action for the fixes that make the same change."""
+        return types.CodeAction(
+            readable(same[0].title, TITLE),
+            kind=QUICK,
+            diagnostics=[told.diagnostic(fix.problem) for fix in same],
+            is_preferred=True if any(fix.preferred for fix in same) else None,
+            edit=self._change(uri, state, same[0].edits),
+        )
+
+    def _all_of_codes(self, uri: str, state: State, analysis: Analysis, fixes: Sequence[Fix]) -> list[types.CodeAction]:
+        """For each code that the document has several problems of: the obvious fix of all of them, worked out when chosen."""
+        if not self._resolves():
+            return []
+        codes = dict.fromkeys(fix.problem.code for fix in fixes if fix.preferred)
+        counts = {code: sum(problem.code == code for problem in analysis.problems) for code in codes}
+        return [
+            types.CodeAction(f"Fix all {count} of {code}", kind=QUICK, data=_plain(Later(uri, state.version, code)))
+            for code, count in counts.items()
+            if count > 1
+        ]
+
+    async def _all_safe(self, uri: str, state: State, analysis: Analysis, is_asked: bool) -> list[types.CodeAction]:
+        """All safe fixes at once. Who asks for no kind gets it only if it costs nothing yet."""
+        safe = sum(map(is_safe, analysis.problems))
+        if not safe or not (is_asked or (safe > 1 and self._resolves())):
+            return []
+        action = types.CodeAction("Fix everything that has one obvious answer", kind=FIX_ALL)
+        if self._resolves():
+            action.data = _plain(Later(uri, state.version))
+            return [action]
+        edits = await self._run(self._mended, analysis, None)
+        action.edit = self._change(uri, state, edits)
+        return [action] if edits else []
+
+    def _change(self, uri: str, state: State, edits: Sequence[Edit]) -> types.WorkspaceEdit:
+        return workspace_edit(self._server.client_capabilities, uri, state.version, state.text, list(edits))
+
+    # what the client can do
+
+    def _can(self, name: str) -> bool:
+        return bool(get_capability(self._server.client_capabilities, f"text_document.code_action.{name}", None))
+
+    def _resolves(self) -> bool:
+        properties = "text_document.code_action.resolve_support.properties"
+        resolved = get_capability(self._server.client_capabilities, properties, None) or ()
+        return self._can("data_support") and "edit" in resolved
+
+
+class _Told:
+    """The problems of one state, and the diagnostics as which the client knows them."""
+
+    __slots__ = ("_analysis", "_sent", "_state")
+
+    def __init__(self, analysis: Analysis, state: State, sent: Iterable[types.Diagnostic]) -> None:
+        self._analysis = analysis
+        self._state = state
+        self._sent = {(str(other.code), _key(other.range)): other for other in sent if other.source in (None, SOURCE)}
+
+    def at(self, span: Span) -> list[Problem]:
+        """The problems that a selection touches, and those of the diagnostics that the client names."""
+        found = [problem for problem in self._analysis.problems if self._is_meant(problem, span)]
+        return found[:MOST]
+
+    def _is_meant(self, problem: Problem, span: Span) -> bool:
+        start, end = self._analysis.map.span_of(problem)
+        return (start <= span[1] and span[0] <= end) or (bool(self._sent) and self._known(problem) is not None)
+
+    def _known(self, problem: Problem) -> types.Diagnostic | None:
+        return self._sent.get((problem.code, _key(self._range(problem))))
+
+    def _range(self, problem: Problem) -> types.Range:
+        return as_range(self._state.text, self._analysis.map.span_of(problem))
+
+    def diagnostic(self, problem: Problem) -> types.Diagnostic:
+        """The diagnostic of a problem: as the client has it, if it named it."""
+        known = self._known(problem)
+        if known is not None:
+            return known
+        return types.Diagnostic(self._range(problem), as_told(problem.message), code=problem.code, source=SOURCE)
+
+
+def _key(place: types.Range) -> tuple[int, int, int, int]:
+    return place.start.line, place.start.character, place.end.line, place.end.character
+
+
+def _wants(only: Sequence[str] | None, kind: str) -> bool:
+    """Whether a client that names kinds of actions names this one, or one that it belongs to."""
+    names = None if only is None else [str(getattr(name, "value", name)) for name in only]
+    return names is None or any(name in ("", kind) or kind.startswith(f"{name}.") for name in names)
+
+
+def _by_edits(fixes: Iterable[Fix]) -> list[list[Fix]]:
+    """Fixes that make the same change together, in their order."""
+    found: dict[tuple[Edit, ...], list[Fix]] = {}
+    for fix in fixes:
+        found.setdefault(fix.edits, []).append(fix)
+    return list(found.values())
+
+
+def _plain(later: Later) -> Any:
+    return msgspec.to_builtins(later)

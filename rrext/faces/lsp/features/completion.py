@@ -1,0 +1,161 @@
+"""Completion: what can be typed at the cursor."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from lsprotocol import types
+from pygls.capabilities import get_capability
+
+from rrext.columns import cut, one_line
+from rrext.editor.completion import TRIGGERS, Completer, Completion
+from rrext.editor.completions.offer import Kind, Taken
+from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_stops
+from rrext.editor.text import Text
+from rrext.faces.lsp.features.hover import as_markup
+from rrext.faces.lsp.places import as_position
+from rrext.faces.lsp.sync import Identifier, Place, read
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["register"]
+
+T = TypeVar("T")
+
+BY_SIGN: Final = types.CompletionTriggerKind.TriggerCharacter.value
+LONGEST: Final = 200
+"""Columns of what stands in a line of a list."""
+
+_KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
+    "provider": types.CompletionItemKind.Class,
+    "node": types.CompletionItemKind.Reference,
+    "lane": types.CompletionItemKind.Interface,
+    "class_type": types.CompletionItemKind.Interface,
+    "key": types.CompletionItemKind.Property,
+    "value": types.CompletionItemKind.Value,
+    "profile": types.CompletionItemKind.EnumMember,
+    "tool": types.CompletionItemKind.Function,
+    "variable": types.CompletionItemKind.Variable,
+    "snippet": types.CompletionItemKind.Snippet,
+    "name": types.CompletionItemKind.Value,
+}
+
+
+class Context(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a client asks."""
+
+    trigger_kind: int
+    trigger_character: str | None = None
+
+
+class Asked(msgspec.Struct, frozen=True, rename="camel"):
+    """`textDocument/completion`"""
+
+    text_document: Identifier
+    position: Place
+    context: Context | None = None
+
+
+class Manner(msgspec.Struct, frozen=True):
+    """What a client can do with an item. `adjusts`: it indents the lines of an item itself, if it is told so."""
+
+    snippets: bool
+    adjusts: bool
+
+    @classmethod
+    def of(cls, capabilities: types.ClientCapabilities) -> Manner:
+        """As the client said."""
+        item = "text_document.completion.completion_item"
+        modes = get_capability(capabilities, f"{item}.insert_text_mode_support.value_set", None) or ()
+        return cls(
+            bool(get_capability(capabilities, f"{item}.snippet_support", False)),
+            types.InsertTextMode.AdjustIndentation in modes,
+        )
+
+
+def register(server: PipeServer) -> None:
+    """Let a server answer completions. One thread works them out, as that may import the code of every node."""
+    completer = Completer()
+    thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-completion")
+
+    async def run(work: Callable[..., T], *args: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
+
+    async def complete(params: Any) -> dict[str, Any]:
+        asked = read(params, Asked)
+        _, text, analysis = await server.look(asked.text_document.uri)
+        manner = Manner.of(server.client_capabilities)
+        trigger = (
+            asked.context.trigger_character if asked.context is not None and asked.context.trigger_kind == BY_SIGN else None
+        )
+        offset = text.offset(asked.position.line, asked.position.character)
+
+        def answer() -> dict[str, Any]:
+            return _listing(completer.complete(analysis, offset, trigger), text, manner)
+
+        return await run(answer)
+
+    async def resolve(item: types.CompletionItem) -> types.CompletionItem:
+        about = item.data
+        if isinstance(about, list) and all(isinstance(part, str) for part in about):
+            page = await run(completer.explain, tuple(about), server.surroundings().catalog)
+            kinds = "text_document.completion.completion_item.documentation_format"
+            if page is not None:
+                formats = get_capability(server.client_capabilities, kinds, None)
+                found = as_markup(page, formats)
+                item.documentation = found if formats else found.value  # who names no format expects bare text
+        return item
+
+    async def close() -> None:
+        thread.shutdown(wait=False, cancel_futures=True)
+
+    options = types.CompletionOptions(trigger_characters=list(TRIGGERS), resolve_provider=True)
+    server.answer(types.TEXT_DOCUMENT_COMPLETION, complete, options)  # so that the capabilities name it
+    server.protocol.raw[types.TEXT_DOCUMENT_COMPLETION] = complete
+    server.answer(types.COMPLETION_ITEM_RESOLVE, resolve)
+    server.when_closing(close)
+
+
+def _listing(completion: Completion, text: Text, manner: Manner) -> dict[str, Any]:
+    """The list as it travels: plain data, as objects of the protocol cost more than all the rest of an answer."""
+    places: dict[int, dict[str, int]] = {}
+
+    def place(offset: int) -> dict[str, int]:
+        if offset not in places:
+            position = as_position(text, offset)
+            places[offset] = {"line": position.line, "character": position.character}
+        return places[offset]
+
+    items = [_item(item, number, completion.indent, manner, place) for number, item in enumerate(completion.items)]
+    return {"isIncomplete": completion.cut, "items": items}
+
+
+def _item(item: Taken, number: int, indent: Indent, manner: Manner, place: Callable[[int], dict[str, int]]) -> dict[str, Any]:
+    offer = item.offer
+    as_is = Indent("", indent.unit) if manner.adjusts else indent
+    snippet = manner.snippets and has_stops(item.template)
+    written = as_snippet(item.template, as_is) if snippet else as_plain(item.template, as_is)
+    found: dict[str, Any] = {
+        "label": cut(one_line(offer.label), LONGEST),
+        "kind": _KINDS[offer.kind].value,
+        "sortText": f"{number:04}",
+        "filterText": item.finds,
+        "textEdit": {"range": {"start": place(item.start), "end": place(item.end)}, "newText": written},
+        "data": list(offer.about),
+    }
+    if offer.detail:
+        found["detail"] = cut(one_line(offer.detail), LONGEST)
+    if snippet:
+        found["insertTextFormat"] = types.InsertTextFormat.Snippet.value
+    if "\n" in written and manner.adjusts:
+        found["insertTextMode"] = types.InsertTextMode.AdjustIndentation.value
+    if item.before:
+        found["additionalTextEdits"] = [
+            {"range": {"start": place(edit.start), "end": place(edit.end)}, "newText": edit.text} for edit in item.before
+        ]
+    return found

@@ -1,0 +1,135 @@
+"""From one place of an id to the others: definition, references, highlights and renaming."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.names import Name, Names, NotRenamed
+from rrext.editor.origins import Origin, origin_of
+from rrext.editor.spot import Spot, spot_at
+from rrext.editor.text import Text
+from rrext.faces.lsp.places import as_edits, as_range, offset_of
+from rrext.pipefile.text.problems import Span
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["register"]
+
+_REFUSED: Final = types.LSPErrorCodes.RequestFailed.value
+
+Definition = list[types.LocationLink] | types.Location | None
+
+
+def register(server: PipeServer) -> None:
+    """Let a server answer what has to do with ids."""
+    feature = _Navigation(server)
+    server.answer(types.TEXT_DOCUMENT_DEFINITION, feature.definition)
+    server.answer(types.TEXT_DOCUMENT_REFERENCES, feature.references)
+    server.answer(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT, feature.highlights)
+    server.answer(types.TEXT_DOCUMENT_PREPARE_RENAME, feature.prepare)
+    server.answer(types.TEXT_DOCUMENT_RENAME, feature.rename)
+
+
+class _Navigation:
+    """The answers of one server."""
+
+    __slots__ = ("_server",)
+
+    def __init__(self, server: PipeServer) -> None:
+        self._server = server
+
+    async def definition(self, params: types.DefinitionParams) -> Definition:
+        """The component that an id means; of a provider, the code of its node if the client trusts it."""
+        uri = params.text_document.uri
+        _, text, analysis = await self._server.look(uri)
+        offset = offset_of(text, params.position)
+        names = Names(analysis)
+        name = names.at(offset)
+        if name is None:
+            return await self._code_of_node(analysis, text, spot_at(analysis, offset))
+        declared = names.declaration(name)
+        if declared is None or declared.component is None:
+            return None
+        located = names.written.parts[declared.component].located
+        return self._target(uri, as_range(text, (located.start, located.end)), as_range(text, declared.span), text, name.span)
+
+    async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
+        """Every place that means the same component."""
+        uri = params.text_document.uri
+        text, names, name = await self._look(uri, params.position)
+        if name is None:
+            return None
+        declared = names.declaration(name) if not params.context.include_declaration else None
+        places = [place for place in names.meaning(name) if place is not declared]
+        return [types.Location(uri, as_range(text, place.span)) for place in places]
+
+    async def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight] | None:
+        """The same places; where the id is given, it is written, elsewhere it is read."""
+        text, names, name = await self._look(params.text_document.uri, params.position)
+        if name is None:
+            return None
+        write, read = types.DocumentHighlightKind.Write, types.DocumentHighlightKind.Read
+        return [
+            types.DocumentHighlight(as_range(text, place.span), write if place.use == "id" else read)
+            for place in names.meaning(name)
+        ]
+
+    async def prepare(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
+        """The id that would be renamed; nothing where there is none. An id that cannot be renamed says why."""
+        text, names, name = await self._look(params.text_document.uri, params.position)
+        if name is None:
+            return None
+        try:
+            names.check_renameable(name)
+        except NotRenamed as error:
+            raise JsonRpcException(str(error), _REFUSED) from None
+        return types.PrepareRenamePlaceholder(as_range(text, name.span), name.value)
+
+    async def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
+        """The edits that give a component another id."""
+        uri = params.text_document.uri
+        version = self._server.documents.get(uri).state.version  # of the text that is looked at
+        text, names, name = await self._look(uri, params.position)
+        if name is None:
+            raise JsonRpcException("Only the ids of components can be renamed, and there is none here.", _REFUSED)
+        try:
+            edits = as_edits(text, names.renamed(name, params.new_name))
+        except NotRenamed as error:
+            raise JsonRpcException(str(error), _REFUSED) from None
+        if not get_capability(self._server.client_capabilities, "workspace.workspace_edit.document_changes", False):
+            return types.WorkspaceEdit(changes={uri: edits})
+        document = types.OptionalVersionedTextDocumentIdentifier(uri, version)
+        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, [*edits])])
+
+    async def _look(self, uri: str, position: types.Position) -> tuple[Text, Names, Name | None]:
+        _, text, analysis = await self._server.look(uri)
+        names = Names(analysis)
+        return text, names, names.at(offset_of(text, position))
+
+    async def _code_of_node(self, analysis: Analysis, text: Text, spot: Spot) -> Definition:
+        if spot.role != "provider" or spot.draft is None or spot.draft.node is None or not analysis.around.trusted:
+            return None
+        found = await asyncio.to_thread(origin_of, spot.draft.node)
+        if found is None:
+            return None
+        name = _name_range(found, text)
+        return self._target(found.path.as_uri(), name, name, text, spot.span)
+
+    def _target(self, uri: str, whole: types.Range, name: types.Range, text: Text, origin: Span) -> Definition:
+        if get_capability(self._server.client_capabilities, "text_document.definition.link_support", False):
+            return [types.LocationLink(uri, whole, name, as_range(text, origin))]
+        return types.Location(uri, name)
+
+
+def _name_range(origin: Origin, text: Text) -> types.Range:
+    """The name of a class in its own file, in the unit that the client counts in."""
+    line = Text(origin.text, text.unit)
+    (_, start), (_, end) = line.position(origin.name[0]), line.position(origin.name[1])
+    return types.Range(types.Position(origin.line, start), types.Position(origin.line, end))

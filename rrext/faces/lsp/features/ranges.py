@@ -1,0 +1,67 @@
+"""Folding and growing selections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lsprotocol import types
+from pygls.capabilities import get_capability
+
+from rrext.editor.outline.folding import Fold, FoldKind, by_lines, folds_of, limited
+from rrext.editor.outline.selection import selections_at
+from rrext.editor.text import Text
+from rrext.faces.lsp.places import as_position, as_range, offset_of
+from rrext.pipefile.text.problems import Span
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["register"]
+
+_KINDS: Final[dict[FoldKind, types.FoldingRangeKind | None]] = {
+    "brackets": None,
+    "comment": types.FoldingRangeKind.Comment,
+    "region": types.FoldingRangeKind.Region,
+}
+
+MOST: Final = 5000
+"""Folds for a client that does not say how many it wants: more of them help nobody, and hold up other answers."""
+
+
+def register(server: PipeServer) -> None:
+    """Let a server answer what can be folded and selected."""
+
+    async def folding(params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+        _, text, analysis = await server.look(params.text_document.uri)
+        can = server.client_capabilities
+        lines_only = get_capability(can, "text_document.folding_range.line_folding_only", False)
+        labels = get_capability(can, "text_document.folding_range.folding_range.collapsed_text", False)
+        most = get_capability(can, "text_document.folding_range.range_limit", None)
+        folds = folds_of(analysis)
+        folds = by_lines(folds) if lines_only else folds
+        folds = limited(folds, MOST if most is None else most)
+        return [_range(fold, text, lines_only=bool(lines_only), labels=bool(labels)) for fold in folds]
+
+    async def selection(params: types.SelectionRangeParams) -> list[types.SelectionRange]:
+        _, text, analysis = await server.look(params.text_document.uri)
+        return [_selection(selections_at(analysis, offset_of(text, place)), text) for place in params.positions]
+
+    server.answer(types.TEXT_DOCUMENT_FOLDING_RANGE, folding)
+    server.answer(types.TEXT_DOCUMENT_SELECTION_RANGE, selection)
+
+
+def _range(fold: Fold, text: Text, *, lines_only: bool, labels: bool) -> types.FoldingRange:
+    kind, label = _KINDS[fold.kind], (fold.label or None) if labels else None
+    if lines_only or fold.kind != "brackets":  # a comment without characters is hidden behind its first line
+        return types.FoldingRange(*fold.lines, kind=kind, collapsed_text=label)
+    start, end = as_position(text, fold.span[0]), as_position(text, fold.span[1])
+    return types.FoldingRange(start.line, end.line, start.character, end.character, kind, label)
+
+
+def _selection(spans: list[Span], text: Text) -> types.SelectionRange:
+    """The spans as the protocol links them: each knows the next larger one."""
+    parent: types.SelectionRange | None = None
+    for span in reversed(spans):
+        parent = types.SelectionRange(as_range(text, span), parent)
+    assert parent is not None  # there is always one
+    return parent

@@ -1,0 +1,64 @@
+"""Running pipelines from an editor: commands, custom methods, and what is offered at which line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
+
+from rrext.faces.lsp.runs.commands import Commands
+from rrext.faces.lsp.runs.custom import CustomMethods
+from rrext.faces.lsp.runs.deployments import Deployments
+from rrext.faces.lsp.runs.display import Display
+from rrext.faces.lsp.runs.engine import EngineProcess
+from rrext.faces.lsp.runs.graph import Graphs
+from rrext.faces.lsp.runs.offers import Offers
+from rrext.faces.lsp.runs.output import EngineOutput
+from rrext.faces.lsp.runs.runner import Runner
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["register"]
+
+
+class Asked(msgspec.Struct, frozen=True, rename="camel"):
+    """The parameters of `workspace/executeCommand`."""
+
+    command: str
+    arguments: list[Any] | None = None
+    work_done_token: int | str | None = None
+
+
+def register(server: PipeServer) -> None:
+    """Let a server run pipelines. The engine is started when the first of them is run, and ends with the server."""
+
+    def log(text: str) -> None:
+        server.window_log_message(types.LogMessageParams(types.MessageType.Log, text))
+
+    output = EngineOutput(log)
+    engine = EngineProcess(lambda: server.options, on_output=output, on_event=server.protocol.tell)
+    deployments = Deployments(server, engine)
+    display = Display(server)
+    Commands(server, engine, Runner(server, engine, deployments, output, display))
+    Graphs(server, display)
+    CustomMethods(server, engine, output)
+    Offers(server)
+
+    async def execute(params: Any) -> Any:
+        # As it came: pygls would go through every part of a large input or result to make objects of it.
+        try:
+            asked = msgspec.convert(params, Asked)
+        except msgspec.ValidationError as error:
+            raise JsonRpcInvalidParams(str(error)) from None
+        return await server.execute(types.ExecuteCommandParams(asked.command, asked.arguments, asked.work_done_token))
+
+    async def close() -> None:
+        await engine.end()
+
+    server.protocol.raw[types.WORKSPACE_EXECUTE_COMMAND] = execute
+    server.on_document_closed.append(deployments.close)
+    server.on_trust_withdrawn.append(engine.abandon)
+    server.when_closing(close)

@@ -1,0 +1,83 @@
+"""Telling the client of a document's diagnostics: unasked, or when it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lsprotocol import types
+
+from rrext.editor.analysis import Analysis
+from rrext.editor.text import Text
+from rrext.faces.lsp.diagnostics import Form, as_diagnostics, form_for
+from rrext.faces.lsp.outgoing import encoded_own
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.documents import Document, State
+    from rrext.faces.lsp.manual import Manual
+    from rrext.faces.lsp.protocol import PipeProtocol
+
+__all__ = ["Finder", "Publisher"]
+
+Finder: TypeAlias = Callable[[str, Text, Analysis], Iterable[types.Diagnostic]]
+"""What else there is to tell of a document: its URI, its text and its analysis give diagnostics."""
+
+REFRESH: Final = types.WORKSPACE_DIAGNOSTIC_REFRESH
+
+
+class Publisher:
+    """Tells one client of diagnostics, in the form that this client can show.
+
+    Each state of a document that was analysed is published, also if nothing is new: the client learns that its version was
+    looked at, and that the places are those of this version.
+    """
+
+    def __init__(self, protocol: PipeProtocol, manual: Manual) -> None:
+        self.form = Form()
+        self.finders: list[Finder] = []
+        self._protocol = protocol
+        self._manual = manual
+
+    def introduce(self, client: types.ClientCapabilities) -> bool:
+        """Learn what the client can show; whether it asks for diagnostics."""
+        self.form = form_for(client)
+        return self.form.pulled
+
+    def publish(self, document: Document, state: State, analysis: Analysis) -> None:
+        """Tell of one state, unless the client asks for it."""
+        if self.form.pulled:
+            return
+        params: dict[str, Any] = {"uri": document.uri}
+        if self.form.versions and state.version is not None:
+            params["version"] = state.version
+        params["diagnostics"] = self._found(document, state, analysis)
+        self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
+
+    def publish_again(self, document: Document) -> None:
+        """Tell of a document that has not changed, though what is known of it has."""
+        state = document.state
+        if self.form.pulled:
+            self._protocol.send_request(REFRESH)
+        elif state.analysis is not None:
+            self.publish(document, state, state.analysis)
+
+    def retract(self, document: Document) -> None:
+        """The document is closed: nothing is said of it any more."""
+        if not self.form.pulled:
+            self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, {"uri": document.uri, "diagnostics": []})
+
+    def report(self, document: Document, state: State, analysis: Analysis, known: str | None) -> dict[str, Any]:
+        """The answer for a client that asks, and has the report `known` already."""
+        found = self._found(document, state, analysis)
+        digest = blake2b(encoded_own({"items": found}), digest_size=16).hexdigest()
+        if digest == known:
+            return {"kind": types.DocumentDiagnosticReportKind.Unchanged.value, "resultId": digest}
+        return {"kind": types.DocumentDiagnosticReportKind.Full.value, "resultId": digest, "items": found}
+
+    def _found(self, document: Document, state: State, analysis: Analysis) -> list[Any]:
+        problems, uri = analysis.problems, document.uri
+        found = as_diagnostics(problems, analysis.map, state.text, uri, self._manual, self.form)
+        for finder in self.finders:
+            found += [self._protocol.plain(other) for other in finder(uri, state.text, analysis)]
+        return found

@@ -1,0 +1,168 @@
+"""The commands of `workspace/executeCommand`. The argument of each is one object."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import msgspec
+from lsprotocol import types
+
+from rrext.errors import InvalidArguments
+from rrext.faces.lsp.runs.asking import Asking
+from rrext.faces.lsp.runs.deployments import Ready
+from rrext.faces.lsp.runs.doing import ask_question, call_tool, send_files, send_text
+from rrext.faces.lsp.runs.engine import EngineProcess
+from rrext.faces.lsp.runs.marks import Work
+from rrext.faces.lsp.runs.runner import Job, Run, Runner
+from rrext.faces.lsp.runs.trouble import TRUST_HINT, NotTrusted
+from rrext.limits import DEFAULTS
+from rrext.server.arguments import decode
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["Commands"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+Token: TypeAlias = int | str | None
+Handler: TypeAlias = Callable[[dict[str, Any], Token], Awaitable[Any]]
+
+
+class RunTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Call a tool of a document. Without `node`, the first node that has the tool."""
+
+    uri: str
+    node: str | None = None
+    tool: str | None = None
+    input: dict[str, Any] | None = None
+
+
+class SendFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Send files, or a text, through a document's pipeline. Relative paths begin at the document's folder."""
+
+    uri: str
+    path: str | list[str] | None = None
+    text: str | None = None
+    mime_type: str | None = None
+
+
+class Chat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Ask a document's pipeline."""
+
+    uri: str
+    question: str | dict[str, Any] | None = None
+
+
+class ListTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The tools of a document that can be called, and the token under which its pipeline is loaded."""
+
+    uri: str
+    node: str | None = None
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """No arguments."""
+
+
+class Commands:
+    """The commands that run something, of one server."""
+
+    def __init__(self, server: PipeServer, engine: EngineProcess, runner: Runner) -> None:
+        self._server = server
+        self._engine = engine
+        self._runner = runner
+        self._asking = Asking(server)
+        handlers: dict[str, tuple[Handler, bool]] = {
+            "rrext.runTool": (self._run_tool, True),
+            "rrext.sendFile": (self._send_file, True),
+            "rrext.chat": (self._chat, True),
+            "rrext.listTools": (self._list_tools, True),
+            "rrext.restartEngine": (self._restart, True),
+            "rrext.explainTrust": (self._explain, False),
+        }
+        for name, (handler, runs) in handlers.items():
+            server.add_command(name, partial(self._handle, handler, runs))
+
+    async def _handle(self, handler: Handler, runs: bool, params: types.ExecuteCommandParams) -> Any:
+        if runs and not self._server.options.trusted:
+            raise NotTrusted(params.command)
+        given = params.arguments or ({},)
+        if len(given) != 1 or not isinstance(given[0], dict):
+            raise InvalidArguments.at("", f"{params.command} takes one object")
+        return await handler(given[0], params.work_done_token)
+
+    async def _run_tool(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
+        given = decode(arguments, RunTool, DEFAULTS)
+
+        async def doing(run: Run, ready: Ready) -> Any:
+            node, tool, input = given.node or "", given.tool or "", given.input
+            if not tool or input is None:
+                node, tool, input = await self._completed(given, ready)
+            run.begin(Work(kind="tool", node=node, tool=tool, arguments={"node": node, "tool": tool, "input": input}))
+            return await call_tool(ready, node, tool, input, run.progress)
+
+        work = Work(kind="tool", node=given.node or "", tool=given.tool or "")
+        return await self._runner.run(Job(uri=given.uri, work=work, token=token), doing)
+
+    async def _completed(self, given: RunTool, ready: Ready) -> tuple[str, str, dict[str, Any]]:
+        """Node, tool and input with what the person says of what is missing."""
+        tools = await ready.client.tools(token=ready.token, node_id=given.node)
+        if not given.tool:
+            tool = await self._asking.tool(tools, f'"{given.node}"' if given.node else "this pipeline")
+        else:
+            found = next((tool for tool in tools if tool["name"] == given.tool), None)
+            if found is None:
+                return given.node or "", given.tool, {}  # the engine says what is wrong with the name
+            tool = found
+        if given.input is None and tool["inputSchema"].get("required"):
+            raise await self._asking.input(given.uri, tool["nodeId"], tool)
+        return tool["nodeId"], tool["name"], given.input or {}
+
+    async def _send_file(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
+        given = decode(arguments, SendFile, DEFAULTS)
+        paths = [given.path] if isinstance(given.path, str) else given.path
+        if paths and given.text is not None:
+            raise InvalidArguments.at("/text", "either `path` or `text` is sent")
+
+        async def doing(run: Run, ready: Ready) -> Any:
+            if not paths and given.text is None:
+                raise await self._asking.file(given.uri)
+            what = {"path": paths} if paths else {"text": given.text}
+            mime = {} if given.mime_type is None else {"mimeType": given.mime_type}
+            run.begin(Work(kind="send", arguments={**what, **mime}))
+            if given.text is not None:
+                return await send_text(ready, given.text, given.mime_type)
+            return await send_files(ready, paths or [], given.mime_type, run.progress)
+
+        return await self._runner.run(Job(uri=given.uri, work=Work(kind="send"), token=token), doing)
+
+    async def _chat(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
+        given = decode(arguments, Chat, DEFAULTS)
+
+        async def doing(run: Run, ready: Ready) -> Any:
+            if not given.question:
+                raise await self._asking.question(given.uri)
+            run.begin(Work(kind="chat", arguments={"question": given.question}))
+            return await ask_question(ready, given.question)
+
+        return await self._runner.run(Job(uri=given.uri, work=Work(kind="chat"), token=token), doing)
+
+    async def _list_tools(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
+        given = decode(arguments, ListTools, DEFAULTS)
+
+        async def doing(run: Run, ready: Ready) -> Any:
+            return {"tools": await ready.client.tools(token=ready.token, node_id=given.node), "token": ready.token}
+
+        return await self._runner.run(Job(uri=given.uri, work=Work(kind="tools"), token=token), doing, quiet=True)
+
+    async def _restart(self, arguments: dict[str, Any], _: Token) -> dict[str, Any]:
+        decode(arguments, Nothing, DEFAULTS)
+        return {"ok": True, "ended": await self._engine.end()}
+
+    async def _explain(self, _: dict[str, Any], __: Token) -> dict[str, Any]:
+        # one short line: some editors cut others in the middle
+        self._server.tell('Nothing is run here until "trusted": true is set in initializationOptions.')
+        return {"trusted": self._server.options.trusted, "hint": TRUST_HINT}

@@ -1,0 +1,96 @@
+"""The commands of protocol.md as methods of the editor's own connection, for plugins that build their own buttons."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from rrext.errors import Cancelled, InvalidRequest, RrextError
+from rrext.faces.lsp.runs.engine import EngineProcess
+from rrext.faces.lsp.runs.output import EngineOutput
+from rrext.faces.lsp.runs.trouble import NotTrusted, as_trouble
+from rrext.limits import DEFAULTS
+from rrext.server.arguments import decode
+from rrext.server.commands import COMMANDS, Cancel
+
+if TYPE_CHECKING:
+    from rrext.client.client import Client
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["CustomMethods"]
+
+OWN: Final = frozenset({"initialize", "shutdown", "disconnect"})
+"""Commands about a connection. The editor's has its own; `rrext.restartEngine` ends the engine."""
+
+
+class CustomMethods:
+    """Hands requests on to the engine: arguments, answers and errors stay as they are, events become notifications.
+
+    In events, and in `cancel`, a request is named by the id that the editor gave it.
+    """
+
+    def __init__(self, server: PipeServer, engine: EngineProcess, output: EngineOutput) -> None:
+        self._server = server
+        self._engine = engine
+        self._output = output
+        self._running: dict[int | str, asyncio.Task[Any]] = {}
+        for command in COMMANDS:
+            if command not in OWN:
+                server.protocol.raw[command] = self._cancel if command == "cancel" else partial(self._request, command)
+
+    def event(self, name: str, body: dict[str, Any]) -> None:
+        """Hand on what the engine tells unasked."""
+        self._server.protocol.tell(name, body)
+
+    async def _request(self, command: str, params: Any) -> dict[str, Any]:
+        arguments = self._arguments(command, params)
+        request_id, task = self._server.protocol.msg_id, asyncio.current_task()
+        assert request_id is not None
+        assert task is not None
+        self._running[request_id] = task
+        self._output.refill()
+        client: Client | None = None
+        try:
+            client = await self._engine.client()
+            body = await client.request(command, arguments, on_event=partial(self._relay, request_id))
+        except asyncio.CancelledError:
+            raise Cancelled from None
+        except RrextError as error:
+            raise as_trouble(error, has_ended=client is not None and self._engine.has_ended(client)) from None
+        finally:
+            self._running.pop(request_id, None)
+        return _without_tail(body, "result")
+
+    async def _relay(self, request_id: int | str, name: str, body: dict[str, Any]) -> None:
+        await self._server.documents.taken()
+        self._server.protocol.tell(name, {**_without_tail(body, "chunk"), "request": request_id})
+
+    async def _cancel(self, params: Any) -> dict[str, Any]:
+        given = decode(self._arguments("cancel", params), Cancel, DEFAULTS)
+        task = self._running.get(given.request_id)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])  # so that its answer leaves first, as it does in the engine
+        return {"cancelled": task is not None}
+
+    def _arguments(self, command: str, params: Any) -> dict[str, Any]:
+        if not self._server.options.trusted:
+            raise NotTrusted(command)
+        if params is not None and not isinstance(params, dict):
+            raise InvalidRequest('"params" must be an object: arguments go by name')
+        return cast("dict[str, Any]", params or {})
+
+
+def _without_tail(body: dict[str, Any], member: str) -> dict[str, Any]:
+    """Bytes that came behind a frame's JSON, where the editor's protocol has none: as base64, under the name they have then."""
+    data = body.get("data")
+    if not isinstance(data, bytes):
+        return body
+    return {**{key: value for key, value in body.items() if key != "data"}, member: _base64(data)}
+
+
+def _base64(data: bytes) -> str:
+    from binascii import b2a_base64
+
+    return b2a_base64(data, newline=False).decode()

@@ -1,0 +1,157 @@
+"""The engine of a language server: `rrext serve` as a child process, started when something is to run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rrext.errors import NotConnected, RrextError
+from rrext.faces.lsp.options import Options
+from rrext.faces.lsp.runs.trouble import NotTrusted
+
+if TYPE_CHECKING:
+    from rrext.client.client import Client
+
+__all__ = ["EngineProcess", "engine_environment"]
+
+log: Final = logging.getLogger("rrext.lsp")
+
+DRAIN: Final = 0.25  # seconds for running calls once the engine is told to end: whoever ended it does not wait for them
+PATIENCE: Final = 0.25  # seconds between the end of its stdin, SIGTERM and SIGKILL: editors kill servers that linger
+
+
+class EngineProcess:
+    """At most one engine at a time. What tools do there (block, print, crash) does not touch the editor's answers.
+
+    When the process ends, what runs in it fails with the reason, and the next `client` is that of another process.
+    `on_event` gets what the engine tells unasked, `on_output` what is written to its stderr. The client must be trusted:
+    without that there never is a process.
+    """
+
+    __slots__ = ("_ending", "_life", "_on_event", "_on_output", "_options")
+
+    def __init__(
+        self,
+        options: Callable[[], Options],
+        *,
+        on_output: Callable[[bytes], object],
+        on_event: Callable[[str, dict[str, Any]], object],
+    ) -> None:
+        self._options = options
+        self._on_output = on_output
+        self._on_event = on_event
+        self._life: _Life | None = None
+        self._ending: asyncio.Task[bool] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while there is a process."""
+        life = self._life
+        return None if life is None or life.is_over else life.process.pid
+
+    async def client(self) -> Client:
+        """The connection to the engine, which is started if there is none.
+
+        Raises `NotTrusted`, `UsageError` if it cannot be started, and `ServerExited` if it ended while it started.
+        """
+        options = self._options()
+        if not options.trusted:
+            raise NotTrusted("The engine")
+        if self._life is None or self._life.is_over:
+            self._life = _Life(options, self._on_output, self._on_event)
+        return await self._life.client()
+
+    def has_ended(self, client: Client) -> bool:
+        """Whether the engine of a connection has ended, or was told to."""
+        return self._life is None or not self._life.is_of(client)
+
+    async def end(self) -> bool:
+        """End the process: what runs in it is cancelled, and soon killed. False if there was none."""
+        life, self._life = self._life, None
+        if life is None or life.is_over:
+            return False
+        await life.end()
+        return True
+
+    def abandon(self) -> None:
+        """End the process, without waiting for that."""
+        self._ending = asyncio.get_running_loop().create_task(self.end(), name="end the engine")
+
+    def __repr__(self) -> str:
+        return f"<EngineProcess {self._life!r}>"
+
+
+class _Life:
+    """One process, from its start to its end. A task owns the connection, as the SDK's must be left where it was entered."""
+
+    __slots__ = ("_client", "_task", "process")
+
+    def __init__(
+        self, options: Options, on_output: Callable[[bytes], object], on_event: Callable[[str, dict[str, Any]], object]
+    ) -> None:
+        from rrext.client.launch import Launch, serve_command
+
+        # -P: a folder that is open in an editor may hold modules of any name, and `-m` alone would put it first.
+        program = (sys.executable, "-P", "-m", "rrext", "serve")
+        command = serve_command((), program, nodes=options.nodes, env_names=options.env, root=options.root, drain=DRAIN)
+        self.process = Launch(command=command, env=engine_environment(), on_stderr=on_output).start()
+        self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._client.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # nobody may be waiting
+        self._task = asyncio.get_running_loop().create_task(self._live(on_event), name="rrext engine")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is of no more use."""
+        return self._task.done() or self.process.returncode is not None
+
+    def is_of(self, client: Client) -> bool:
+        """Whether it is the life of the engine at the other end of a connection."""
+        ready = self._client
+        return not self.is_over and ready.done() and ready.exception() is None and ready.result() is client
+
+    async def client(self) -> Client:
+        return await asyncio.shield(self._client)
+
+    async def _live(self, on_event: Callable[[str, dict[str, Any]], object]) -> None:
+        from rrext.client.client import Client
+
+        try:
+            async with Client.over(self.process, dialect="jsonrpc") as client:
+                self._client.set_result(client)
+                async for event in client.events():
+                    on_event(event.name, event.body)
+        except RrextError as error:
+            log.info("the engine ended: %s", error.message)
+            self._refuse(error)
+        finally:
+            self._refuse(NotConnected("The engine did not start"))
+
+    def _refuse(self, error: RrextError) -> None:
+        """Let nobody wait for a connection that does not come."""
+        if not self._client.done():
+            self._client.set_exception(error)
+
+    async def end(self) -> None:
+        """End it, by force if need be."""
+        await self.process.stop(PATIENCE)
+        await asyncio.wait([self._task])
+
+    def __repr__(self) -> str:
+        return f"<_Life {self.process!r}>"
+
+
+def engine_environment() -> dict[str, str]:
+    """All of the environment, as for `rrext tool`: who trusts a workspace could run that instead.
+
+    Where `python -m rrext` found rrext in its folder and nothing else leads to it, as in a checkout, the engine is told so.
+    """
+    environment = dict(os.environ)
+    home = str(Path(__file__).parents[4])
+    if not sys.flags.safe_path and sys.path[:1] == [home] and home not in sys.path[1:]:
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), home)))
+    return environment

@@ -1,0 +1,150 @@
+"""One run: its progress, its end, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+from lsprotocol import types
+
+from rrext.errors import Cancelled, InvalidPipeline, RrextError
+from rrext.faces.lsp.runs.deployments import Deployments, Ready, name_of
+from rrext.faces.lsp.runs.display import Display
+from rrext.faces.lsp.runs.engine import EngineProcess
+from rrext.faces.lsp.runs.marks import Marks, Work
+from rrext.faces.lsp.runs.output import EngineOutput
+from rrext.faces.lsp.runs.progress import WorkProgress
+from rrext.faces.lsp.runs.results import shown
+from rrext.faces.lsp.runs.trouble import InputNeeded, InputWanted, as_trouble
+from rrext.limits import MIB
+from rrext.wire.failure import wire_error
+
+if TYPE_CHECKING:
+    from rrext.faces.lsp.server import PipeServer
+
+__all__ = ["Job", "Run", "Runner"]
+
+INLINE: Final = MIB
+"""Bytes of a result, as it is written to its file, that the answer has too; a larger one is in the file alone."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to run of a document, as far as it is known before it runs."""
+
+    uri: str
+    work: Work
+    token: int | str | None = None
+    """Of the client's own progress."""
+
+
+class Run:
+    """A run that goes on. `work` says where a failure is marked; whoever runs it may learn that as it goes."""
+
+    __slots__ = ("progress", "ready", "work")
+
+    def __init__(self, work: Work, progress: WorkProgress) -> None:
+        self.work = work
+        self.progress = progress
+        self.ready: Ready | None = None
+
+    def begin(self, work: Work) -> None:
+        """It is known what runs, and it runs now."""
+        self.work = work
+        self.progress.title = work.tool or work.kind
+
+
+Doing: TypeAlias = Callable[[Run, Ready], Awaitable[Any]]
+"""What runs: a value, or an error of rrext's."""
+
+
+class Runner:
+    """Runs things for commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same.
+
+    Where the person would rather type what is missing it is `{ok: false, written, seconds}`, with the call line.
+    """
+
+    def __init__(
+        self, server: PipeServer, engine: EngineProcess, deployments: Deployments, output: EngineOutput, display: Display
+    ) -> None:
+        self._server = server
+        self._engine = engine
+        self._deployments = deployments
+        self._output = output
+        self._display = display
+        self._marks = Marks(server)
+
+    async def run(self, job: Job, doing: Doing, *, quiet: bool = False) -> dict[str, Any]:
+        """Run something of a document, and show what it gave unless that is `quiet`.
+
+        Raises `Cancelled`, `InputNeeded`, and `JsonRpcInvalidParams` if the document is not open.
+        """
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        self._output.refill()
+        progress = WorkProgress(self._server, job.token, job.work.tool or name_of(job.uri), lambda: task.cancel())
+        run = Run(job.work, progress)
+        task = loop.create_task(self._do(job, run, doing), name=f"run {job.work.kind} of {job.uri}")
+        ending = "failed"
+        if not quiet:
+            progress.start()  # loading the pipeline is part of it, and may take its time
+        try:
+            value = await task
+            ending = "done"
+        except asyncio.CancelledError:
+            ending = "cancelled"
+            raise Cancelled from None
+        except InputWanted as wanted:
+            ending = "not run"
+            answer = {"ok": False, "written": wanted.words}
+        except InputNeeded:
+            ending = "not run"
+            raise
+        except RrextError as failure:
+            error = as_trouble(failure, has_ended=run.ready is not None and self._engine.has_ended(run.ready.client))
+            if isinstance(error, Cancelled):  # with the document, which was closed
+                raise error from None
+            answer = {"ok": False, **await self._failed(job, run, error, quiet)}
+        else:
+            answer = {"ok": True, **await self._succeeded(job, run, value, quiet)}
+        finally:
+            progress.end(ending)
+        return {**answer, "seconds": round(loop.time() - begun, 3)}
+
+    async def _do(self, job: Job, run: Run, doing: Doing) -> Any:
+        async with self._deployments.of(job.uri) as ready:
+            run.ready = ready
+            return await doing(run, ready)
+
+    async def _succeeded(self, job: Job, run: Run, value: Any, quiet: bool) -> dict[str, Any]:
+        if quiet:
+            return {"result": value}
+        if run.ready is not None:
+            self._marks.remove(job.uri, run.ready.analysis, run.work)
+        return await self._shown(job, run, value)
+
+    async def _failed(self, job: Job, run: Run, error: RrextError, quiet: bool) -> dict[str, Any]:
+        parts = wire_error(error)
+        told: dict[str, Any] = {"code": parts.code, "message": parts.message}
+        if parts.hint is not None:
+            told["hint"] = parts.hint
+        if parts.data:
+            told["data"] = parts.data
+        saved: dict[str, Any] = {}
+        if not quiet:
+            if run.ready is not None and not isinstance(error, InvalidPipeline):
+                self._marks.add(job.uri, run.ready.analysis, run.work, error)
+            hint = f"\n{parts.hint}" if parts.hint is not None and parts.hint not in parts.message else ""
+            self._server.tell(f"{parts.message}{hint}", types.MessageType.Error)
+            if error.result is not None:
+                saved = await self._shown(job, run, error.result)
+        return {"error": told, **saved}
+
+    async def _shown(self, job: Job, run: Run, value: Any) -> dict[str, Any]:
+        name = f"{name_of(job.uri)}.{run.work.tool or run.work.kind}"
+        place, size = await self._display.show(job.uri, name, shown(value))
+        answer: dict[str, Any] = {"uri": place, "size": size} if place is not None else {}
+        if not isinstance(value, bytes) and (size <= INLINE or place is None):
+            answer["result"] = value
+        return answer

@@ -1,0 +1,165 @@
+"""The language server on stdin and stdout, from the claim of the descriptors to the exit code.
+
+`exit` ends it, a signal, the end of stdin, the death of the parent, and a client that does not read any more. What was
+asked before the end of stdin may still be answered; nothing that is stuck keeps the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+from rrext.faces.lsp.incoming import Incoming
+from rrext.faces.lsp.options import Options
+from rrext.faces.lsp.server import PipeServer
+from rrext.limits import DEFAULTS, Limits
+from rrext.server.end_watch import Watchman
+from rrext.server.ending import Grace, at_most
+from rrext.server.outbox import Outbox
+from rrext.transports.descriptors import DescriptorSink
+from rrext.transports.parent import ParentWatch
+from rrext.wire.framing import ContentLength
+
+__all__ = ["LspServing"]
+
+log: Final = logging.getLogger("rrext.lsp")
+
+LEAVE: Final = 1.0  # seconds for what runs to end, beyond the grace
+FLUSH: Final = 0.5  # seconds for the client to read the last answers
+OVERDUE: Final = 0.25  # seconds beyond all of that, until the watchman ends the process
+EXIT_UNREADABLE: Final = 1
+
+
+class Claimed(Protocol):
+    """The descriptors of a claimed stdio."""
+
+    read_fd: int
+    write_fd: int
+
+    def silence(self) -> None:
+        """Let nothing that is printed fail because nobody reads it."""
+        ...
+
+
+class LspServing:
+    """One client, one process. `run` returns the exit code: 0 if the client said `shutdown` before the end, else 1.
+
+    To be made on a running loop. If the loop itself is stuck the process ends without it, after `last_words`.
+    """
+
+    def __init__(
+        self,
+        stdio: Claimed,
+        given: Options,
+        *,
+        limits: Limits = DEFAULTS,
+        parent: ParentWatch | None = None,
+        last_words: Callable[[], object] = lambda: None,
+    ) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        self._limits = limits
+        self._last_words = last_words
+        self._code: asyncio.Future[int] = loop.create_future()
+        self._exit_code = 1
+        self._grace = Grace(loop)
+        self._ending: asyncio.Task[None] | None = None
+        lost = partial(self._end_within, 0, "nobody reads stdout")
+        self._sent = 0
+        self._framer: ContentLength[Any] = ContentLength(limits)
+        self._outbox = Outbox(DescriptorSink(stdio.write_fd, loop, lost), limits.outbox_bytes, loop)
+        self.server = PipeServer(given)
+        self.server.protocol.sink = self._send
+        self.server.protocol.on_exit = self._on_exit
+        self.server.documents.taken = self._taken
+        self._incoming = Incoming(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
+        self._watchman = Watchman(
+            loop,
+            stdio.read_fd,
+            parent=parent or ParentWatch(),
+            poll=limits.parent_poll,
+            drain=LEAVE + FLUSH + OVERDUE,
+            patience=limits.eof_grace,
+            on_signal=partial(self._end_within, 0),
+            on_orphaned=partial(self._end_within, limits.eof_grace - limits.parent_poll, "the parent process is gone"),
+            on_hung_up=self._on_hung_up,
+            on_unheard=stdio.silence,
+            on_overdue=self._end_without_loop,
+        )
+
+    async def run(self) -> int:
+        """Serve until the end; the exit code."""
+        self._watchman.start()
+        self._incoming.start()
+        return await self._code
+
+    def _send(self, body: bytes) -> None:
+        pieces = self._framer.frame([body])
+        self._sent += sum(map(len, pieces))
+        self._outbox.send(pieces)
+
+    async def _taken(self) -> None:
+        """Wait until all that was sent up to now has left."""
+        outbox, mark = self._outbox, self._sent
+        await outbox.until(lambda: self._sent - outbox.size >= mark)
+
+    # what begins the end
+
+    def _on_exit(self, _: int) -> None:
+        self._end_within(0, "exit")
+
+    def _at_end(self, failure: str | None) -> None:
+        if failure is not None:
+            log.error("stdin has bytes that are no frames: %s", failure)
+            self._end_within(0, "unreadable", code=EXIT_UNREADABLE)
+            return
+        if not self._incoming.has_read:
+            log.warning("stdin ended before a client said anything: editors start this command")
+        self._end_within(self._limits.eof_grace, "the end of stdin")
+
+    def _on_hung_up(self) -> None:
+        """The client is gone, and its last words will not be read while its answers wait for it."""
+        if self._incoming.is_held:
+            self._end_within(self._limits.eof_grace, "the client hung up")
+
+    def _end_within(self, seconds: float, why: str, *, code: int | None = None) -> None:
+        """Begin to end; if that has begun, be ready no later than this."""
+        begins = not self._grace.has_begun
+        if not self._grace.shorten(seconds):
+            return
+        if begins:
+            log.info("ending: %s", why)
+            self._exit_code = code if code is not None else 0 if self.server.protocol.is_shut_down else 1
+            self._ending = self._loop.create_task(self._end(), name=f"end: {why}")
+        self._watchman.expect_end(seconds + LEAVE + FLUSH + OVERDUE)
+
+    # the end
+
+    async def _end(self) -> None:
+        protocol = self.server.protocol
+        idle = asyncio.ensure_future(protocol.idle())
+        idle.add_done_callback(lambda _: self._grace.look())
+        await self._grace.until(idle.done)
+        protocol.give_up()
+        await at_most(LEAVE, self._leave())
+        if not await at_most(FLUSH, self._outbox.drained()):
+            log.warning("the client did not read the last %d bytes", self._outbox.size)
+        self._code.set_result(self._exit_code)
+
+    async def _leave(self) -> None:
+        await self.server.protocol.idle()
+        await self.server.aclose()
+
+    def _end_without_loop(self) -> None:
+        """On the watchman's thread: something blocks the loop and does not come back."""
+        try:
+            log.error("the event loop is stuck: ending without it")
+            self._last_words()
+        finally:
+            os._exit(self._exit_code)
+
+    def __repr__(self) -> str:
+        return f"<LspServing {self.server.documents!r}{' ending' if self._ending is not None else ''}>"

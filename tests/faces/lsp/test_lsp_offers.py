@@ -1,0 +1,166 @@
+"""What an editor offers to run: lenses above lines, actions at the cursor, and the picture of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faces.lsp.running import Desk, desk, pipeline
+from lsprotocol import types
+
+from rrext.editor.edits import Edit, applied
+from rrext.editor.text import Text
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with desk(tmp_path) as found:
+        yield found
+
+
+async def lenses(bench: Desk) -> list[dict[str, Any]]:
+    return await bench.editor.request("textDocument/codeLens", {"textDocument": {"uri": bench.uri}})
+
+
+async def test_lenses_stand_at_what_they_run(bench: Desk) -> None:
+    found = [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in await lenses(bench)]
+    lines = pipeline().splitlines()
+    assert found == [
+        (0, "◇ Show graph"),
+        (lines.index('      "id": "in",'), "▶ Send file…"),
+        (lines.index('      "id": "bench",'), "▶ Run tool…"),
+    ]
+
+
+async def test_every_lens_names_a_command_that_there_is(bench: Desk) -> None:
+    capabilities = (await desk_capabilities(bench))["executeCommandProvider"]["commands"]
+    for lens in await lenses(bench):
+        assert lens["command"]["command"] in capabilities
+        assert lens["command"]["arguments"][0]["uri"] == bench.uri
+
+
+async def desk_capabilities(bench: Desk) -> dict[str, Any]:
+    answer = next(message for message in bench.editor.messages if "capabilities" in (message.get("result") or {}))
+    return answer["result"]["capabilities"]
+
+
+async def test_a_lens_runs_what_it_says(bench: Desk) -> None:
+    bench.replace('// rrext tool add {"a": 40, "b": 2}\n' + pipeline())
+    (lens,) = [lens for lens in await lenses(bench) if lens["command"]["title"] == "▶ Run add"]
+    answer = await bench.editor.request("workspace/executeCommand", lens["command"])
+    assert answer["result"] == {"sum": 42}
+
+
+# at the cursor
+
+
+def actions_at(bench: Desk, words: str, **context: Any) -> list[types.CodeAction]:
+    """What is offered with the cursor on some words of the document."""
+    document = bench.editor.server.documents.get(bench.uri)
+    text = document.state.text
+    assert document.last is not None
+    start = text.content.index(words)
+    place = types.Position(*text.position(start))
+    params = types.CodeActionParams(
+        types.TextDocumentIdentifier(bench.uri), types.Range(place, place), types.CodeActionContext([], **context)
+    )
+    (source,) = bench.editor.server.action_sources
+    return list(source(params, text, (start, start), document.last))
+
+
+async def test_tools_of_the_node_at_the_cursor_are_offered(bench: Desk) -> None:
+    await lenses(bench)
+    found = {action.title: action for action in actions_at(bench, '"bench"')}
+    assert {"Write a call line for add", "Run tool wait"} <= set(found)
+    assert not {"Run tool add", "Write a call line for wait"} & set(found), "there is one way for each"
+    run = found["Run tool steps"]
+    assert run.kind == "rrext.run"
+    assert run.command is not None
+    answer = await bench.editor.request(
+        "workspace/executeCommand", {"command": run.command.command, "arguments": list(run.command.arguments or ())}
+    )
+    assert answer["ok"]
+    assert actions_at(bench, '"webhook"') == []
+
+
+async def test_a_call_line_is_written_by_an_action(bench: Desk) -> None:
+    await lenses(bench)
+    (action,) = [action for action in actions_at(bench, '"bench"') if action.title == "Write a call line for add"]
+    assert action.edit is not None
+    assert action.edit.changes is not None
+    (change,) = action.edit.changes[bench.uri]
+    text = Text(pipeline())
+    at = text.offset(change.range.start.line, change.range.start.character)
+    bench.replace(applied(pipeline(), [Edit(at, at, change.new_text)]))
+    assert "▶ Run add" in [lens["command"]["title"] for lens in await lenses(bench)]
+    assert await bench.editor.diagnostics(bench.uri) == []
+
+
+async def test_on_a_call_line_that_call_is_offered(bench: Desk) -> None:
+    bench.replace('// rrext tool add {"a": 1}\n' + pipeline())
+    await lenses(bench)
+    (action,) = actions_at(bench, "tool add")
+    assert action.title == "Run add"
+
+
+async def test_nobody_is_offered_runs_who_did_not_ask(bench: Desk) -> None:
+    await lenses(bench)
+    assert actions_at(bench, '"bench"', trigger_kind=types.CodeActionTriggerKind.Automatic) == []
+    assert actions_at(bench, '"bench"', only=[types.CodeActionKind.QuickFix]) == []
+    for kind in ("rrext", "rrext.run", ""):
+        assert actions_at(bench, '"bench"', only=[kind])
+    assert actions_at(bench, '"bench"', only=["rrext.running"]) == []
+
+
+async def test_the_client_gets_them_with_the_fixes(tmp_path: Path) -> None:
+    literals = {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": []}}}
+    async with desk(tmp_path, capabilities={"textDocument": {"codeAction": literals}}) as bench:
+        line = pipeline().splitlines().index('      "id": "bench",')
+        place = {"line": line, "character": 14}
+        params = {"textDocument": {"uri": bench.uri}, "range": {"start": place, "end": place}, "context": {"diagnostics": []}}
+        found = await bench.editor.request("textDocument/codeAction", params)
+        (run,) = [action for action in found if action["title"] == "Run tool steps"]
+        assert run["kind"] == "rrext.run"
+        assert (await bench.editor.request("workspace/executeCommand", run["command"]))["ok"]
+
+
+async def test_without_trust_only_writing_is_offered(tmp_path: Path) -> None:
+    text = pipeline().replace('"provider": "bench"', '"provider": "tool_filesystem"')
+    async with desk(tmp_path, text, trusted=False, nodes=[]) as bench:
+        await lenses(bench)
+        titles = [action.title for action in actions_at(bench, '"bench"')]
+        assert "Write a call line for read_file" in titles
+        assert not [title for title in titles if title.startswith("Run")]
+
+
+# the picture
+
+
+@pytest.mark.parametrize(
+    ("form", "file", "words"), [("text", "bench.graph.txt", "bench"), ("svg", ".svg", "<svg"), ("mermaid", ".mmd", "flowchart")]
+)
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_pipeline_is_drawn_without_running_anything(
+    tmp_path: Path, form: str, file: str, words: str, trusted: bool
+) -> None:
+    async with desk(tmp_path, trusted=trusted) as bench:
+        answer = await bench.ask("rrext.showGraph", {"form": form})
+        assert answer["ok"]
+        assert answer["uri"].endswith(file)
+        assert words in answer["result"]
+        assert (await bench.told("window/showDocument"))["external"] is (form == "svg")
+
+
+async def test_a_pipeline_with_errors_is_drawn_as_far_as_it_goes(bench: Desk) -> None:
+    bench.replace(pipeline().replace('"webhook"', '"webhok"')[:-20])
+    answer = await bench.ask("rrext.showGraph")
+    assert answer["ok"]
+    assert "webhok" in answer["result"]
+    bench.replace("nothing")
+    answer = await bench.ask("rrext.showGraph")
+    assert not answer["ok"]
+    assert "no component" in answer["error"]["message"]
+    error = await bench.refused("rrext.showGraph", {"form": "png"})
+    assert error["data"]["errors"][0]["path"] == "/form"

@@ -1,0 +1,138 @@
+"""Symbols, folds and selections over the protocol, in what each client can take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from faces.lsp.editors import URI, Editor
+from faces.lsp.places import DOCUMENT, piece_of, place
+
+from rrext.faces.lsp.features.ranges import MOST
+
+TEXT = """// A talk,
+// in chain order.
+{
+  "components": [
+    { "id": "answers", "provider": "response_answers", "config": {}, "input": [{ "lane": "answers", "from": "llm" }] },
+    { "id": "chat", "provider": "chat", "config": {} },
+    {
+      "id": "llm", "provider": "llm_scripted",
+      "config": { "default": "😀" },
+      "input": [{ "lane": "questions", "from": "chat" }]
+    }
+  ]
+}
+"""
+
+
+async def opened(**capabilities: Any) -> Editor:
+    editor = Editor()
+    await editor.start(capabilities={"textDocument": capabilities})
+    editor.open(TEXT)
+    return editor
+
+
+def nested(**more: Any) -> dict[str, Any]:
+    return {"hierarchicalDocumentSymbolSupport": True, **more}
+
+
+def flat(symbols: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for symbol in symbols:
+        yield symbol
+        yield from flat(symbol.get("children", []))
+
+
+async def test_the_outline_is_nested_for_those_who_can_show_that() -> None:
+    editor = await opened(documentSymbol=nested(symbolKind={"valueSet": list(range(1, 27))}))
+    found = await editor.request("textDocument/documentSymbol", DOCUMENT)
+    assert [symbol["name"] for symbol in found] == ["chat", "llm", "answers"]
+    assert [symbol["kind"] for symbol in found] == [24, 12, 23]
+    assert [child["name"] for child in found[1]["children"]] == ["config", "questions ← chat"]
+    assert piece_of(TEXT, found[1]["selectionRange"]) == '"llm"'
+    assert piece_of(TEXT, found[1]["range"]).startswith('{\n      "id": "llm"')
+
+
+async def test_kinds_that_a_client_does_not_know_are_not_sent() -> None:
+    editor = await opened(documentSymbol=nested())
+    found = await editor.request("textDocument/documentSymbol", DOCUMENT)
+    assert all(1 <= symbol["kind"] <= 18 for symbol in flat(found))
+
+
+async def test_the_outline_is_a_list_for_all_others() -> None:
+    editor = await opened()
+    found = await editor.request("textDocument/documentSymbol", DOCUMENT)
+    assert [(symbol["name"], symbol.get("containerName")) for symbol in found] == [
+        ("chat", None),
+        ("config", "chat"),
+        ("llm", "chat"),
+        ("config", "llm"),
+        ("default", "config"),
+        ("questions ← chat", "llm"),
+        ("answers", "llm"),
+        ("config", "answers"),
+        ("answers ← llm", "answers"),
+    ]
+    assert {symbol["location"]["uri"] for symbol in found} == {URI}
+
+
+async def test_whole_lines_fold_where_only_whole_lines_can() -> None:
+    editor = await opened(foldingRange={"lineFoldingOnly": True})
+    found = await editor.request("textDocument/foldingRange", DOCUMENT)
+    assert found == [
+        {"startLine": 0, "endLine": 1, "kind": "comment"},
+        {"startLine": 2, "endLine": 11},
+        {"startLine": 3, "endLine": 10},
+        {"startLine": 6, "endLine": 9},
+    ]
+
+
+async def test_pieces_fold_where_they_can_with_a_label_for_those_who_show_it() -> None:
+    editor = await opened(foldingRange={"foldingRange": {"collapsedText": True}})
+    found = await editor.request("textDocument/foldingRange", DOCUMENT)
+    assert found[0] == {"startLine": 0, "endLine": 1, "kind": "comment", "collapsedText": "// A talk,"}
+    assert {
+        "startLine": 6,
+        "startCharacter": 5,
+        "endLine": 10,
+        "endCharacter": 4,
+        "collapsedText": "llm llm_scripted",
+    } in found
+
+
+async def test_no_more_folds_are_sent_than_the_client_asked_for() -> None:
+    editor = await opened(foldingRange={"lineFoldingOnly": True, "rangeLimit": 2})
+    found = await editor.request("textDocument/foldingRange", DOCUMENT)
+    assert [fold["startLine"] for fold in found] == [2, 3]
+
+
+async def test_a_client_that_names_no_number_gets_no_flood_of_folds() -> None:
+    editor = Editor()
+    await editor.start()
+    editor.open('{"components": [\n' + "[\n],\n" * (MOST + 10) + "]}")
+    assert len(await editor.request("textDocument/foldingRange", DOCUMENT)) == MOST
+
+
+async def test_selections_grow_one_for_each_place() -> None:
+    editor = await opened()
+    places = [place(TEXT, '"chat"'), place(TEXT, "😀", inside=2), {"line": 99, "character": 0}]
+    found = await editor.request("textDocument/selectionRange", {**DOCUMENT, "positions": places})
+    assert len(found) == 3
+    pieces = []
+    step = found[0]
+    while step is not None:
+        pieces.append(piece_of(TEXT, step["range"]))
+        step = step.get("parent")
+    assert pieces[:3] == ["chat", '"chat"', '"id": "chat"']
+    assert pieces[-1] == TEXT
+
+
+async def test_a_broken_text_has_an_outline_folds_and_selections_too() -> None:
+    editor = await opened(documentSymbol=nested())
+    for text in ("", "{", TEXT[:-60], TEXT.replace('"', "'"), "[" * 300, "\ud800{" + TEXT):
+        editor.change({"text": text})
+        assert isinstance(await editor.request("textDocument/documentSymbol", DOCUMENT), list)
+        assert isinstance(await editor.request("textDocument/foldingRange", DOCUMENT), list)
+        positions = [{"line": 0, "character": 0}, {"line": 5, "character": 7}]
+        found = await editor.request("textDocument/selectionRange", {**DOCUMENT, "positions": positions})
+        assert len(found) == 2

@@ -1,0 +1,274 @@
+"""Parts of a run on their own: output, progress, files, and what a result looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from lsprotocol import types
+
+from rrext.errors import InvalidArguments
+from rrext.faces.lsp.runs.files import MOST_COUNTED, Passing, matching
+from rrext.faces.lsp.runs.output import LINE, SHARE, EngineOutput
+from rrext.faces.lsp.runs.progress import WorkProgress
+from rrext.faces.lsp.runs.results import ResultFiles, shown
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    """The data in pieces."""
+    edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@given(st.text(max_size=80), st.lists(st.integers(0, 200), max_size=8))
+def test_output_is_told_in_whole_lines_wherever_it_was_cut(text: str, places: list[int]) -> None:
+    told: list[str] = []
+    output = EngineOutput(told.append)
+    data = f"{text}\n".encode()
+    for piece in cut(data, places):
+        output(piece)
+    assert "\n".join(told) == data.decode().removesuffix("\n")
+
+
+def test_bytes_that_are_no_text_are_told_all_the_same() -> None:
+    told: list[str] = []
+    EngineOutput(told.append)(b"caf\xe9\n")
+    assert told == ["caf\ufffd"]
+
+
+def test_a_line_without_end_is_told_when_it_is_long() -> None:
+    told: list[str] = []
+    output = EngineOutput(told.append)
+    output(b"x" * LINE)
+    assert told == []
+    output(b"x")
+    assert told == ["x" * (LINE + 1)]
+
+
+def test_a_flood_is_told_up_to_its_share_and_then_that_there_is_more() -> None:
+    told: list[str] = []
+    output = EngineOutput(told.append)
+    for _ in range(3 * SHARE // 1000):
+        output(b"y" * 999 + b"\n")
+    assert sum(map(len, told)) <= SHARE + 1000
+    assert "more output" in told[-1]
+    output.refill()
+    output(b"again\n")
+    assert told[-1] == "again"
+
+
+# progress
+
+
+class Listener:
+    """A server that keeps what its client is told."""
+
+    def __init__(self, *, supported: bool = True) -> None:
+        self.told: list[dict[str, Any]] = []
+        self.cancelled = 0
+        self.protocol = SimpleNamespace(tell=self._tell, progress=SimpleNamespace(tokens={}))
+        window = types.WindowClientCapabilities(work_done_progress=supported)
+        self.window_work_done_progress_create_async: Any = None
+        self.client_capabilities = types.ClientCapabilities(window=window)
+
+    def _tell(self, method: str, params: dict[str, Any]) -> None:
+        assert method == "$/progress"
+        self.told.append(params["value"])
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def progress(self, token: str | None = "mine") -> WorkProgress:
+        return WorkProgress(cast("Any", self), token, "work", self.cancel)
+
+
+async def test_of_many_reports_at_once_the_first_is_told() -> None:
+    listener = Listener()
+    progress = listener.progress()
+    progress.start()
+    for step in range(1000):
+        progress.report(f"step {step}", step / 1000)
+    assert [value["kind"] for value in listener.told] == ["begin"]
+    progress.end("done")
+    progress.end("done")
+    assert [value["kind"] for value in listener.told] == ["begin", "end"]
+
+
+async def test_a_share_never_falls_and_is_a_percentage() -> None:
+    listener = Listener()
+    progress = listener.progress()
+    progress.start()
+    for share in (0.5, 0.2, 7.0, -3.0):
+        progress.report("x", share)
+        progress._tick()  # as the clock would
+    assert [value["percentage"] for value in listener.told] == [50, 50, 100, 100]
+
+
+async def test_what_is_over_at_once_is_not_shown() -> None:
+    listener = Listener()
+    progress = listener.progress()
+    progress.start()
+    progress.end("done")
+    progress.report("late")
+    assert listener.told == []
+    assert listener.protocol.progress.tokens == {}
+
+
+async def test_the_persons_cancel_is_heard() -> None:
+    listener = Listener()
+    progress = listener.progress()
+    progress.start()
+    listener.protocol.progress.tokens["mine"].cancel()
+    assert listener.cancelled == 1
+    progress.end("cancelled")
+    assert listener.cancelled == 1
+
+
+async def test_a_client_that_takes_a_token_late_is_told_all_the_same() -> None:
+    listener = Listener()
+    taken = asyncio.Event()
+
+    async def take(_: types.WorkDoneProgressCreateParams) -> None:
+        await taken.wait()
+
+    listener.window_work_done_progress_create_async = take
+    progress = listener.progress(None)
+    progress.start()
+    progress._tick()  # as the clock would
+    assert listener.told == []
+    taken.set()
+    while not listener.told:
+        await asyncio.sleep(0)
+    assert listener.told == [{"kind": "begin", "title": "work", "cancellable": True}]
+    progress.end("done")
+
+
+async def test_a_client_that_shows_none_is_told_none() -> None:
+    listener = Listener(supported=False)
+    progress = listener.progress(None)
+    progress.start()
+    progress.report("x", 0.5)
+    progress.end("done")
+    assert listener.told == []
+
+
+# results
+
+
+@pytest.mark.parametrize(
+    ("value", "extension"),
+    [
+        ({"a": 1}, ".json"),
+        ([], ".json"),
+        (None, ".json"),
+        (7, ".json"),
+        ("", ".txt"),
+        ("plain\n#not a heading", ".txt"),
+        ("#hashtag", ".txt"),
+        ("# Title\n", ".md"),
+        ("\n\n## Title", ".md"),
+        ("see:\n```\ncode\n```", ".md"),
+        (b"", ".bin"),
+        (b"\xff\xd8\xff\xe0", ".jpg"),
+        (b"%PDF-1.7", ".pdf"),
+    ],
+)
+def test_a_result_has_the_extension_of_what_it_is(value: Any, extension: str) -> None:
+    result = shown(value)
+    assert result.extension == extension
+    if extension == ".json":
+        assert json.loads(result.content) == value
+    else:
+        assert result.content == (value.encode() if isinstance(value, str) else value)
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from("#` \n\ud800"), max_size=200))
+def test_any_text_can_be_shown(text: str) -> None:
+    assert shown(text).content == text.encode("utf-8", "replace")
+
+
+@given(name=st.text(max_size=120))
+@example(name="𐐀" * 120)
+@example(name="../../x")
+async def test_any_name_is_the_name_of_a_file_in_its_own_folder(name: str) -> None:
+    files = ResultFiles()
+    try:
+        path = await files.write("untitled:x", f"{name}.x", shown("text"))
+        assert path.read_text() == "text"
+        assert path.parent.parent.name.startswith("rrext-")
+    finally:
+        await files.aclose()
+    assert not path.parent.parent.exists()
+
+
+# files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    for name in ("a.txt", "b.txt", "[odd].txt", "sub/c.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    return str(tmp_path)
+
+
+def test_patterns_are_names_beside_the_pipeline_and_odd_names_are_no_patterns(folder: str) -> None:
+    assert matching(["*.txt", "sub/c.txt"], folder) == [
+        f"{folder}/{name}" for name in ("[odd].txt", "a.txt", "b.txt", "sub/c.txt")
+    ]
+    assert matching(["[odd].txt"], folder) == [f"{folder}/[odd].txt"]
+    assert matching(["[ab].txt"], folder) == [f"{folder}/a.txt", f"{folder}/b.txt"]
+    assert matching(["gone.txt"], folder) == [f"{folder}/gone.txt"]
+    assert matching(["/etc/hosts"], folder) == ["/etc/hosts"]
+    assert matching(["**/c.txt"], folder) == [f"{folder}/sub/c.txt"]
+
+
+def test_a_pattern_that_matches_nothing_is_refused_at_its_place(folder: str) -> None:
+    with pytest.raises(InvalidArguments, match=r"/path/1: no file matches \"\*\.pdf\""):
+        matching(["a.txt", "*.pdf"], folder)
+    with pytest.raises(InvalidArguments, match="/path: "):
+        matching(["*.pdf"], folder)
+
+
+def test_a_folder_whose_name_looks_like_a_pattern_is_one_folder(tmp_path: Path) -> None:
+    odd = tmp_path / "[ab]"
+    odd.mkdir()
+    (odd / "c.txt").touch()
+    assert matching(["*.txt", "gone"], str(odd)) == [f"{odd}/c.txt", f"{odd}/gone"]
+    assert Passing(str(odd)).count(["*.txt"]) == 1
+
+
+def test_files_are_counted_and_folders_are_not(folder: str) -> None:
+    assert Passing(folder).count(["*.txt", "sub/c.txt", "gone.txt", "*.pdf"]) == 4
+    assert Passing(folder).count(["sub/../sub/*.txt", "./a.txt", "none/*"]) == 2
+    assert Passing(folder).count(["a.txt", "sub"]) is None
+    assert Passing(folder).count(["*"]) is None
+
+
+@pytest.mark.parametrize("path", ["/*/*/*/*", "/etc/*", "/etc/hosts", "../*", "sub/../../x", "~/*", "~root/x", "*/c.txt", ".*"])
+def test_nothing_is_looked_at_in_passing_but_files_below_the_document(
+    folder: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    monkeypatch.setattr(os, "scandir", looked.append)
+    monkeypatch.setattr(os.path, "exists", looked.append)
+    monkeypatch.setattr(os.path, "isdir", looked.append)
+    assert Passing(folder).count([path]) is None
+    assert Passing(None).count([path, "a.txt"]) is None
+    assert looked == []
+
+
+def test_counting_ends_somewhere(tmp_path: Path) -> None:
+    for number in range(MOST_COUNTED + 20):
+        (tmp_path / f"{number}.txt").touch()
+    found = Passing(str(tmp_path)).count(["*.txt"])
+    assert found == MOST_COUNTED + 1
