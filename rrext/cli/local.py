@@ -17,6 +17,7 @@ from rrext.cli.redacted import RedactedStream
 from rrext.cli.report import NodeLog, print_error, print_unwritten
 from rrext.cli.results import Results
 from rrext.columns import printable
+from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.places import Places
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
@@ -65,7 +66,7 @@ class LocalPipeline:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """What `work`, which may block, returns or raises."""
-        return await self._engine.host.in_thread(work, places=self._readers, lease=None)
+        return await in_thread(self._engine.host, work, places=self._readers, lease=None)
 
     def drop(self, caller: Caller) -> None:
         """Free the caller's pipes without a result."""

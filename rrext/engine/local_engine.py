@@ -116,8 +116,8 @@ class LocalEngine(Engine):
         call.redact = self._redact
         is_late = call.received is not None and self._host.is_late(call)
         try:
-            if (events := self._host.events.calls) is not None:
-                events.watch(call, self._tasks, self._pipes)
+            if self._host.events.watches_calls:
+                self._watch(call)
             if type(operation) is Tool and not is_late:
                 return self._tools.start(call, self._task_of(call, operation), operation, alone=alone)
             match operation:
@@ -144,8 +144,8 @@ class LocalEngine(Engine):
         operation = call.operation
         call.redact = self._redact
         try:
-            if (events := self._host.events.calls) is not None:
-                events.watch(call, self._tasks, self._pipes)
+            if self._host.events.watches_calls:
+                self._watch(call)
             if call.received is not None and self._host.is_late(call):
                 return False
             if isinstance(operation, Tool):
@@ -154,6 +154,11 @@ class LocalEngine(Engine):
         except Exception as error:
             self._refuse(call, error)
         return True
+
+    def _watch(self, call: Call) -> None:
+        from rrext.engine.calls.watched_answer import watch_call
+
+        watch_call(self._host.events, call, self._tasks, self._pipes)
 
     def _refuse(self, call: Call, error: Exception) -> None:
         """Answer a call that cannot begin."""
@@ -215,7 +220,7 @@ class LocalEngine(Engine):
         task.publisher = EventOrigin(self._host.events, task.token)
         self._tasks.add(task)
         if (events := self._host.events.flow) is not None:
-            events.task_begun(task)
+            events.task_begun(task.event_head)
         if ttl:
             self._host.clock.call_later(ttl, lambda: self._end_idle(task))
         return task
@@ -327,7 +332,7 @@ class LocalEngine(Engine):
         await self._calls_returned(task, self.limits.drain if patience is None else patience)
         await asyncio.gather(*(component.close(self.limits.drain) for component in task.components.values()))
         if (events := self._host.events.flow) is not None:
-            events.task_ended(task, reason)
+            events.task_ended(task.event_head, reason, task.now() - task.began)
 
     def _begin_unload(self, task: Task, reason: EndReason) -> asyncio.Task[None]:
         """Unload, from this moment on: nobody finds the pipeline any more."""

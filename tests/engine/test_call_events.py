@@ -543,15 +543,15 @@ async def test_while_nobody_subscribes_runs_are_the_plain_ones() -> None:
     async with world(Kinds) as w:
         host = w.engine.host
         plain = host.tool_run
-        assert host.events.calls is None
+        assert not host.events.watches_calls
         heard = Heard(w, "message", "pipe_opened")
-        assert (host.events.calls, host.tool_run) == (None, plain)
+        assert (host.events.watches_calls, host.tool_run) == (False, plain)
         heard.subscription.cancel()
         heard = Heard(w, "call_ended")
         assert host.tool_run is not plain
         heard.subscription.cancel()
         heard.subscription.cancel()
-        assert (host.events.calls, host.events.flow, host.tool_run) == (None, None, plain)
+        assert (host.events.watches_calls, host.events.flow, host.tool_run) == (False, None, plain)
         await w.tool("sync").result()
         assert not heard.events
 
@@ -585,7 +585,7 @@ async def test_subscribers_may_come_and_go_while_calls_run() -> None:
         await w.at_rest()
         numbers = [e.call for e in heard if isinstance(e, CallStarted)]
         assert len(numbers) == len(set(numbers))
-        assert (w.engine.host.events.calls, w.engine.host.events.flow) == (None, None)
+        assert (w.engine.host.events.watches_calls, w.engine.host.events.flow) == (False, None)
 
 
 @pytest.mark.promise("events:call:one-end")

@@ -78,9 +78,9 @@ class Lease:
             if not self._users:
                 return
             self._is_left = True
-            host.left_behind(task.places, f'pipe of "{task.name}"').add(self, label, holder=self.pipe, call=call)
+            host.left_behind(task.places).add(self, label, holder=self.pipe, call=call)
             if thread is not None:
-                host.left_behind(task.sync_places, f'thread of "{task.name}"').add(self, label, thread=thread)
+                host.left_behind(task.sync_places).add(self, label, thread=thread)
 
     def returned(self) -> None:
         """Nothing of it goes on."""

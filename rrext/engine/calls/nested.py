@@ -44,7 +44,7 @@ class Nesting:
         for route in routes:
             await route.component.ensure(run.host, trusted=run.call.caller.trusted)
             callee = run.callee(route)
-            if len(routes) == 1 or run.lease.task.usable_by(route, run.lease.objects, callee):
+            if len(routes) == 1 or callee.is_usable():
                 self._prepare(callee, input)
                 return _plain(await self._encoded(callee, input))
         raise self._nobody(tool)
@@ -64,7 +64,7 @@ class Nesting:
             if not route.component.ready:
                 self._wait_for(route.component.ensure(run.host, trusted=run.call.caller.trusted))
             callee = run.callee(route)
-            if len(routes) > 1 and not run.lease.task.usable_by(route, run.lease.objects, callee):
+            if len(routes) > 1 and not callee.is_usable():
                 continue
             self._prepare(callee, input)
             if here:

@@ -92,7 +92,7 @@ class ObjectCalls:
         task, call = pipe.task, Call(Close(pipe_id=pipe.id), Nobody(), caller=pipe.caller)
         bridge = PipeBridge(host, call, pipe, CancelToken())
         lease = Lease(task, turn, pipe)
-        missing = host.left_behind(task.places, f'pipe of "{task.name}"')
+        missing = host.left_behind(task.places)
         try:
             await host.granted(turn)
             await host.woken(pipe.when_threads_returned)

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_result import bare_body, result_body, with_error
 from rrext.engine.calls.pipe_bridge import PipeBridge
+from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.intake import Intake
@@ -39,7 +40,7 @@ async def run_step(
     """Run one step of an object: whole in a thread where every method is `def`, else on the loop."""
     if lease.task.plan.needs_loop:
         return await on_loop()
-    return await host.in_thread(blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
+    return await in_thread(host, blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
 
 
 class ObjectRun(Work):
@@ -143,7 +144,7 @@ class OpenRun(ObjectRun):
         objects = NodeObjects(task.plan, partial(task.make_object, publisher=origin), trusted=trusted, origin=origin)
         pipe = self._pipe = Pipe(origin, task, caller, objects, entry, intake, place, task.now())
         if (events := host.events.flow) is not None:
-            events.pipe_opened(pipe)
+            events.pipe_opened(origin, entry, intake.lane, caller.user_id, caller.space_id)
         bridge = PipeBridge(host, self.call, pipe, self.token)
         # A thread that opens nodes then stops at the next one, and goes on to close them.
         self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
@@ -204,8 +205,8 @@ class WriteRun(ObjectRun):
         self._pipes.find(pipe.id, self.call.caller.connection_id).check_writable()
         bridge = PipeBridge(self.host, self.call, pipe, self.token)
         if not pipe.task.plan.needs_loop:
-            return await self.host.in_thread(
-                self.blocking, places=pipe.task.sync_places, lease=self.lease, call=self.call, label=self.trail[0]
+            return await in_thread(
+                self.host, self.blocking, places=pipe.task.sync_places, lease=self.lease, call=self.call, label=self.trail[0]
             )
         try:
             await pipe.objects.write(self._data, bridge)

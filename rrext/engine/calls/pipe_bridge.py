@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested import Nesting
 from rrext.engine.calls.run import Run
+from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place
 from rrext.engine.interface.call import Call
@@ -36,7 +37,8 @@ class PipeBridge:
     async def run_in_thread(self, work: Callable[[], T]) -> T:
         lease = Lease(self._pipe.task, Place.free(), self._pipe)
         try:
-            return await self._host.in_thread(
+            return await in_thread(
+                self._host,
                 work,
                 places=self._pipe.task.sync_places,
                 lease=lease,

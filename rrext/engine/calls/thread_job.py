@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from rrext.engine.calls.lease import Lease
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Call
+    from rrext.threads import Job
 
-__all__ = ["ThreadJob"]
+__all__ = ["ThreadJob", "in_thread"]
 
 T = TypeVar("T")
 
@@ -96,9 +97,9 @@ class ThreadJob(Generic[T]):
         elif lease is not None and call is not None and self.outcome.cancelled():  # else the thread has returned already
             lease.leave(host, call, label)
             lease.spoil()
-            host.left_behind(self._places, f'thread of "{lease.task.name}"').add(self, label, thread=self._thread)
+            host.left_behind(self._places).add(self, label, thread=self._thread)
             if self._turns is not None:
-                host.left_behind(self._turns, f'thread of the node of "{label}"').add(self, label)
+                host.left_behind(self._turns).add(self, label)
             if self._is_over:  # its thread may have looked before this was there to be found
                 self._forget()
 
@@ -116,6 +117,51 @@ class ThreadJob(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<ThreadJob {'over' if self._is_over else 'running' if self._thread else 'waiting'}>"
+
+
+async def in_thread(
+    host: Host,
+    work: Callable[[], T],
+    *,
+    places: Places,
+    lease: Lease | None,
+    call: Call | None = None,
+    label: str = "",
+    run: Callable[[Job], None] | None = None,
+    turns: Places | None = None,
+    turn: Place | Held | None = None,
+) -> T:
+    """Run `work` on a thread within the limit `places`, in the line of the call's connection; return or raise what it did.
+
+    `run` hands the job to a thread; without it one of the workers takes it. `turn`, one of `turns`, is released when
+    the work is over. Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its
+    place until it returns, is left behind as `label`, and leaves the lease spoiled.
+    """
+    place = await _held(host, places, call, turn)
+    job = ThreadJob(host, work, lease, places, place, turns, turn)
+    try:
+        (run or host.workers.run)(job)
+    except BaseException:  # no thread to be had
+        job.let_go()
+        raise
+    try:
+        return await job.outcome
+    except asyncio.CancelledError:
+        job.give_up(call, label)
+        raise
+
+
+async def _held(host: Host, places: Places, call: Call | None, turn: Place | Held | None) -> Place | Held:
+    """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
+    place = places.take("" if call is None else call.caller.connection_id, call)
+    try:
+        await host.granted(place)
+    except BaseException:
+        place.release()
+        if turn is not None:
+            turn.release()
+        raise
+    return place
 
 
 def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -> None:

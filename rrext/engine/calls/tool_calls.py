@@ -39,6 +39,16 @@ class ToolCalls:
         self._host = host
         self._pipes = pipes
         self._list = tool_list
+        host.events.when_changed(self._choose_runs)
+
+    def _choose_runs(self) -> None:
+        """Runs of tools that tell of themselves are slower: they are used while somebody watches calls."""
+        if self._host.events.watches_calls:
+            from rrext.engine.calls.watched_run import WatchedRun
+
+            self._host.tool_run = WatchedRun
+        else:
+            self._host.tool_run = ToolRun
 
     def start(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
         """Begin the call from the loop, see `Engine.start`. Lines are joined before this returns: arrival order is kept."""
@@ -115,7 +125,7 @@ class ToolCalls:
         deadline = None
         if own_timeout is not None or call.operation.timeout is not None:
             deadline = self._host.limit(call, own_timeout)
-        run = self._host.tool_run(self._host, call, lease, route, deadline=deadline)
+        run: ToolRun = self._host.tool_run(self._host, call, lease, route, deadline=deadline)
         run.place = place
         task.active.add(call)
         call.work = run

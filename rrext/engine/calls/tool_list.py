@@ -58,7 +58,7 @@ class ToolList:
     def _is_usable(self, call: Call, task: Task, route: Route, lease: Lease) -> bool:
         """Whether the caller may call the tool now. What cannot even be made is no use."""
         try:
-            return task.usable_by(route, lease.objects, ToolRun(self._host, call, lease, route, deadline=None))
+            return ToolRun(self._host, call, lease, route, deadline=None).is_usable()
         except Exception:
             log.warning("%s %s cannot be used", call.name, route.label, exc_info=True)
             return False

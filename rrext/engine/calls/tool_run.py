@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested import Nesting
+from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place
@@ -86,6 +87,13 @@ class ToolRun(Work):
         """Whether the client asked for it, and no tool."""
         return len(self.trail) == 1
 
+    def is_usable(self) -> bool:
+        """Whether the caller may see and call the tool now."""
+        route = self.route
+        return not route.spec.has_predicate or route.spec.is_available(
+            self.lease.objects.object(route.component.id), self.context()
+        )
+
     def prepare(self, value: Any) -> None:
         """Look whether the tool is available and takes this input. Raises `Unavailable` and `InvalidArguments`.
 
@@ -128,7 +136,7 @@ class ToolRun(Work):
                     raise
                 continue
             if len(owners) > 1:
-                if not lease.task.usable_by(self.route, lease.objects, self):
+                if not self.is_usable():
                     continue
                 self.deadline = host.limit(call, self.route.spec.timeout)
                 host.watch(call)
@@ -217,10 +225,10 @@ class ToolRun(Work):
             return self.blocking()
 
         if self.spec.thread != "same":
-            return await self.host.in_thread(work, places=places, lease=self.lease, call=call, label=label)
+            return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label)
         own = self.route.component.own_thread
         if not self.is_outermost:
-            return await self.host.in_thread(work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
+            return await in_thread(self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run_inner)
         turns = self.route.component.turns
         turn = turns.take(call.caller.connection_id, call)
         try:
@@ -228,8 +236,8 @@ class ToolRun(Work):
         except BaseException:
             turn.release()
             raise
-        return await self.host.in_thread(
-            work, places=places, lease=self.lease, call=call, label=label, run=own.run, turns=turns, turn=turn
+        return await in_thread(
+            self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run, turns=turns, turn=turn
         )
 
     # its end

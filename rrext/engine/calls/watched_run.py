@@ -11,8 +11,9 @@ import msgspec
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.run import Run
 from rrext.engine.calls.tool_run import Report, ToolRun
+from rrext.engine.calls.watched_answer import watch_of
 from rrext.engine.calls.work import Encoded
-from rrext.engine.events.calls import CallWatch, watch_of
+from rrext.engine.events.calls import CallWatch
 from rrext.engine.interface.call import Feed
 from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
@@ -35,20 +36,24 @@ class WatchedRun(ToolRun):
         return watch_of(self.call) if self.is_outermost else self._watch
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
-        calls, lease = self.host.events.calls, self.lease
-        if calls is None:
+        hub, call, lease = self.host.events, self.call, self.lease
+        if not hub.watches_calls:
             return None
         outer = caller.watch if isinstance(caller, WatchedRun) else watch_of(caller.call)
-        place = {
+        head = {
             "token": lease.task.token,
-            "connection_id": self.call.caller.connection_id,
+            "connection_id": call.caller.connection_id,
             "pipe_id": None if lease.pipe is None else lease.pipe.id,
+            "command": "tool",
             "tool": self.spec.name,
             "node_id": self.route.component.id,
+            "request_id": call.request_id,
+            "user_id": call.caller.user_id,
+            "space_id": call.caller.space_id,
             "caller": None if outer is None else outer.number,
             "callers": caller.trail,
         }
-        self._watch = calls.nested(self.call, place)
+        self._watch = CallWatch(hub, head)
         self._watch.start(value, None)
         return NestedWatch(self, self._watch)
 

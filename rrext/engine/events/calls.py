@@ -1,4 +1,4 @@
-"""The events of calls: a client's call from the moment that the engine has it, a nested one from where it runs."""
+"""The events of one call: a client's call from the moment that the engine has it, a nested one from where it runs."""
 
 from __future__ import annotations
 
@@ -9,111 +9,38 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from rrext.engine.events.records import (
-    AgentStep,
-    CallChunk,
-    CallEnded,
-    CallProgress,
-    CallStarted,
-    snake_case,
-)
-from rrext.engine.interface.call import Call
-from rrext.engine.interface.operations import Open, Tool
-from rrext.errors import RrextError, TaskError
+from rrext.engine.events.records import AgentStep, CallChunk, CallEnded, CallProgress, CallStarted
+from rrext.errors import RrextError
 from rrext.tools.context import CancelReason
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub
-    from rrext.engine.interface.call import Answer
-    from rrext.engine.tasks.pipes import Pipes
-    from rrext.engine.tasks.registry import Tasks
-    from rrext.engine.tasks.task import Task
 
-__all__ = ["CallEvents", "CallWatch", "code_of", "watch_of"]
+__all__ = ["CallWatch", "code_of"]
 
 RESULT: Final = len(b'{"result":}')
 CODES: Final[dict[CancelReason, str]] = {"timeout": "tool_timeout", "shutting_down": "shutting_down"}
 """What a nested call that was cancelled ended with, by the reason; `cancelled` where none stands here."""
 
 
-class CallEvents:
-    """Makes the events of an engine's calls."""
-
-    __slots__ = ("hub",)
-
-    def __init__(self, hub: EventHub) -> None:
-        self.hub = hub
-
-    def watch(self, call: Call, tasks: Tasks, pipes: Pipes) -> None:
-        """A call is about to be started: from now on its answer passes through here. The second time changes nothing."""
-        if type(call.answer) is WatchedAnswer:
-            return
-        operation, caller = call.operation, call.caller
-        asked: int | None = getattr(operation, "pipe_id", None)
-        pipe = None if asked is None else pipes.get(asked, caller.connection_id)
-        task = _task_of(tasks, operation.token) if asked is None else None if pipe is None else pipe.task
-        tool = node_id = None
-        if isinstance(operation, Tool):
-            route = None if task is None else task.only_route(operation.node_id, operation.tool)
-            if route is not None:
-                tool, node_id = operation.tool, route.component.id
-            else:  # the caller's words, which may be anything
-                tool = self.hub.redactor.text(operation.tool)
-                node_id = None if operation.node_id is None else self.hub.redactor.text(operation.node_id)
-        head = {
-            "token": None if task is None else task.token,
-            "connection_id": caller.connection_id,
-            "pipe_id": asked,
-            "call": next(self.hub.numbers),
-            "command": snake_case(type(operation).__name__),
-            "tool": tool,
-            "node_id": node_id,
-            "request_id": call.request_id,
-            "user_id": caller.user_id,
-            "space_id": caller.space_id,
-        }
-        began = self.hub.clock.now() if call.received is None else call.received
-        watch = CallWatch(self.hub, head, began)
-        call.answer = WatchedAnswer(call.answer, watch)
-        watch.begin(call, operation.input if isinstance(operation, Tool) else msgspec.UNSET)
-
-    def nested(self, call: Call, place: dict[str, Any]) -> CallWatch:
-        """A call that a tool or a lane method makes while it works for `call`; `place` has the rest of what events say."""
-        caller = call.caller
-        head = {
-            **place,
-            "call": next(self.hub.numbers),
-            "command": "tool",
-            "request_id": call.request_id,
-            "user_id": caller.user_id,
-            "space_id": caller.space_id,
-        }
-        return CallWatch(self.hub, head, self.hub.clock.now())
-
-
 class CallWatch:
     """Tells what happens to one call, in order, from `start` to `end`: nothing before, nothing after."""
 
-    __slots__ = ("_began", "_head", "_hub", "_is_told", "_lock", "number")
+    __slots__ = ("_began", "_head", "_hub", "_is_told", "lock", "number")
 
-    def __init__(self, hub: EventHub, head: dict[str, Any], began: float) -> None:
+    def __init__(self, hub: EventHub, head: dict[str, Any], began: float | None = None) -> None:
+        self.number = next(hub.numbers)
         self._hub = hub
-        self._head = head
-        self._began = began
+        self._head = {**head, "call": self.number}
+        self._began = hub.clock.now() if began is None else began
         self._is_told = False
-        self._lock = threading.RLock()  # of those that tell at once, and against a sink that makes an event itself
-        self.number: int = head["call"]
-
-    def begin(self, call: Call, arguments: Any) -> None:
-        """A client's call starts, unless it was answered before its answer came to be watched."""
-        with self._lock:  # whoever answers it meanwhile waits here to tell its end
-            if not call.settled:
-                self.start(arguments, call.operation.meta)
+        self.lock = threading.RLock()
+        """Of the threads that tell at once. A sink that makes an event itself may enter it again."""
 
     def start(self, arguments: Any, meta: Any) -> None:
         """It starts."""
         hub = self._hub
-        with self._lock:
+        with self.lock:
             self._is_told = True
             if hub.wants(CallStarted):
                 shown = msgspec.UNSET if arguments is msgspec.UNSET else hub.shown(CallStarted, arguments)
@@ -127,7 +54,7 @@ class CallWatch:
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """How far it is."""
         hub = self._hub
-        with self._lock:
+        with self.lock:
             if self._is_told and hub.wants(CallProgress):
                 text = None if message is None else hub.redactor.text(message)
                 hub.tell(CallProgress(time=time(), **self._head, progress=value, total=total, message=text))
@@ -135,7 +62,7 @@ class CallWatch:
     def chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
         """It gave a chunk: `encoded`, or bytes that leave as they are."""
         hub = self._hub
-        with self._lock:
+        with self.lock:
             if self._is_told and hub.wants(CallChunk):
                 size = len(chunk) if encoded is None else len(encoded)
                 shown = hub.shown(CallChunk, chunk) if encoded is None else hub.shown_json(CallChunk, encoded)
@@ -146,7 +73,7 @@ class CallWatch:
     ) -> None:
         """An agent in it made a step."""
         hub, text = self._hub, self._hub.redactor.text
-        with self._lock:
+        with self.lock:
             if self._is_told and hub.wants(AgentStep):
                 code, message = self._failure(error)
                 shown = msgspec.UNSET if data is msgspec.UNSET else hub.shown(AgentStep, data)
@@ -156,7 +83,7 @@ class CallWatch:
     def succeed(self, encoded: bytes, raw: bytes | None, *, wrapped: bool = False) -> None:
         """It ends with a result; `wrapped` says that `encoded` is the body of a tool's answer."""
         hub = self._hub
-        with self._lock:
+        with self.lock:
             if self._ends():
                 shown: Any = msgspec.UNSET
                 size = len(raw) if raw is not None else len(encoded) - RESULT if wrapped else len(encoded)
@@ -172,7 +99,7 @@ class CallWatch:
 
     def fail(self, error: BaseException, reason: CancelReason | None = None) -> None:
         """It ends with a failure; `reason` is why it was cancelled, if it was."""
-        with self._lock:
+        with self.lock:
             if self._ends():
                 code, message = self._failure(error, reason)
                 self._tell_end(code=code, message=message)
@@ -195,46 +122,8 @@ class CallWatch:
         return f"<CallWatch {self.number} {self._head['command']}>"
 
 
-class WatchedAnswer:
-    """The answer of a call that is watched, on its way out."""
-
-    __slots__ = ("_answer", "watch")
-
-    def __init__(self, answer: Answer, watch: CallWatch) -> None:
-        self._answer = answer
-        self.watch = watch
-
-    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
-        try:
-            if isinstance(call.operation, Open):
-                self.watch.opened(body)
-            else:
-                self.watch.succeed(body, tail, wrapped=isinstance(call.operation, Tool))
-        finally:
-            self._answer.succeed(call, body, tail)
-
-    def fail(self, call: Call, error: RrextError) -> None:
-        try:
-            self.watch.fail(error)
-        finally:
-            self._answer.fail(call, error)
-
-
-def watch_of(call: Call) -> CallWatch | None:
-    """The watch of a client's call, if it is watched."""
-    answer = call.answer
-    return answer.watch if type(answer) is WatchedAnswer else None
-
-
 def code_of(error: BaseException, reason: CancelReason | None) -> str:
     """The code of what is no `RrextError`: of a cancelled coroutine, by the reason, or of what an author raised."""
     if not isinstance(error, CancelledError):
         return "tool_failed"
     return "cancelled" if reason is None else CODES.get(reason, "cancelled")
-
-
-def _task_of(tasks: Tasks, token: str | None) -> Task | None:
-    try:
-        return tasks.get(token)
-    except TaskError:
-        return None

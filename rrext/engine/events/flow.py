@@ -21,35 +21,34 @@ from rrext.errors import RrextError
 
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub, EventOrigin
-    from rrext.engine.tasks.pipes import Pipe
-    from rrext.engine.tasks.task import Task
+    from rrext.nodes.base.node import Entry
 
 __all__ = ["FlowEvents", "Visit"]
 
 
 class FlowEvents:
-    """Makes the events of an engine's tasks, pipes, objects and lanes."""
+    """Makes the events of an engine's tasks, pipes, objects and lanes. `task` is what all events of a task say."""
 
     __slots__ = ("hub",)
 
     def __init__(self, hub: EventHub) -> None:
         self.hub = hub
 
-    def task_begun(self, task: Task) -> None:
+    def task_begun(self, task: dict[str, Any]) -> None:
         """A pipeline was loaded."""
         if self.hub.wants(TaskBegun):
-            self.hub.tell(TaskBegun(time=time(), **_of_task(task)))
+            self.hub.tell(TaskBegun(time=time(), **task))
 
-    def task_ended(self, task: Task, reason: Any) -> None:
+    def task_ended(self, task: dict[str, Any], reason: Any, seconds: float) -> None:
         """A pipeline was unloaded."""
         if self.hub.wants(TaskEnded):
-            self.hub.tell(TaskEnded(time=time(), **_of_task(task), reason=reason, seconds=task.now() - task.began))
+            self.hub.tell(TaskEnded(time=time(), **task, reason=reason, seconds=seconds))
 
-    def pipe_opened(self, pipe: Pipe) -> None:
+    def pipe_opened(self, origin: EventOrigin, entry: Entry, lane: str, user_id: str | None, space_id: str | None) -> None:
         """A pipe has its place, and its object begins."""
-        hub, head, entry, text = self.hub, _of_pipe(pipe), pipe.entry, self.hub.redactor.text
+        hub, head, text = self.hub, _of_pipe(origin), self.hub.redactor.text
         if hub.wants(PipeOpened):
-            hub.tell(PipeOpened(time=time(), **head, user_id=pipe.caller.user_id, space_id=pipe.caller.space_id))
+            hub.tell(PipeOpened(time=time(), **head, user_id=user_id, space_id=space_id))
         if hub.wants(ObjectBegun):
             event = ObjectBegun(
                 time=time(),
@@ -58,21 +57,23 @@ class FlowEvents:
                 name=text(entry.name),
                 path=text(entry.path),
                 mime_type=entry.mime_type,
-                lane=pipe.intake.lane,
+                lane=lane,
                 size=entry.size,
             )
             hub.tell(event)
 
-    def object_ended(self, pipe: Pipe, body: bytes | None) -> None:
+    def object_ended(
+        self, origin: EventOrigin, entry: Entry, seconds: float, failure: RrextError | None, body: bytes | None
+    ) -> None:
         """A pipe's object is over; `body` is its result, None if nobody closed it."""
-        hub, failure = self.hub, pipe.failed or pipe.objects.failure
+        hub = self.hub
         if hub.wants(ObjectEnded):
             event = ObjectEnded(
                 time=time(),
-                **_of_pipe(pipe),
-                object_id=pipe.entry.object_id,
-                name=hub.redactor.text(pipe.entry.name),
-                seconds=pipe.task.now() - pipe.began,
+                **_of_pipe(origin),
+                object_id=entry.object_id,
+                name=hub.redactor.text(entry.name),
+                seconds=seconds,
                 code="cancelled" if failure is None and body is None else None if failure is None else failure.code,
                 message=None if failure is None else hub.redactor.text(failure.message),
                 size=0 if body is None else len(body),
@@ -80,24 +81,17 @@ class FlowEvents:
             )
             hub.tell(event)
 
-    def pipe_closed(self, pipe: Pipe, reason: Any) -> None:
+    def pipe_closed(self, origin: EventOrigin, reason: Any, seconds: float) -> None:
         """A pipe's nodes are closed."""
         if self.hub.wants(PipeClosed):
-            event = PipeClosed(time=time(), **_of_pipe(pipe), reason=reason, seconds=pipe.task.now() - pipe.began)
-            self.hub.tell(event)
+            self.hub.tell(PipeClosed(time=time(), **_of_pipe(origin), reason=reason, seconds=seconds))
 
     def lane_in(self, origin: EventOrigin, node_id: str, lane: str, args: tuple[Any, ...]) -> Visit:
         """A payload goes into a node."""
         hub = self.hub
-        head = {
-            "token": origin.token,
-            "connection_id": origin.connection_id,
-            "pipe_id": origin.pipe_id,
-            "node_id": node_id,
-            "lane": lane,
-        }
+        head = {**_of_pipe(origin), "node_id": node_id, "lane": lane}
         if hub.wants(LaneIn):
-            hub.tell(LaneIn(time=time(), **head, data=hub.shown(LaneIn, _payload(args))))
+            hub.tell(LaneIn(time=time(), **head, data=hub.shown(LaneIn, args[0] if args else None)))
         return Visit(hub, head)
 
 
@@ -123,19 +117,5 @@ class Visit:
         return f"<Visit {self._head['node_id']} {self._head['lane']}>"
 
 
-def _payload(args: tuple[Any, ...]) -> Any:
-    return args[0] if args else None
-
-
-def _of_task(task: Task) -> dict[str, Any]:
-    return {
-        "token": task.token,
-        "name": task.name,
-        "project_id": task.spec.project_id,
-        "source": task.spec.source,
-        "user_id": task.owner,
-    }
-
-
-def _of_pipe(pipe: Pipe) -> dict[str, Any]:
-    return {"token": pipe.task.token, "connection_id": pipe.caller.connection_id, "pipe_id": pipe.id}
+def _of_pipe(origin: EventOrigin) -> dict[str, Any]:
+    return {"token": origin.token, "connection_id": origin.connection_id, "pipe_id": origin.pipe_id}

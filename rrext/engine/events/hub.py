@@ -16,7 +16,6 @@ from rrext.tools.messages import checked_message
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
-    from rrext.engine.events.calls import CallEvents
     from rrext.engine.events.flow import FlowEvents
     from rrext.engine.events.records import EngineEvent, Filter
     from rrext.limits import Limits
@@ -57,13 +56,13 @@ class Subscription:
 class EventHub:
     """Hands events to those who subscribed. Any thread may tell it one.
 
-    `calls` and `flow` make the events of calls, and of tasks, pipes and lanes; None while nobody wants any. `messages` says
-    whether anybody wants those of nodes. `watches_calls` says that calls are watched without a subscription too. Whoever tells
-    events keeps the order that they have within a call or a pipe.
+    `watches_calls` says whether anybody wants events of calls; given as true, it stays so without a subscription. `flow` makes
+    the events of tasks, pipes and lanes, and is None while nobody wants any. `messages` says whether anybody wants those of
+    nodes. Whoever tells events keeps the order that they have within a call or a pipe.
     """
 
-    __slots__ = ("_changed", "_listeners", "_lock", "_subscriptions", "_watches_calls", "calls", "clock", "flow", "limits",
-                 "messages", "numbers", "redactor", "with_data")  # fmt: skip
+    __slots__ = ("_always_watches", "_changed", "_listeners", "_lock", "_subscriptions", "clock", "flow", "limits", "messages",
+                 "numbers", "redactor", "watches_calls", "with_data")  # fmt: skip
 
     def __init__(
         self,
@@ -76,23 +75,20 @@ class EventHub:
         self.clock = clock
         self.redactor = redactor
         self.limits = limits
-        self.calls: CallEvents | None = None
         self.flow: FlowEvents | None = None
         self.messages = False
         self.with_data: frozenset[type[EngineEvent]] = frozenset()
         """The events whose data somebody asked for."""
         self.numbers = count(1)
         """Of calls: none is used twice, whoever comes and goes."""
-        self._watches_calls = watches_calls
+        self.watches_calls = self._always_watches = watches_calls
         self._changed: Callable[[], object] = _nothing
         self._lock = threading.Lock()
         self._subscriptions: list[Subscription] = []
         self._listeners: dict[type[EngineEvent], list[Subscription]] = {}
-        if watches_calls:
-            self._refresh()
 
     def when_changed(self, action: Callable[[], object]) -> None:
-        """Call `action` now, and whenever `calls` or `flow` may have become something or None, in any thread."""
+        """Call `action` now, and whenever `watches_calls` or `flow` may have changed, in any thread."""
         self._changed = action
         action()
 
@@ -120,7 +116,6 @@ class EventHub:
 
     def _refresh(self) -> None:
         """Look anew who wants what: what others read meanwhile is replaced, never changed."""
-        from rrext.engine.events.calls import CallEvents
         from rrext.engine.events.flow import FlowEvents
         from rrext.engine.events.records import KINDS, CallEvent, Message
 
@@ -135,9 +130,8 @@ class EventHub:
             if subscription.filter.data
             for kind in subscription.filter.kinds
         )
-        wants_calls = self._watches_calls or any(issubclass(kind, CallEvent) for kind in listeners)
+        self.watches_calls = self._always_watches or any(issubclass(kind, CallEvent) for kind in listeners)
         wants_flow = any(not issubclass(kind, CallEvent | Message) for kind in listeners)
-        self.calls = (self.calls or CallEvents(self)) if wants_calls else None
         self.flow = (self.flow or FlowEvents(self)) if wants_flow else None
         self.messages = Message in listeners
         self._changed()

@@ -6,13 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelled
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
-from rrext.engine.calls.lease import Lease
-from rrext.engine.calls.thread_job import ThreadJob
 from rrext.engine.events.hub import EventHub
 from rrext.engine.host.deadline_timer import Deadlines
+from rrext.engine.host.fair_lock import Pass
 from rrext.engine.host.left_behind import LeftBehind
 from rrext.engine.host.places import Held, Place, Places
 from rrext.engine.host.runner import Runner
@@ -21,15 +20,11 @@ from rrext.engine.interface.operations import Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
 from rrext.limits import Limits
 from rrext.pipefile.redaction import Redactor
-from rrext.threads import Job, OwnThread, Workers
+from rrext.threads import OwnThread, Workers
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
 
 __all__ = ["Host"]
-
-if TYPE_CHECKING:
-    from rrext.engine.calls.tool_run import ToolRun
-    from rrext.engine.host.fair_lock import Pass
 
 T = TypeVar("T")
 
@@ -62,21 +57,9 @@ class Host:
         self.wait = wait
         self.deadlines = Deadlines(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.tool_run: type[ToolRun]
-        """What makes the run of a tool."""
+        self.tool_run: Any = None
+        """What makes the run of a tool. `ToolCalls` sets it, whose layer is above this one."""
         self.events = EventHub(self.clock, self.redactor, limits, watches_calls=callbacks is not SILENT)
-        self.events.when_changed(self._choose_runs)
-
-    def _choose_runs(self) -> None:
-        """Runs of tools that tell of themselves are slower: they are used while somebody watches calls."""
-        if self.events.calls is None:  # which import this module
-            from rrext.engine.calls.tool_run import ToolRun
-
-            self.tool_run = ToolRun
-        else:
-            from rrext.engine.calls.watched_run import WatchedRun
-
-            self.tool_run = WatchedRun
 
     def post(self, action: Callable[..., object], *args: Any) -> None:
         """Run `action` on the loop's thread soon. A loop that is closed has nobody left to tell, so that is no error."""
@@ -123,54 +106,11 @@ class Host:
         if ask(lambda: self.post(_wake, turn)):
             await turn
 
-    async def in_thread(
-        self,
-        work: Callable[[], T],
-        *,
-        places: Places,
-        lease: Lease | None,
-        call: Call | None = None,
-        label: str = "",
-        run: Callable[[Job], None] | None = None,
-        turns: Places | None = None,
-        turn: Place | Held | None = None,
-    ) -> T:
-        """Run `work` on a thread within the limit `places`, in the line of the call's connection; return or raise what it did.
-
-        `run` hands the job to a thread; without it one of the workers takes it. `turn`, one of `turns`, is released when
-        the work is over. Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its
-        place until it returns, is left behind as `label`, and leaves the lease spoiled.
-        """
-        place = await self._place(places, call, turn)
-        job = ThreadJob(self, work, lease, places, place, turns, turn)
-        try:
-            (run or self.workers.run)(job)
-        except BaseException:  # no thread to be had
-            job.let_go()
-            raise
-        try:
-            return await job.outcome
-        except asyncio.CancelledError:
-            job.give_up(call, label)
-            raise
-
-    def left_behind(self, places: Places, what: str) -> LeftBehind:
+    def left_behind(self, places: Places) -> LeftBehind:
         """The calls that hold `places` though they were answered. On the loop's thread."""
         if places.left_behind is None:
-            places.left_behind = LeftBehind(places, self, what)
+            places.left_behind = LeftBehind(places, self)
         return places.left_behind
-
-    async def _place(self, places: Places, call: Call | None, turn: Place | Held | None) -> Place | Held:
-        """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
-        place = places.take("" if call is None else call.caller.connection_id, call)
-        try:
-            await self.granted(place)
-        except BaseException:
-            place.release()
-            if turn is not None:
-                turn.release()
-            raise
-        return place
 
     def from_thread(self, work: Coroutine[Any, Any, T], token: CancelToken) -> T:
         """From a worker thread: what a coroutine on the loop returns or raises; it is let go when `token` is cancelled.

@@ -43,12 +43,11 @@ class _Stay(NamedTuple):
 class LeftBehind:
     """Who holds which places of one kind. `add` is for the loop's thread, `remove` and `joined` for any."""
 
-    __slots__ = ("_host", "_is_told", "_places", "_stays", "_timer", "_what")
+    __slots__ = ("_host", "_is_told", "_places", "_stays", "_timer")
 
-    def __init__(self, places: Places, host: Host, what: str) -> None:
+    def __init__(self, places: Places, host: Host) -> None:
         self._places = places
         self._host = host
-        self._what = what
         self._stays: dict[object, _Stay] = {}
         self._timer: Timer | None = None
         self._is_told = False
@@ -132,7 +131,7 @@ class LeftBehind:
         names = ", ".join(f"{label} ({count}, for {longest[label]:.1f} s)" for label, count in counts.items())
         held = "it is" if len(missing) == 1 else f"all {len(missing)} are"
         return Unavailable(
-            f"No {self._what} is free: {held} held by calls that were answered and have not returned: {names}",
+            f"No {self._places.name} is free: {held} held by calls that were answered and have not returned: {names}",
             hint=HINT,
             data={"leftBehind": dict(counts), "seconds": round(max(longest.values()), 1)},
         )

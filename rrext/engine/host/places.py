@@ -155,14 +155,15 @@ class Places:
     waits. A caller that joins a line looks for a free place after that; a holder that gives one back looks at the lines
     after that: one of the two sees the other.
 
-    `lent` are the threads whose places others have meanwhile. `left_behind` are the calls that hold places though they
-    were answered, once there was one.
+    `name` is what one of them is for people. `lent` are the threads whose places others have meanwhile. `left_behind` are the
+    calls that hold places though they were answered, once there was one.
     """
 
-    __slots__ = ("_free", "_held", "_line", "_when_free", "left_behind", "lent", "limit", "lock")
+    __slots__ = ("_free", "_held", "_line", "_when_free", "left_behind", "lent", "limit", "lock", "name")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, name: str = "place") -> None:
         self.limit = limit
+        self.name = name
         self.lock = threading.Lock()
         self._held = Held(self)
         self._free = [self._held] * limit

@@ -92,7 +92,7 @@ class Component:
         self._setup: SetupContext | None = None
         self._thread: OwnThread | None = None
         self._thread_lock = threading.Lock()
-        self.turns = Places(1)
+        self.turns = Places(1, f'thread of the node "{component_id}"')
         self.ready = self._checked and not hasattr(node_class, "setup")
 
     def new_object(self, publisher: Publisher) -> Node:

@@ -29,7 +29,7 @@ class Pipe:
     `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
     can only be closed. `leftovers` counts threads that outlived their calls: while there are any, the node objects
     must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than
-    a hop to a thread is worth. `end_reason` is why it is freed, for those who watch `events`.
+    a hop to a thread is worth. `end_reason` is why it is freed, for those who watch; `origin` is where its events come from.
     """
 
     __slots__ = (
@@ -42,7 +42,6 @@ class Pipe:
         "closes",
         "end_reason",
         "entry",
-        "events",
         "failed",
         "gate",
         "id",
@@ -50,6 +49,7 @@ class Pipe:
         "last_used",
         "leftovers",
         "objects",
+        "origin",
         "place",
         "quick",
         "task",
@@ -81,7 +81,7 @@ class Pipe:
         self.leftovers = 0
         self.last_used = self.began = now
         self.quick = False
-        self.events = origin.events
+        self.origin = origin
         self.end_reason = "closed"
         self._has_object = True
         self._lock = threading.Lock()
@@ -137,8 +137,9 @@ class Pipe:
     def end_object(self, body: bytes | None) -> None:
         """The object is over, with a result or without; only the first time counts. On the loop's thread."""
         has_object, self._has_object = self._has_object, False
-        if has_object and (events := self.events.flow) is not None:
-            events.object_ended(self, body)
+        if has_object and (events := self.origin.events.flow) is not None:
+            failure = self.failed or self.objects.failure
+            events.object_ended(self.origin, self.entry, self.task.now() - self.began, failure, body)
 
     def free(self) -> None:
         """The pipe is closed: give its place back, now or when the last thread returns."""
@@ -148,8 +149,8 @@ class Pipe:
             self.closed = True
             free = not self.leftovers
         self.end_object(None)
-        if (events := self.events.flow) is not None:
-            events.pipe_closed(self, self.end_reason)
+        if (events := self.origin.events.flow) is not None:
+            events.pipe_closed(self.origin, self.end_reason, self.task.now() - self.began)
         if free:
             self.place.release()
 

@@ -19,7 +19,6 @@ from rrext.tools.messages import UNHEARD
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
-    from rrext.engine.calls.tool_run import ToolRun
     from rrext.tools.context import CancelReason
     from rrext.tools.messages import Publisher
     from rrext.tools.spec import ToolSpec
@@ -132,11 +131,11 @@ class Task:
         self.components = components
         self.plan = plan
         self.source_class = source_class
-        self.places = Places(threads)
-        self.sync_places = Places(threads)
         self.pipeline = pipeline
         self.owner = owner
         self.name = name or spec.name or token
+        self.places = Places(threads, f'pipe of "{self.name}"')
+        self.sync_places = Places(threads, f'thread of "{self.name}"')
         self.ttl = ttl
         self.started = time()
         self.began = self.last_used = clock.now()
@@ -164,6 +163,18 @@ class Task:
     def key(self) -> tuple[str | None, str, str]:
         """What makes a second `execute` the same task: user, project and source."""
         return (self.owner, self.spec.project_id, self.spec.source)
+
+    @property
+    def event_head(self) -> dict[str, Any]:
+        """What all events of the task say."""
+        spec = self.spec
+        return {
+            "token": self.token,
+            "name": self.name,
+            "project_id": spec.project_id,
+            "source": spec.source,
+            "user_id": self.owner,
+        }
 
     def now(self) -> float:
         """The engine's time."""
@@ -232,10 +243,6 @@ class Task:
         for (owner, _), route in self._routes.items():
             if not node_id or owner == node_id:
                 yield route
-
-    def usable_by(self, route: Route, objects: NodeObjects, run: ToolRun) -> bool:
-        """Whether the context of this run may see and call the tool now."""
-        return not route.spec.has_predicate or route.spec.is_available(objects.object(route.component.id), run.context())
 
     @property
     def is_busy(self) -> bool:

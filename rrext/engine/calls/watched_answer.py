@@ -1,0 +1,89 @@
+"""A client's call that somebody watches: its events begin where the engine gets it, and end with its answer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rrext.engine.events.calls import CallWatch
+from rrext.engine.events.hub import EventHub
+from rrext.engine.events.records import snake_case
+from rrext.engine.interface.call import Answer, Call
+from rrext.engine.interface.operations import Open, Tool
+from rrext.engine.tasks.pipes import Pipes
+from rrext.engine.tasks.registry import Tasks
+from rrext.engine.tasks.task import Task
+from rrext.errors import RrextError, TaskError
+
+__all__ = ["watch_call", "watch_of"]
+
+
+class WatchedAnswer:
+    """The answer of a call that is watched, on its way out."""
+
+    __slots__ = ("_answer", "watch")
+
+    def __init__(self, answer: Answer, watch: CallWatch) -> None:
+        self._answer = answer
+        self.watch = watch
+
+    def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
+        try:
+            if isinstance(call.operation, Open):
+                self.watch.opened(body)
+            else:
+                self.watch.succeed(body, tail, wrapped=isinstance(call.operation, Tool))
+        finally:
+            self._answer.succeed(call, body, tail)
+
+    def fail(self, call: Call, error: RrextError) -> None:
+        try:
+            self.watch.fail(error)
+        finally:
+            self._answer.fail(call, error)
+
+
+def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
+    """A call is about to be started: from now on its answer passes through here. The second time changes nothing."""
+    if type(call.answer) is WatchedAnswer:
+        return
+    operation, caller = call.operation, call.caller
+    asked: int | None = getattr(operation, "pipe_id", None)
+    pipe = None if asked is None else pipes.get(asked, caller.connection_id)
+    task = _task_of(tasks, operation.token) if asked is None else None if pipe is None else pipe.task
+    tool = node_id = None
+    if isinstance(operation, Tool):
+        route = None if task is None else task.only_route(operation.node_id, operation.tool)
+        if route is not None:
+            tool, node_id = operation.tool, route.component.id
+        else:  # the caller's words, which may be anything
+            tool = hub.redactor.text(operation.tool)
+            node_id = None if operation.node_id is None else hub.redactor.text(operation.node_id)
+    head = {
+        "token": None if task is None else task.token,
+        "connection_id": caller.connection_id,
+        "pipe_id": asked,
+        "command": snake_case(type(operation).__name__),
+        "tool": tool,
+        "node_id": node_id,
+        "request_id": call.request_id,
+        "user_id": caller.user_id,
+        "space_id": caller.space_id,
+    }
+    watch = CallWatch(hub, head, call.received)
+    call.answer = WatchedAnswer(call.answer, watch)
+    with watch.lock:  # whoever answers the call meanwhile waits here to tell its end
+        if not call.settled:
+            watch.start(operation.input if isinstance(operation, Tool) else msgspec.UNSET, operation.meta)
+
+
+def watch_of(call: Call) -> CallWatch | None:
+    """The watch of a client's call, if it is watched."""
+    answer = call.answer
+    return answer.watch if type(answer) is WatchedAnswer else None
+
+
+def _task_of(tasks: Tasks, token: str | None) -> Task | None:
+    try:
+        return tasks.get(token)
+    except TaskError:
+        return None
