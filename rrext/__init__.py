@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from rrext.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from rrext import blocking
     from rrext.client.client import Client
@@ -50,8 +52,6 @@ if TYPE_CHECKING:
     from rrext.nodes.base.setup import SetupContext
     from rrext.tools.context import ToolContext
     from rrext.tools.decorator import tool_function
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Cancelled",

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rrext import __version__
 from rrext.cli.interrupts import Interrupts, end_process
 from rrext.cli.operations import arguments_of, body_and_tail, feed_event, in_words_of_options
 from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, is_cancel
@@ -26,6 +25,7 @@ from rrext.engine.interface.operations import Operation
 from rrext.errors import NotConnected, RrextError, ToolTimeout, UnknownCommand, UsageError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.transports.unix import connect, socket_path
+from rrext.version import __version__
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from rrext import __version__
+from rrext.version import __version__
 
 __all__ = ["COMMANDS", "main"]
 

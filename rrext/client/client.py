@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream
 
-import rrext
 from rrext.client.call import Body, Deadline
 from rrext.client.channel import Channel
 from rrext.client.database import Database
@@ -27,6 +26,7 @@ from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
+from rrext.version import __version__
 from rrext.wire.codec import encode
 
 __all__ = ["Client"]
@@ -124,7 +124,7 @@ class Client:
         session = self._session = Session(await open_channel(self._origin), self._dialect)
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
-        introduction: Body = {"clientName": "rrext.Client", "clientVersion": rrext.__version__, "rawTail": True}
+        introduction: Body = {"clientName": "rrext.Client", "clientVersion": __version__, "rawTail": True}
         if self._context is not None:
             introduction["context"] = self._context
         try:

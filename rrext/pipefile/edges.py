@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
+from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.graph import circles
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import Draft
@@ -15,28 +16,13 @@ from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
-__all__ = ["EdgeCheck", "accepted_lanes", "offered_lanes", "served_types"]
+__all__ = ["EdgeCheck"]
 
 Lanes: TypeAlias = tuple[str, ...] | None
 """Some lanes; None if nobody knows which."""
 
 FEW: Final = 8
 """So many names are listed if none resembles the wrong one."""
-
-
-def offered_lanes(node: type[Node]) -> tuple[str, ...]:
-    """The lanes on which a node may send."""
-    return tuple(dict.fromkeys(lane for outs in node.lanes.values() for lane in outs))
-
-
-def accepted_lanes(node: type[Node]) -> tuple[str, ...]:
-    """The lanes on which a node may receive."""
-    return tuple(lane for lane in node.lanes if lane != "_source")
-
-
-def served_types(node: type[Node]) -> tuple[str, ...]:
-    """The class types as which a node may be bound by control."""
-    return tuple(dict.fromkeys((*node.class_types, *(("tool",) if node.tools else ()))))
 
 
 class EdgeCheck:

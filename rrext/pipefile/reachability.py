@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rrext.nodes.base.node import Node
-from rrext.pipefile.edges import EdgeCheck, offered_lanes
+from rrext.nodes.base.ports import offered_lanes
+from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.graph import chain_order, reached
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import Draft

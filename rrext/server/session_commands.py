@@ -29,7 +29,7 @@ def _initialize(session: Session, request: Request) -> None:
     given = decode(request.arguments, Initialize, session.limits)
     session.caller = caller_of(session.caller, given.context, session.limits)
     session.is_initialized = True
-    from rrext import __version__
+    from rrext.version import __version__
 
     body = {
         "server": {"name": "rrext", "version": __version__},

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "rrext"
 
-GROUND = {"columns", "errors", "limits", "clock", "threads"}
+GROUND = {"columns", "errors", "limits", "clock", "threads", "version"}
 ANYTHING = {"*"}
 
 ROOMS: dict[str, set[str]] = {
@@ -22,15 +22,16 @@ ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "limits": set(),
     "clock": set(),
+    "version": set(),
     "threads": {"errors", "limits", "clock"},
     "wire": GROUND,
     "tools": GROUND,
-    "nodes": GROUND | {"tools", "package"},
+    "nodes": GROUND | {"tools"},
     "pipefile": GROUND | {"tools", "nodes"},
     "engine": GROUND | {"tools", "nodes", "pipefile"},
     "transports": GROUND,
-    "server": GROUND | {"wire", "tools", "pipefile", "engine", "transports", "package"},
-    "client": GROUND | {"wire", "transports", "package"},
+    "server": GROUND | {"wire", "tools", "pipefile", "engine", "transports"},
+    "client": GROUND | {"wire", "transports"},
     "editor": GROUND | {"tools", "nodes", "pipefile"},
     "picture": GROUND | {"nodes", "pipefile"},
     "cli": ANYTHING,

@@ -13,8 +13,8 @@ from rrext.editor.completions.section import Section, profile_names, required_se
 from rrext.editor.completions.template import Stop, Template, literal
 from rrext.editor.schemas.inside import kinds_of
 from rrext.nodes.base.node import Node
+from rrext.nodes.base.ports import accepted_lanes
 from rrext.pipefile.config import COMMON
-from rrext.pipefile.edges import accepted_lanes
 
 __all__ = ["config_keys", "config_values", "takes_texts"]
 

@@ -12,7 +12,7 @@ from rrext.editor.completions.parts import KINDS
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
 from rrext.editor.spot import EdgeKind
 from rrext.nodes.base.node import Node
-from rrext.pipefile.edges import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.shape import EDGE_KEYS
 
 __all__ = ["NAME_KEYS", "edge_keys", "edge_template", "edge_values", "whole_edges"]

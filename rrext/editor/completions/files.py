@@ -13,7 +13,7 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.shelf import Ware
 from rrext.editor.completions.template import Stop, Template, block, deeper, inside_quotes, joined
 from rrext.editor.spot import EdgeKind
-from rrext.pipefile.edges import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 
 __all__ = ["whole_pipelines"]
 

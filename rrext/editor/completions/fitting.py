@@ -11,7 +11,7 @@ from rrext.editor.completions.parts import Part
 from rrext.editor.spot import EdgeKind
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
-from rrext.pipefile.edges import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.graph import reached
 
 __all__ = ["End", "Fit", "Peer", "best", "fits", "invoked_types", "names_between", "nearest_of_each", "peers"]

@@ -14,7 +14,7 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
 from rrext.editor.spot import EdgeKind
-from rrext.pipefile.edges import accepted_lanes, served_types
+from rrext.nodes.base.ports import accepted_lanes, served_types
 from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS, VERSION
 
 __all__ = ["component_keys", "component_values", "root_keys", "root_values"]

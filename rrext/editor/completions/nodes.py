@@ -11,7 +11,7 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.shelf import Ware
 from rrext.editor.completions.template import Frame, Stop, Template, block, inside_quotes, literal
-from rrext.pipefile.edges import served_types
+from rrext.nodes.base.ports import served_types
 
 __all__ = ["component_template", "free_id", "node_detail", "provider_names", "source_ids", "suggested_ids", "whole_components"]
 

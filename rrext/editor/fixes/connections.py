@@ -21,7 +21,7 @@ from rrext.editor.fixes.nodes import (
     remove_edge,
 )
 from rrext.editor.spot import EdgeKind
-from rrext.pipefile.edges import served_types
+from rrext.nodes.base.ports import served_types
 from rrext.pipefile.reachability import sent_lanes
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below

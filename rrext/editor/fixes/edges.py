@@ -12,7 +12,7 @@ from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
 from rrext.editor.spot import EdgeKind
 from rrext.editor.written import Edge
-from rrext.pipefile.edges import offered_lanes, served_types
+from rrext.nodes.base.ports import offered_lanes, served_types
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown

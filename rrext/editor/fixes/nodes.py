@@ -12,7 +12,7 @@ from rrext.editor.schemas.inside import fields_of, schemas_at
 from rrext.editor.spot import EdgeKind
 from rrext.editor.written import member, text_of
 from rrext.nodes.base.node import Node
-from rrext.pipefile.edges import accepted_lanes
+from rrext.nodes.base.ports import accepted_lanes
 from rrext.pipefile.shape import COMPONENT_KEYS, Draft
 from rrext.pipefile.text.pointer import below
 

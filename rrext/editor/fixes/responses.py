@@ -12,7 +12,7 @@ from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, response_for
 from rrext.editor.written import member, text_of
 from rrext.nodes.base.node import Node
-from rrext.pipefile.edges import offered_lanes
+from rrext.nodes.base.ports import offered_lanes
 from rrext.pipefile.reachability import sent_lanes
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer

@@ -12,7 +12,7 @@ from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import add_components, edge_of, fresh_id, new_component, remove_component, response_for
 from rrext.nodes.base.node import Node
-from rrext.pipefile.edges import accepted_lanes, offered_lanes
+from rrext.nodes.base.ports import accepted_lanes, offered_lanes
 from rrext.pipefile.shape import ROOT_KEYS, Draft
 from rrext.pipefile.text.problems import Problem, shown
 

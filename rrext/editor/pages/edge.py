@@ -8,7 +8,7 @@ from rrext.editor.pages.node import listed, slot_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
 from rrext.editor.pages.vocabulary import LANE_TEXTS
 from rrext.editor.written import Edge, Part, Written
-from rrext.pipefile.edges import accepted_lanes, offered_lanes, served_types
+from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 
 __all__ = ["class_type_page", "lane_page"]
 

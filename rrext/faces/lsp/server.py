@@ -11,7 +11,6 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
-from rrext import __version__
 from rrext.editor.analysis import Analysis, Surroundings
 from rrext.editor.text import Text
 from rrext.faces.lsp.documents import Document, Documents
@@ -23,6 +22,7 @@ from rrext.faces.lsp.publishing import Finder, Publisher
 from rrext.faces.lsp.surroundings import surroundings_for
 from rrext.faces.lsp.sync import Changed, Closed, Opened, Pulled, read, uri_in
 from rrext.pipefile.text.problems import Span
+from rrext.version import __version__
 
 __all__ = ["PipeServer"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rrext.errors import RrextError
 from rrext.nodes.base.node import Node
-from rrext.pipefile.edges import served_types
+from rrext.nodes.base.ports import served_types
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings

@@ -1,0 +1,3 @@
+"""The version of rrext."""
+
+__version__ = "0.1.0"
