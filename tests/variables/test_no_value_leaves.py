@@ -15,6 +15,7 @@ import pytest
 from leaky_nodes import WAYS
 from listening import NODES, PATIENCE, Peer, found_in, surroundings
 
+from rrext.cli.main import main
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 
@@ -34,7 +35,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "db_sqlite": {"create": True, "allow_execute": True, "allow_insert": True},
     "db_duckdb": {"create": True, "allow_execute": True},
     "db_postgres": {"host": "127.0.0.1", "port": 9, "connect_timeout": 1, "allow_execute": True},
-    "db_mysql": {"host": "127.0.0.1", "port": 9, "connect_timeout": 1, "allow_execute": True},
+    "db_mysql": {"host": "127.0.0.1", "port": 9, "connect_timeout": 1, "allow_execute": True, "sslmode": "disable"},
     "store_pgvector": {"host": "127.0.0.1", "port": 9, "connect_timeout": 1},
     "graph_neo4j": {"uri": "bolt://127.0.0.1:9", "connect_timeout": 1, "allow_execute": True},
     "graph_ladybug": {"allow_execute": True},
@@ -47,7 +48,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "llm_ollama": {"base_url": "http://127.0.0.1:9/v1", "model": "m", "retries": 0},
 }
 WHOLE = ("{}", "{}")
-PLACES = (*WHOLE, "x/{}.db", "{}", "postgresql://u:{}@127.0.0.1:9/d", "http://127.0.0.1:9/{}", "bolt://{}@127.0.0.1:9")
+PLACES = (*WHOLE, "x/{}.db", "postgresql://u:{}@127.0.0.1:9/d", "http://127.0.0.1:9/{}", "bolt://{}@127.0.0.1:9")
 """A value by itself, and as a part of what settings hold that lead somewhere."""
 LEAD = ("url", "uri", "path", "root", "base", "host", "socket", "files", "tokenizer")
 
@@ -148,24 +149,30 @@ def dialect(request: pytest.FixtureRequest) -> Dialect:
     return request.param
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_no_setting_of_a_node_is_in_an_answer_a_log_or_a_process(provider: str, tmp_path: Path) -> None:
-    loaded = 0
-    with Peer("dap", "--env", "GIVEN_NAME", secrets=SECRETS, folder=tmp_path) as peer:
-        for number, (name, value) in enumerate(settings_of(provider)):
-            pipeline = pipeline_of(provider, {**NEEDED.get(provider, {}), name: value, "tool_description": VARIABLES[0]})
-            sent = [peer.send("rrext_validate", pipeline=pipeline)]
-            token = f"t{number}"
-            if peer.ask("execute", pipeline=pipeline, token=token, folder=str(tmp_path)) is not None:
-                loaded += 1
-                sent += calls_on(peer, token)
-                peer.ask("rrext_get_tasks")
-            for request in sent:
-                peer.answer(request)
-            check(peer, peer.processes())
-            peer.ask("terminate", token=token)
+@pytest.fixture(scope="module")
+def peer_of_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """A server that loads pipelines with each node, and says nothing at its end either."""
+    with Peer("dap", "--env", "GIVEN_NAME", secrets=SECRETS, folder=tmp_path_factory.mktemp("nodes")) as peer:
+        yield peer
         peer.end()
         check(peer)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_no_setting_of_a_node_is_in_an_answer_a_log_or_a_process(provider: str, peer_of_nodes: Peer, tmp_path: Path) -> None:
+    peer, loaded = peer_of_nodes, 0
+    for number, (name, value) in enumerate(settings_of(provider)):
+        pipeline = pipeline_of(provider, {**NEEDED.get(provider, {}), name: value, "tool_description": VARIABLES[0]})
+        sent = [peer.send("rrext_validate", pipeline=pipeline)]
+        token = f"{provider}{number}"
+        if peer.ask("execute", pipeline=pipeline, token=token, folder=str(tmp_path)) is not None:
+            loaded += 1
+            sent += calls_on(peer, token)
+            peer.ask("rrext_get_tasks")
+        for request in sent:
+            peer.answer(request)
+        check(peer, peer.processes())
+        peer.ask("terminate", token=token)
     assert loaded or not list(settings_of(provider)), "at least one pipeline has to be tried"
 
 
@@ -263,16 +270,16 @@ def test_whatever_a_node_of_ones_own_raises_logs_or_prints_names_the_variable(
         assert variable.encode() in (tmp_path / "log").read_bytes()
 
 
-@pytest.mark.parametrize("variable", VARIABLES)
-def test_no_command_says_or_hands_on_a_value(variable: str, tmp_path: Path) -> None:
-    (tmp_path / "o.txt").write_text("text")
+def command_lines(variable: str, folder: Path) -> Iterator[list[str]]:
+    """Commands with a pipeline that has the variable, as it should be, where it does harm and where it may not stand."""
+    (folder / "o.txt").write_text("text")
     for name, config in (
         ("good", {"key": variable}),
         ("bad", {"key": variable, "fails": True}),
         ("odd", {"key": [variable]}),
     ):
-        path = tmp_path / f"{name}.pipe"
-        path.write_text(json.dumps(leaky(**config, profile=variable) if name == "odd" else leaky(**config)))
+        path = str(folder / f"{name}.pipe")
+        Path(path).write_text(json.dumps(leaky(**config, profile=variable) if name == "odd" else leaky(**config)))
         lines = [
             ["check", path], ["check", "--json", path],
             ["show", path], ["show", "--svg", path], ["show", "--mermaid", path],
@@ -281,16 +288,35 @@ def test_no_command_says_or_hands_on_a_value(variable: str, tmp_path: Path) -> N
             *(["tool", path, "fail", "--input", json.dumps({"way": way})] for way in ("chained", "tool error")),
         ]  # fmt: skip
         for line in lines:
-            command = [sys.executable, "-m", "rrext", str(line[0]), "--nodes", str(NODES), "--env", "GIVEN_NAME"]
-            done = subprocess.run(
-                [*command, *map(str, line[1:])],
-                cwd=tmp_path,
-                env=surroundings(SECRETS),
-                capture_output=True,
-                timeout=PATIENCE,
-                check=False,
-            )
-            assert found_in(done.stdout + b"\n" + done.stderr, CORES) == [], line
+            yield [line[0], "--nodes", str(NODES), "--env", "GIVEN_NAME", *line[1:]]
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_no_command_says_a_value(
+    variable: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    for line in command_lines(variable, tmp_path):
+        main(line)
+        out, err = capfd.readouterr()
+        assert found_in(f"{out}\n{err}".encode(), CORES) == [], line
+
+
+def test_no_command_of_a_process_of_its_own_hands_on_a_value(tmp_path: Path) -> None:
+    lines = [line for line in command_lines(VARIABLES[1], tmp_path) if "--json" not in line and "bad.pipe" in " ".join(line)]
+    for line in lines:
+        done = subprocess.run(
+            [sys.executable, "-m", "rrext", *line],
+            cwd=tmp_path,
+            env=surroundings(SECRETS),
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert found_in(done.stdout + b"\n" + done.stderr, CORES) == [], line
+    assert {line[0] for line in lines} == {"check", "show", "tools", "send", "tool"}
 
 
 def test_a_file_that_is_served_tells_no_value_when_it_is_wrong(tmp_path: Path) -> None:
