@@ -20,7 +20,7 @@ from rrext.client.origin import Address, Origin, open_channel
 from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
 from rrext.client.session import Dialect, Session, closed
-from rrext.client.toolcall import ToolArguments, result_of, tool_call
+from rrext.client.toolcall import result_of, tool_arguments, tool_call
 from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
@@ -325,7 +325,7 @@ class Client:
         `timeout` limits the whole call. With `reset_on_progress` it limits the time without progress instead, and
         `max_total` the whole call. `context` stands in for the client's in this call; `meta` crosses as `_meta`.
         """
-        arguments = ToolArguments(tool, node_id, {} if input is None else input, token, pipe_id, context, meta)
+        arguments = tool_arguments(tool, node_id, input, token, pipe_id, context, meta)
         call = tool_call(self._connected(), arguments, timeout, progress, on_chunk, reset_on_progress, max_total)
         return result_of(await call)
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
-from itertools import count
 from math import inf
-from threading import Lock
 from typing import Protocol
 
 import anyio
@@ -13,9 +10,6 @@ import anyio
 from rrext.client.event_loop import EventLoop
 
 __all__ = ["Deadlines", "Timed"]
-
-SPARED = 64
-"""So many entries of calls that are over may lie in the heap before they are looked for."""
 
 
 class Timed(Protocol):
@@ -30,37 +24,30 @@ class Timed(Protocol):
 
 
 class Deadlines:
-    """Calls by the time at which they are due; from any thread. `run` is a task, which tells each that is."""
+    """The calls that have a deadline; from any thread. `run` is a task, which tells each whose time is up.
 
-    __slots__ = ("_armed", "_heap", "_lock", "_loop", "_numbers", "_over", "_wake")
+    Nearly all calls are answered long before, so the task looks at all of them, but only when the earliest deadline that
+    it saw passes: a call costs an entry in a set.
+    """
+
+    __slots__ = ("_armed", "_calls", "_loop", "_wake")
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
-        self._lock = Lock()
-        self._heap: list[tuple[float, int, Timed]] = []
-        self._numbers = count()
+        self._calls: set[Timed] = set()
         self._armed = inf
         """When the task looks next, if nobody wakes it."""
-        self._over = 0
         self._wake = anyio.Event()
 
     def add(self, call: Timed) -> None:
         """Watch a call."""
-        with self._lock:
-            heappush(self._heap, (call.due, next(self._numbers), call))
-            is_first = call.due < self._armed
-        if is_first:
+        self._calls.add(call)
+        if call.due < self._armed:
             self._loop.run(self._look)
 
     def drop(self, call: Timed) -> None:
-        """A call that was added is over. Its entry goes with others, when half of all are of such calls."""
-        call.due = inf
-        self._over += 1  # two threads may count as one: the next call counts too
-        if self._over > SPARED and 2 * self._over > len(self._heap):
-            with self._lock:
-                self._heap = [entry for entry in self._heap if entry[2].due != inf]
-                heapify(self._heap)
-                self._over = 0
+        """A call that was added is over."""
+        self._calls.discard(call)
 
     def _look(self) -> None:
         self._wake.set()
@@ -69,25 +56,17 @@ class Deadlines:
         """Tell calls that their time is up, until this is cancelled."""
         while True:
             self._wake = anyio.Event()
-            for call in self._expired():
-                call.expire()
-            with anyio.CancelScope(deadline=self._armed):
+            self._armed = inf  # who adds a call from now on wakes this task
+            earliest, now = inf, self._loop.now()
+            for call in list(self._calls):
+                if call.due <= now:
+                    self._calls.discard(call)
+                    call.expire()
+                else:
+                    earliest = min(earliest, call.due)
+            self._armed = earliest
+            with anyio.CancelScope(deadline=earliest):
                 await self._wake.wait()
 
-    def _expired(self) -> list[Timed]:
-        """The calls that are due now; the task looks again at the next one's time."""
-        expired: list[Timed] = []
-        now = self._loop.now()
-        with self._lock:
-            heap = self._heap
-            while heap and heap[0][0] <= now:
-                _, number, call = heappop(heap)
-                if call.due <= now:
-                    expired.append(call)
-                elif call.due != inf:
-                    heappush(heap, (call.due, number, call))
-            self._armed = heap[0][0] if heap else inf
-        return expired
-
     def __repr__(self) -> str:
-        return f"<Deadlines {len(self._heap)} entries>"
+        return f"<Deadlines of {len(self._calls)} calls>"

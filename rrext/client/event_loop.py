@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import current_task
-from collections.abc import Callable, Generator
-from contextvars import Context
+from collections.abc import Awaitable, Callable, Generator
 from threading import Lock, get_ident
 from typing import Any, Protocol
 
@@ -22,15 +21,15 @@ class Waiter(Protocol):
         """End the wait; from any thread."""
         ...
 
-    def __await__(self) -> Generator[Any, Any, None]:
-        """Wait until woken. In a thread beside the loop this blocks the thread, and never suspends."""
+    def wait(self) -> Awaitable[None]:
+        """Await the result at once: that ends when this is woken. Beside the loop it blocks the thread, and never suspends."""
         ...
 
 
 class EventLoop:
     """The running loop of asyncio or trio, as the parts of a connection need it. Made in one of its tasks."""
 
-    __slots__ = ("_asyncio", "_soon", "held", "now", "thread")
+    __slots__ = ("_asyncio", "_may_step", "_soon", "now", "thread")
 
     now: Callable[[], float]
     """The loop's clock; from any thread."""
@@ -38,8 +37,8 @@ class EventLoop:
     def __init__(self) -> None:
         self.thread = get_ident()
         self._asyncio: asyncio.AbstractEventLoop | None = None
-        self.held: list[_TaskWaiter] | None = None
-        """A list while bytes are read, on the loop's thread: tasks of asyncio that are woken meanwhile run in `step`."""
+        self._may_step = False
+        """Whether a task that is woken may run at once."""
         self._soon: Callable[[Callable[[], object]], object]
         if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
             loop = self._asyncio = asyncio.get_running_loop()
@@ -70,94 +69,72 @@ class EventLoop:
             return _ThreadWaiter()
         return _EventWaiter(self) if self._asyncio is None else _TaskWaiter(self, self._asyncio)
 
-    def step(self) -> None:
-        """Run the tasks in `held`, until each waits again.
+    def begin_reading(self) -> None:
+        """From now on, until `end_reading`, a wake runs its task at once; on the loop's thread.
 
         asyncio runs a task one turn of its loop after it was woken, which is a tenth of the time of a call (one core,
         November 2026). In a callback of the loop, as a channel over descriptors reads, no task runs, so one may do so.
         """
-        held, self.held = self.held, None
-        if not held:
+        self._may_step = self._asyncio is not None and current_task(self._asyncio) is None
+
+    def end_reading(self) -> None:
+        """Tasks that are woken run in the loop's next turn again."""
+        self._may_step = False
+
+    def end(self, future: asyncio.Future[None]) -> None:
+        """The task that waits for the future goes on: now if no task runs, else in the loop's next turn."""
+        if future.done():  # cancelled
             return
-        if current_task(self._asyncio) is not None:  # a task reads
-            for waiter in held:
-                waiter.ring_soon()
+        waiting: Any = getattr(future, "_callbacks", None) if self._may_step else None
+        if not waiting or len(waiting) > 1:
+            future.set_result(None)
             return
-        try:
-            while held:
-                held.pop(0).ring()
-        finally:
-            for waiter in held:  # the one before raised KeyboardInterrupt or SystemExit
-                waiter.ring_soon()
+        ((callback, context),) = waiting
+        future.remove_done_callback(callback)  # else the result has the loop call it, in its next turn
+        future.set_result(None)
+        self._may_step = False
+        context.run(callback, future)
+        self._may_step = True
 
 
 class _TaskWaiter(msgspec.Struct, eq=False):
-    """A task of asyncio. It has what asyncio asks of foreign futures: the blocking mark, the loop, a callback, a result."""
+    """A task of asyncio."""
 
     _loop: EventLoop
     _asyncio: asyncio.AbstractEventLoop
-    _asyncio_future_blocking: bool = False
-    _callback: Callable[[Any], object] | None = None
-    """Runs the task until it waits again; None while it does not wait."""
-    _context: Context | None = None
+    _future: asyncio.Future[None] | None = None
+    """Where the task waits; None while it does not."""
     _is_woken: bool = False
-    _cancel: asyncio.CancelledError | None = None
+
+    def wait(self) -> Awaitable[None]:
+        if self._is_woken:
+            self._is_woken = False
+            return _NO_WAIT
+        future = self._future = self._asyncio.create_future()
+        return future
 
     def wake(self) -> None:
-        if get_ident() != self._loop.thread:
-            self._loop.run(self.wake)
+        loop = self._loop
+        if get_ident() != loop.thread:
+            loop.run(self.wake)
             return
-        if self._is_woken:
-            return
-        self._is_woken = True
-        if self._callback is None:
-            return
-        if self._loop.held is None:
-            self.ring_soon()
+        future = self._future
+        if future is None:
+            self._is_woken = True
         else:
-            self._loop.held.append(self)
+            self._future = None
+            loop.end(future)
 
-    def ring_soon(self) -> None:
-        """Run the task in the loop's next turn."""
-        self._asyncio.call_soon(self.ring)
 
-    def ring(self) -> None:
-        """Run the task now, if it waits; no other may be running."""
-        callback, context = self._callback, self._context
-        if callback is not None and context is not None:
-            self._callback = self._context = None
-            context.run(callback, self)
+class _NoWait:
+    """Ends at once."""
 
-    def __await__(self) -> Generator[Any, None, None]:
-        try:
-            if not self._is_woken:
-                self._asyncio_future_blocking = True
-                yield self
-        finally:
-            self._is_woken = False
-            self._cancel = None
+    def __await__(self) -> Generator[Any, Any, None]:
+        return
+        yield
 
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        """asyncio asks whether it is its own."""
-        return self._asyncio
 
-    def add_done_callback(self, callback: Callable[[Any], object], *, context: Context) -> None:
-        """The task waits."""
-        self._callback = callback
-        self._context = context
-
-    def result(self) -> None:
-        """asyncio asks when the task goes on."""
-        if self._cancel is not None:
-            raise self._cancel
-
-    def cancel(self, msg: object = None) -> bool:
-        """The task is cancelled. False: it was woken, or cancelled, before; asyncio cancels its next step then."""
-        if self._is_woken or self._cancel is not None:
-            return False
-        self._cancel = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
-        self.ring_soon()
-        return True
+_NO_WAIT = _NoWait()
 
 
 class _EventWaiter:
@@ -175,8 +152,8 @@ class _EventWaiter:
     def _set(self) -> None:
         self._event.set()
 
-    def __await__(self) -> Generator[Any, Any, None]:
-        yield from self._event.wait().__await__()
+    async def wait(self) -> None:
+        await self._event.wait()
         self._event = anyio.Event()
 
 
@@ -195,6 +172,5 @@ class _ThreadWaiter:
         except RuntimeError:  # woken already
             pass
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    async def wait(self) -> None:
         self._lock.acquire()
-        yield from ()

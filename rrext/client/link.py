@@ -76,7 +76,7 @@ class Link:
     async def call(
         self,
         command: str,
-        arguments: Body | bytes,
+        arguments: Body,
         tail: Bytes | None = None,
         slots: Slots | None = None,
         deadline: Deadline | None = None,
@@ -85,7 +85,7 @@ class Link:
         on_late: Callable[[Body], None] | None = None,
         final: bool = False,
     ) -> Body:
-        """Send a request and return the body of its answer. `arguments` may be encoded already.
+        """Send a request and return the body of its answer.
 
         Raises the error of the answer, `ToolTimeout` when `deadline` passes first, or why the connection is lost. When
         it times out or is cancelled, the request is taken back (unless it is `final`) or cancelled; a late answer is
@@ -106,7 +106,7 @@ class Link:
                 if updates is not None and updates.pending:
                     await updates.deliver()
                 else:
-                    await waiter
+                    await waiter.wait()
                     if call.expired:
                         call.check()
             answer = call.answer
@@ -120,7 +120,7 @@ class Link:
             raise answer.error
         return answer.body
 
-    def _send(self, call: Call, arguments: Body | bytes, tail: Bytes | None, *, urgent: bool = False) -> None:
+    def _send(self, call: Call, arguments: Body, tail: Bytes | None, *, urgent: bool = False) -> None:
         """Raises `UsageError`, or why the connection is lost."""
         if self._loss is not None:
             raise self._loss()
@@ -171,15 +171,18 @@ class Link:
         if not messages:
             return None
         cost, self._bytes = self._bytes // len(messages), 0
-        self._loop.held = []
+        rest = iter(messages)
+        self._loop.begin_reading()
         try:
-            for message in messages:
+            for message in rest:
                 if type(message) is Response:
                     self._answered(message)
                 else:
                     self._take(message, cost)
         finally:
-            self._loop.step()
+            self._loop.end_reading()
+            for message in rest:  # a task that ran raised KeyboardInterrupt or SystemExit
+                self._take(message, cost)
         return self._paused
 
     def _answered(self, answer: Response) -> None:
@@ -195,7 +198,8 @@ class Link:
             logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
             return
         if call.slots is not None:
-            call.leave()
+            call.slots.give()
+            call.slots = None
         if call.abandoned:
             logger.debug("late answer to %r (%s) dropped", answer.id, call.command)
             call.lapse(answer)
@@ -203,7 +207,9 @@ class Link:
             call.waiter.wake()
 
     def _take(self, message: ClientEvent, cost: int) -> None:
-        if isinstance(message, Event):
+        if isinstance(message, Response):
+            self._answered(message)
+        elif isinstance(message, Event):
             if message.name in ("rrext_progress", "rrext_chunk"):
                 self._update(message, cost)
             else:
@@ -212,7 +218,7 @@ class Link:
             self._malformed(message)
         elif isinstance(message, Fatal):
             raise message.error
-        elif not isinstance(message, Response):
+        else:
             logger.debug("ignored: %s", message.reason)
 
     def _malformed(self, message: Malformed) -> None:

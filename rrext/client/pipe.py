@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from rrext.client.call import Body
 from rrext.client.session import Session
 from rrext.client.slots import Slots
-from rrext.client.toolcall import ToolArguments, deadline_of, result_of, tool_call
+from rrext.client.toolcall import deadline_of, result_of, tool_arguments, tool_call
 from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
@@ -84,9 +84,7 @@ class Pipe:
     ) -> Any:
         """Call a tool on this pipe's own node objects, in the context of its `open`; else like `Client.tool`."""
         session, pipe_id = self._opened()
-        arguments = ToolArguments(
-            tool, node_id, {} if input is None else input, self._arguments.get("token"), pipe_id, None, meta
-        )
+        arguments = tool_arguments(tool, node_id, input, self._arguments.get("token"), pipe_id, None, meta)
         call = tool_call(session, arguments, timeout, progress, on_chunk, reset_on_progress, max_total)
         return result_of(await call)
 

@@ -48,7 +48,7 @@ class Slots:
         turn = self._join(waiter)
         try:
             while not turn.has_come:
-                await waiter
+                await waiter.wait()
                 check()
         except BaseException:
             self._quit(turn)

@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import ParseError
 
-__all__ = ["Bytes", "decode", "encode", "encode_own", "insert_member", "is_json", "quote"]
+__all__ = ["Bytes", "decode", "encode", "encode_own", "insert_member", "quote"]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
@@ -43,8 +43,8 @@ def _where(body: Bytes) -> str:
     return ""
 
 
-def encode(value: Any) -> bytes:
-    """The JSON text of a value; bytes become base64 strings.
+def encode(value: Any, message: Any = None) -> bytes:
+    """The JSON text of a value, or of the message around it that rrext made; bytes become base64 strings.
 
     Raises `ValueError`, which names the place as a JSON pointer, for what JSON cannot hold: NaN, Infinity, a key that is no
     string, a lone surrogate, an object of another type, a value that contains itself.
@@ -52,7 +52,7 @@ def encode(value: Any) -> bytes:
     try:
         problem = _problem(value)
         if problem is None:
-            return encode_own(value)
+            return encode_own(value if message is None else message)
     except RecursionError:
         raise ValueError("it is nested too deeply, or contains itself") from None
     except UnicodeEncodeError:
@@ -61,11 +61,6 @@ def encode(value: Any) -> bytes:
         raise ValueError(str(error)) from None
     path, reason = problem
     raise ValueError(f"{path or '/'}: {reason}")
-
-
-def is_json(value: Any) -> bool:
-    """Whether JSON can hold a value. Raises `RecursionError` for one that contains itself."""
-    return _problem(value) is None
 
 
 _PLAIN = frozenset({str, int, bool, type(None), bytes})

@@ -7,13 +7,13 @@ from typing import Any, cast
 
 from rrext.errors import ParseError, RrextError, UsageError
 from rrext.limits import DEFAULTS, Limits
-from rrext.wire.codec import Bytes, decode, encode, insert_member
+from rrext.wire.codec import Bytes, decode, insert_member
 from rrext.wire.dap import Dap
 from rrext.wire.dialect import Dialect, DialectName
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
-__all__ = ["ClientConnection", "ServerConnection", "encode_arguments"]
+__all__ = ["ClientConnection", "ServerConnection"]
 
 
 class ServerConnection:
@@ -109,20 +109,13 @@ class ClientConnection:
     def __repr__(self) -> str:
         return f"<ClientConnection {self.dialect}, {self.framer.state()}>"
 
-    def request(
-        self, command: str, arguments: dict[str, Any] | bytes, tail: bytes | None = None
-    ) -> tuple[RequestId, list[bytes]]:
-        """The id of a new request, and its frame. `arguments` may be the bytes that `encode_arguments` made.
-
-        Raises `UsageError` for arguments that JSON cannot hold.
-        """
-        encoded = encode_arguments(arguments) if isinstance(arguments, dict) else arguments
-        number, message = self._dialect.request(command, encoded)
-        return number, self.framer.frame(message, tail)
-
-    def notify(self, command: str, arguments: dict[str, Any]) -> list[bytes]:
-        """A request whose answer, if the dialect has one, is for nobody. Raises `UsageError` as `request` does."""
-        return self.framer.frame(self._dialect.notify(command, encode_arguments(arguments)))
+    def request(self, command: str, arguments: dict[str, Any], tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
+        """The id of a new request, and its frame. Raises `UsageError` for arguments that JSON cannot hold, and says where."""
+        try:
+            number, message = self._dialect.request(command, arguments)
+        except ValueError as error:
+            raise UsageError(f"arguments cannot be sent: {error}") from None
+        return number, self.framer.frame([message], tail)
 
 
 def _speak(dialect: DialectName, limits: Limits) -> Dialect:
@@ -146,11 +139,3 @@ def _says_jsonrpc(value: object) -> bool:
 
 def _with_base64(body: bytes, member: str, tail: bytes) -> bytes:
     return insert_member(body, member, b'"%b"' % b2a_base64(tail, newline=False))
-
-
-def encode_arguments(arguments: dict[str, Any]) -> bytes:
-    """The JSON of a request's arguments. Raises `UsageError` for what JSON cannot hold, and says where."""
-    try:
-        return encode(arguments)
-    except ValueError as error:
-        raise UsageError(f"arguments cannot be sent: {error}") from None

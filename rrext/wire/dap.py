@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import InvalidRequest, RrextError, error_from_wire
 from rrext.limits import DEFAULTS, Limits
-from rrext.wire.codec import encode_own, quote
+from rrext.wire.codec import encode, encode_own, quote
 from rrext.wire.dialect import SMALL, Dialect, Members, pieces_of
 from rrext.wire.failure import utf8, wire_error
 from rrext.wire.messages import (
@@ -36,6 +36,14 @@ class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     arguments: dict[str, Any] | None = None
 
 
+class _Sent(msgspec.Struct, tag_field="type", tag="request", gc=False):
+    """A request as rrext's client writes it."""
+
+    seq: int
+    command: str
+    arguments: dict[str, Any]
+
+
 class _Success(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=False):
     """An answer with the members that a success has, in the order in which they are read fastest: as rrext writes them."""
 
@@ -59,13 +67,12 @@ class Dap(Dialect):
 
     name = "dap"
 
-    __slots__ = ("_requests", "_seq", "_templates")
+    __slots__ = ("_seq", "_templates")
 
     def __init__(self, limits: Limits = DEFAULTS) -> None:
         super().__init__(limits)
         self._seq = count(1)
         self._templates: dict[str, bytes] = {}
-        self._requests: dict[str, bytes] = {}
 
     # a server's side
 
@@ -154,23 +161,9 @@ class Dap(Dialect):
     def answer_id(self, members: Members) -> RequestId | None:
         return _usable(members.get("request_seq"))
 
-    def request(self, command: str, arguments: bytes) -> tuple[RequestId, list[bytes]]:
+    def request(self, command: str, arguments: dict[str, Any]) -> tuple[RequestId, bytes]:
         seq = next(self._seq)
-        template = self._requests.get(command) or self._request_template(command)
-        if len(arguments) > SMALL:
-            return seq, [(template % (seq, b""))[:-1], arguments, b"}"]
-        return seq, [template % (seq, arguments)]
-
-    def _request_template(self, command: str) -> bytes:
-        name = quote(command).replace(b"%", b"%%")
-        head = b'{"seq":%%d,"type":"request","command":%b,"arguments":%%b}' % name
-        if len(self._requests) < _TEMPLATES:
-            self._requests[command] = head
-        return head
-
-    def notify(self, command: str, arguments: bytes) -> list[bytes]:
-        """This dialect has no notifications: it is a request whose answer is not waited for."""
-        return self.request(command, arguments)[1]
+        return seq, encode(arguments, _Sent(seq, command, arguments))
 
 
 def _usable(seq: object) -> int | None:

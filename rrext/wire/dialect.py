@@ -84,12 +84,8 @@ class Dialect(ABC):
         """The id of the request that is answered by a message of which only these members are known."""
 
     @abstractmethod
-    def request(self, command: str, arguments: bytes) -> tuple[RequestId, list[bytes]]:
-        """A request under the next free id; `arguments` is an encoded object."""
-
-    @abstractmethod
-    def notify(self, command: str, arguments: bytes) -> list[bytes]:
-        """A request whose answer nobody waits for."""
+    def request(self, command: str, arguments: dict[str, Any]) -> tuple[RequestId, bytes]:
+        """A request under the next free id. Raises `ValueError`, which names the place, for what JSON cannot hold."""
 
     # the careful way
 

@@ -118,13 +118,14 @@ class ContentLength(Framer[E]):
 
     def frame(self, message: list[bytes], tail: bytes | None = None) -> list[bytes]:
         first = message[0]
-        if tail is None and len(message) == 1:
-            return [b"Content-Length: %d\r\n\r\n%b" % (len(first), first)]
+        size = len(first)
+        if tail is None and len(message) == 1 and size <= SMALL:
+            return [b"Content-Length: %d\r\n\r\n%b" % (size, first)]
         size = sum(map(len, message))
         if tail is None:
-            return [b"Content-Length: %d\r\n\r\n%b" % (size, first), *message[1:]]
-        head = b"Content-Length: %d\r\nJson-Length: %d\r\n\r\n%b" % (size + len(tail), size, first)
-        return [head + tail] if len(message) == 1 and len(tail) <= SMALL else [head, *message[1:], tail]
+            return [b"Content-Length: %d\r\n\r\n" % size, *message]
+        head = b"Content-Length: %d\r\nJson-Length: %d\r\n\r\n" % (size + len(tail), size)
+        return [b"".join([head, *message, tail])] if size + len(tail) <= SMALL else [head, *message, tail]
 
     def get_buffer(self, hint: int = BUFFER) -> memoryview:
         if self._large is not None:

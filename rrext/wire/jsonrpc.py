@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import NUMBERS, InvalidRequest, RrextError, error_from_wire, number_of
 from rrext.limits import DEFAULTS, Limits
-from rrext.wire.codec import encode_own, quote
+from rrext.wire.codec import encode, encode_own, quote
 from rrext.wire.dialect import Dialect, Members, pieces_of
 from rrext.wire.failure import wire_error
 from rrext.wire.messages import (
@@ -37,6 +37,14 @@ class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     method: str
     id: int | str | msgspec.UnsetType = msgspec.UNSET
     params: dict[str, Any] | None = None
+
+
+class _Sent(msgspec.Struct, tag_field="jsonrpc", tag="2.0", gc=False):
+    """A request as rrext's client writes it."""
+
+    id: int
+    method: str
+    params: dict[str, Any]
 
 
 class _Result(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -143,15 +151,9 @@ class JsonRpc(Dialect):
     def answer_id(self, members: Members) -> RequestId | None:
         return _usable(members.get("id"))
 
-    def request(self, command: str, arguments: bytes) -> tuple[RequestId, list[bytes]]:
+    def request(self, command: str, arguments: dict[str, Any]) -> tuple[RequestId, bytes]:
         number = next(self._ids)
-        return number, self._request(b'"id":%d,' % number, command, arguments)
-
-    def notify(self, command: str, arguments: bytes) -> list[bytes]:
-        return self._request(b"", command, arguments)
-
-    def _request(self, member: bytes, command: str, arguments: bytes) -> list[bytes]:
-        return pieces_of(b'{"jsonrpc":"2.0",%b"method":%b,"params":' % (member, quote(command)), arguments)
+        return number, encode(arguments, _Sent(number, command, arguments))
 
 
 def _request(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from rrext.client.event_loop import EventLoop, Waiter
+from rrext.client.link import Link
+from rrext.wire.connection import ClientConnection, ServerConnection
+from rrext.wire.framing import ContentLength
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
@@ -17,7 +21,7 @@ async def begun(waiter: Waiter, told: list[str], name: str, error: type[BaseExce
     """A task that waits, and says when it goes on."""
 
     async def wait() -> None:
-        await waiter
+        await waiter.wait()
         told.append(name)
         if error is not None:
             raise error
@@ -47,15 +51,15 @@ async def test_a_task_runs_within_the_callback_that_read_its_answer() -> None:
     tasks = [await begun(first, told, "first"), await begun(second, told, "second")]
 
     def read() -> None:
-        loop.held = []
+        loop.begin_reading()
         first.wake()
+        told.append("woken")
         second.wake()
+        loop.end_reading()
         told.append("read")
-        loop.step()
-        told.append("stepped")
 
     await in_callback(read)
-    assert told == ["read", "first", "second", "stepped"]
+    assert told == ["first", "woken", "second", "read"]
     await asyncio.gather(*tasks)
 
 
@@ -63,12 +67,34 @@ async def test_a_task_that_is_woken_by_another_task_runs_in_the_next_turn() -> N
     loop, told = EventLoop(), list[str]()
     waiter = loop.waiter()
     task = await begun(waiter, told, "woken")
-    loop.held = []
+    loop.begin_reading()
     waiter.wake()
-    loop.step()
-    told.append("stepped")
+    loop.end_reading()
+    told.append("read")
     await task
-    assert told == ["stepped", "woken"]
+    assert told == ["read", "woken"]
+
+
+async def test_a_task_that_is_woken_by_one_that_runs_at_once_runs_in_the_next_turn() -> None:
+    loop, told = EventLoop(), list[str]()
+    first, second = loop.waiter(), loop.waiter()
+
+    async def wake_the_second() -> None:
+        await first.wait()
+        second.wake()
+        told.append("first")
+
+    tasks = [asyncio.create_task(wake_the_second()), await begun(second, told, "second")]
+
+    def read() -> None:
+        loop.begin_reading()
+        first.wake()
+        loop.end_reading()
+        told.append("read")
+
+    await in_callback(read)
+    await asyncio.gather(*tasks)
+    assert told == ["first", "read", "second"]
 
 
 async def test_a_cancel_reaches_the_task_with_its_message_and_the_wake_that_comes_after_does_no_harm() -> None:
@@ -79,9 +105,9 @@ async def test_a_cancel_reaches_the_task_with_its_message_and_the_wake_that_come
     task.cancel("again")
 
     def read() -> None:
-        loop.held = []
+        loop.begin_reading()
         waiter.wake()
-        loop.step()
+        loop.end_reading()
 
     await in_callback(read)
     with pytest.raises(asyncio.CancelledError):
@@ -93,29 +119,44 @@ async def test_a_cancel_scope_ends_the_wait() -> None:
     waiter = EventLoop().waiter()
     with anyio.CancelScope() as scope:
         asyncio.get_running_loop().call_soon(scope.cancel)
-        await waiter
+        await waiter.wait()
     assert scope.cancelled_caught
 
 
-async def test_a_task_that_ends_the_loop_leaves_the_others_woken() -> None:
-    loop, told = EventLoop(), list[str]()
-    first, second = loop.waiter(), loop.waiter()
-    tasks = [await begun(first, told, "first", KeyboardInterrupt), await begun(second, told, "second")]
-    seen: list[type[BaseException]] = []
+async def test_a_task_that_ends_the_loop_leaves_the_others_answered() -> None:
+    told, ended = list[str](), list[BaseException]()
+
+    class Silent:
+        """A channel that takes all and brings nothing."""
+
+        def write_now(self, pieces: Any) -> list[Any]:
+            return []
+
+    connection = ClientConnection(ContentLength())
+    link = Link(cast("Any", Silent()), connection, explain=cast("Any", None), on_event=cast("Any", None))
+
+    async def call(name: str, error: type[BaseException] | None = None) -> None:
+        await link.call("rrext_ping", {})
+        told.append(name)
+        if error is not None:
+            raise error
+
+    tasks = [asyncio.create_task(call("first", KeyboardInterrupt)), asyncio.create_task(call("second"))]
+    await asyncio.sleep(0)
 
     def read() -> None:
-        loop.held = []
-        first.wake()
-        second.wake()
+        server = ServerConnection(ContentLength())
+        answers = b"".join(server.result(1, "rrext_ping", b"{}") + server.result(2, "rrext_ping", b"{}"))
+        link.get_buffer()[: len(answers)] = answers
         try:
-            loop.step()
+            link.buffer_updated(len(answers))
         except KeyboardInterrupt as error:
-            seen.append(type(error))
+            ended.append(error)
 
     await in_callback(read)
     await tasks[1]
-    assert seen == [KeyboardInterrupt]
     assert told == ["first", "second"]
+    assert [type(error) for error in ended] == [KeyboardInterrupt]
     assert isinstance(tasks[0].exception(), KeyboardInterrupt)
 
 
@@ -124,4 +165,4 @@ async def test_a_wake_before_the_wait_ends_it_at_once() -> None:
     waiter.wake()
     waiter.wake()
     with anyio.fail_after(5):
-        await waiter
+        await waiter.wait()
