@@ -69,11 +69,12 @@ def run(args: argparse.Namespace) -> int:
     asyncio.set_event_loop(loop)
 
     async def serve() -> int:
+        from rrext.faces.lsp.features.table import language_server
         from rrext.faces.lsp.options import Options
         from rrext.faces.lsp.stdio import LspServing
 
         given = Options(nodes=tuple(map(_absolute, args.nodes)), env=tuple(args.env), root=root_from(args))
-        serving = LspServing(stdio, given, parent=parent, last_words=lambda: write_last_words(writers))
+        serving = LspServing(stdio, language_server(given), parent=parent, last_words=lambda: write_last_words(writers))
         gc.freeze()  # what is loaded stays: collections need not look at it again
         gc.enable()
         return await serving.run()

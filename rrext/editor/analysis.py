@@ -19,7 +19,7 @@ from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap
 
 if TYPE_CHECKING:
-    from rrext.editor.calls.checked import Calls
+    from rrext.editor.checked_calls import Calls
 
 __all__ = ["Analysis", "Surroundings", "analyse"]
 
@@ -68,7 +68,7 @@ class Analysis:
     def calls(self) -> Calls:
         """The calls that stand in comments."""
         if self._calls is None:
-            from rrext.editor.calls.checked import calls_in
+            from rrext.editor.checked_calls import calls_in
 
             self._calls = calls_in(self)
         return self._calls

@@ -37,7 +37,7 @@ BUILTIN: dict[str, str] = {
     "llm_ollama": "rrext.nodes.llm.openai:OllamaNode",
     "embedding_hashing": "rrext.nodes.embeddings.node:HashingNode",
     "embedding_openai": "rrext.nodes.embeddings.openai:OpenAIEmbeddingNode",
-    "embedding_local": "rrext.nodes.embeddings.local:LocalEmbeddingNode",
+    "embedding_local": "rrext.nodes.embeddings.transformer.node:LocalEmbeddingNode",
     "store_qdrant_edge": "rrext.nodes.vectors.edge.node:QdrantEdgeNode",
     "store_pgvector": "rrext.nodes.vectors.postgres.node:PgVectorNode",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
-from rrext.editor.completion import Completer, Completion
+from rrext.editor.completions.completion import Completer, Completion
 from rrext.editor.completions.offer import Offer, Taken
 from rrext.editor.edits import applied
 from rrext.nodes.base.node import Node

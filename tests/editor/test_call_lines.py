@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
-from rrext.editor.calls.checked import MOST, CallLine
+from rrext.editor.checked_calls import MOST, CallLine
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
-from rrext.editor.calls.writing import example_input, tool_words, written_line
+from rrext.editor.call_writing import example_input, tool_words, written_line
 from rrext.editor.edits import applied
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment

@@ -9,7 +9,7 @@ import pytest
 from editor.completing import AROUND, COMPLETER, SECRET, at, mistakes, surroundings, value_at
 
 from rrext.editor.analysis import analyse
-from rrext.editor.completion import Completer
+from rrext.editor.completions.completion import Completer
 
 SOURCES = {"webhook", "chat", "dropper", "tools"}
 WEBHOOK = '{"id": "in", "provider": "webhook", "config": {}}'

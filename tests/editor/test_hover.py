@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.hover import hover_at
+from rrext.editor.pages.hover import hover_at
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, LANE_TEXTS, ROOT_TEXTS
 from rrext.nodes.base.lanes import LANES
 from rrext.pipefile.config import COMMON

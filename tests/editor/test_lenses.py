@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, Surroundings, analyse
-from rrext.editor.lenses import lenses_of
+from rrext.editor.outline.lenses import lenses_of
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment

@@ -10,11 +10,11 @@ from editor.readers import at, broken, documents, look, written
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rrext.editor import names as names_module
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.checked import MOST
+from rrext.editor.checked_calls import MOST
 from rrext.editor.edits import applied
-from rrext.editor.names import Name, Names, NotRenamed
+from rrext.editor.outline import names as names_module
+from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.written import Written, text_of
 
 PLAIN = ["a", "b", "c d", "é😀", 'q"uote', "[x]"]

@@ -1,6 +1,6 @@
 """Call lines: commands of rrext's command line that stand in comments, `// rrext tool read_file {"path": "a.txt"}`.
 
-They are read here; what they mean in their pipeline is told by `rrext.editor.calls.checked`.
+They are read here; what they mean in their pipeline is told by `rrext.editor.checked_calls`.
 """
 
 from __future__ import annotations

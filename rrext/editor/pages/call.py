@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.checked import tool_owners
 from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, WrittenCall, read_call
+from rrext.editor.checked_calls import tool_owners
 from rrext.editor.pages.component import add_short
 from rrext.editor.pages.node import add_tool
 from rrext.editor.pages.page import Code, Page

@@ -14,7 +14,6 @@ from pygls.protocol import default_converter
 from rrext.editor.analysis import Analysis, Surroundings
 from rrext.editor.text import Text
 from rrext.faces.lsp.documents import Document, Documents
-from rrext.faces.lsp.features.table import register_features
 from rrext.faces.lsp.manual import Manual
 from rrext.faces.lsp.options import Options, options_from, withdrawn
 from rrext.faces.lsp.protocol import PipeProtocol
@@ -40,7 +39,7 @@ class PipeServer(LanguageServer):
 
     protocol: PipeProtocol  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    def __init__(self, given: Options = Options()) -> None:  # noqa: B008 (it is frozen)
+    def __init__(self, given: Options) -> None:
         super().__init__("rrext", __version__, protocol_cls=PipeProtocol, converter_factory=default_converter)
         self.options = given
         self.manual = Manual()
@@ -67,7 +66,6 @@ class PipeServer(LanguageServer):
                 types.WORKSPACE_DID_CHANGE_CONFIGURATION: self._on_settings,
             }
         )
-        register_features(self)
 
     # the client
 

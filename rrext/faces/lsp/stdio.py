@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from rrext.faces.lsp.incoming import Incoming
-from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.server import PipeServer
 from rrext.limits import DEFAULTS, Limits
 from rrext.server.end_watch import Watchman
@@ -54,7 +53,7 @@ class LspServing:
     def __init__(
         self,
         stdio: Claimed,
-        given: Options,
+        server: PipeServer,
         *,
         limits: Limits = DEFAULTS,
         parent: ParentWatch | None = None,
@@ -71,7 +70,7 @@ class LspServing:
         self._sent = 0
         self._framer: ContentLength[Any] = ContentLength(limits)
         self._outbox = Outbox(DescriptorSink(stdio.write_fd, loop, lost), limits.outbox_bytes, loop)
-        self.server = PipeServer(given)
+        self.server = server
         self.server.protocol.sink = self._send
         self.server.protocol.on_exit = self._on_exit
         self.server.documents.taken = self._taken

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from rrext.faces.lsp.features.table import language_server
 from rrext.faces.lsp.options import Options
-from rrext.faces.lsp.server import PipeServer
 
 URI = "file:///project/test.pipe"
 
@@ -25,7 +25,7 @@ class Editor:
     """A client of one `PipeServer`. To be made and used inside a running asyncio loop."""
 
     def __init__(self, given: Options | None = None) -> None:
-        self.server = PipeServer(given or Options())
+        self.server = language_server(given or Options())
         self.server.protocol.sink = self._take
         self.messages: list[dict[str, Any]] = []
         self.answers: dict[str, Callable[[Any], Any]] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from rrext.cli.main import main
 from rrext.faces.lsp.features import table
+from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.server import PipeServer
 
 
@@ -47,13 +48,12 @@ def register(server: PipeServer) -> None:
 
 
 if __name__ == "__main__":
-    before = table.register_features
+    before = table.language_server
 
-    def both(server: PipeServer) -> None:
-        before(server)
+    def both(given: Options) -> PipeServer:
+        server = before(given)
         register(server)
+        return server
 
-    from rrext.faces.lsp import server
-
-    server.register_features = both
+    table.language_server = both
     sys.exit(main(["lsp", *sys.argv[1:]]))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from faces.lsp.editors import Editor
 
+from rrext.faces.lsp.features.table import language_server
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.runs.trouble import EngineEnded, FilesFailed, NotTrusted
-from rrext.faces.lsp.server import PipeServer
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "protocol.md").read_text(encoding="utf-8")
@@ -83,7 +83,7 @@ def cells() -> set[str]:
 
 
 async def test_every_command_option_and_code_has_a_row() -> None:
-    commands = {name for name in PipeServer().protocol.fm.commands if name.startswith("rrext.")}
+    commands = {name for name in language_server().protocol.fm.commands if name.startswith("rrext.")}
     assert len(commands) >= 7
     codes = {error.code for error in (NotTrusted, EngineEnded, FilesFailed)}
     assert commands | codes | set(Options.__struct_encode_fields__) <= cells()

@@ -12,7 +12,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 
 from rrext.columns import cut, one_line
-from rrext.editor.completion import TRIGGERS, Completer, Completion
+from rrext.editor.completions.completion import TRIGGERS, Completer, Completion
 from rrext.editor.completions.offer import Kind, Taken
 from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_stops
 from rrext.editor.text import Text

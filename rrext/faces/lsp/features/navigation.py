@@ -10,8 +10,8 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.names import Name, Names, NotRenamed
 from rrext.editor.origins import Origin, origin_of
+from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.spot import Spot, spot_at
 from rrext.editor.text import Text
 from rrext.faces.lsp.places import as_edits, as_range, offset_of

@@ -1,18 +1,17 @@
-"""Which features there are: each module registers its own."""
+"""The language server with all its features: each module registers its own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rrext.faces.lsp.features import actions, completion, hover, navigation, ranges, running, symbols
+from rrext.faces.lsp.options import Options
+from rrext.faces.lsp.server import PipeServer
 
-if TYPE_CHECKING:
-    from rrext.faces.lsp.server import PipeServer
-
-__all__ = ["register_features"]
+__all__ = ["language_server"]
 
 
-def register_features(server: PipeServer) -> None:
-    """Let a server answer everything that there is."""
+def language_server(given: Options = Options()) -> PipeServer:  # noqa: B008 (it is frozen)
+    """A server that answers everything that there is. `given` are the options of the command line."""
+    server = PipeServer(given)
     for feature in (completion, hover, navigation, symbols, ranges, running, actions):
         feature.register(server)
+    return server

@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
-from rrext.editor.calls.writing import tool_words, written_line
+from rrext.editor.call_writing import tool_words, written_line
 from rrext.editor.edits import Edit
 from rrext.editor.text import Text
 from rrext.faces.lsp.places import as_edits

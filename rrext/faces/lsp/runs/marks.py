@@ -9,8 +9,8 @@ import msgspec
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.checked import tool_owners
-from rrext.editor.lenses import call_arguments
+from rrext.editor.checked_calls import tool_owners
+from rrext.editor.outline.lenses import call_arguments
 from rrext.editor.text import Text
 from rrext.errors import RrextError
 from rrext.faces.lsp.places import as_range

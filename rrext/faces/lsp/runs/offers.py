@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.writing import tool_words, written_line
-from rrext.editor.lenses import Action, Lens, lenses_of
+from rrext.editor.call_writing import tool_words, written_line
+from rrext.editor.outline.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
 from rrext.errors import RrextError
 from rrext.faces.lsp.places import as_range

@@ -14,8 +14,8 @@ from threading import Lock
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.inspection import Inspection
+from rrext.nodes.sql.gate.limits import CACHE_BYTES, CACHE_ENTRIES, MAX_STATEMENT
 from rrext.nodes.sql.gate.statement import ReadingSql
-from rrext.nodes.sql.limits import CACHE_BYTES, CACHE_ENTRIES, MAX_STATEMENT
 
 __all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "MAX_STATEMENT", "SqlGate", "read_only"]
 

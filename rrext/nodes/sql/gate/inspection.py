@@ -11,9 +11,9 @@ from rrext.errors import InvalidArguments, ToolError, near_matches
 from rrext.nodes.sql.gate.dialect import SqlDialect, words
 from rrext.nodes.sql.gate.explain import query_after_explain
 from rrext.nodes.sql.gate.lexer import placed, readings
+from rrext.nodes.sql.gate.limits import LONGEST_NAME
 from rrext.nodes.sql.gate.statement import Kind, ReadingSql
 from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, SqlToken
-from rrext.nodes.sql.limits import LONGEST_NAME
 
 __all__ = ["Inspection", "refusal"]
 

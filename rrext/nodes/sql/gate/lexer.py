@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
+from rrext.nodes.sql.gate.limits import MAX_TOKENS
 from rrext.nodes.sql.gate.tokens import (
     ESCAPED_NAME,
     NAME,
@@ -26,7 +27,6 @@ from rrext.nodes.sql.gate.tokens import (
     WORD,
     SqlToken,
 )
-from rrext.nodes.sql.limits import MAX_TOKENS
 
 __all__ = ["MAX_TOKENS", "placed", "placeholders", "readings", "tokens"]
 

@@ -9,7 +9,7 @@ from typing import Final
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.lexer import placeholders
-from rrext.nodes.sql.limits import PLACEHOLDERS_KEPT_OF
+from rrext.nodes.sql.gate.limits import PLACEHOLDERS_KEPT_OF
 
 __all__ = ["check_placeholders", "split_at_placeholders"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.checked import CallLine, source_takes
+from rrext.editor.checked_calls import CallLine, source_takes
 from rrext.editor.pages.page import readable
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below

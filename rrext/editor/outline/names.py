@@ -11,9 +11,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.calls.checked import MOST
 from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, read_call
+from rrext.editor.checked_calls import MOST
 from rrext.editor.edits import Edit
 from rrext.editor.written import Written, member
 from rrext.pipefile.text.problems import Problems, Span, shown
