@@ -46,7 +46,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     chosen = config.option
     is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS and chosen.markexpr == "not system"
     if is_all and chosen.promise is None and getattr(chosen, "numprocesses", 0) is None and not (chosen.usepdb or chosen.tx):
-        chosen.numprocesses = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        chosen.numprocesses = cores + cores // 2  # some tests wait for what has to take its time: others run meanwhile
         chosen.dist = "worksteal"  # neighbours stay together, with the servers that they share
 
 
@@ -59,6 +60,20 @@ def pytest_collection():
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None):
+    """What a module leaves is collected at its end; what stays then is looked at by no later collection either."""
+    result = yield
+    if nextitem is not None and nextitem.getparent(pytest.Module) is not item.getparent(pytest.Module):
+        gc.collect()
+        gc.freeze()
+    return result
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # libraries complain at the end about what was never collected
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

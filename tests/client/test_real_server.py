@@ -1,4 +1,4 @@
-"""`rrext.Client` and the real server, each test on asyncio and trio, in both dialects."""
+"""`rrext.Client` and the real server, each test on asyncio and trio, each of which speaks another dialect."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ PIPELINE = HERE / "real.pipe"
 
 def spawn(*files: Path, **more: Any) -> Client:
     return Client.spawn(*(files or (PIPELINE,)), nodes=[HERE / "real_nodes.py"], env={"PYTHONPATH": ROOT}, **more)
+
+
+@pytest.fixture
+def dialect(anyio_backend: str) -> str:
+    return "dap" if anyio_backend == "asyncio" else "jsonrpc"
 
 
 @pytest.fixture

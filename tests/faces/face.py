@@ -29,7 +29,12 @@ class Way(msgspec.Struct, frozen=True):
         return self.kind if self.kind == "engine" else f"{self.kind}-{self.dialect}"
 
 
-WIRES = [Way(kind, dialect) for kind in ("memory", "bytes", "spawned", "unix") for dialect in ("dap", "jsonrpc")]  # type: ignore[arg-type]
+WIRES = [
+    *(Way(kind, dialect) for kind in ("memory", "bytes") for dialect in ("dap", "jsonrpc")),  # type: ignore[arg-type]
+    Way("spawned", "dap"),
+    Way("unix", "jsonrpc"),
+]
+"""Servers in processes of their own, which cost the most, have one dialect each: both are spoken by the same session."""
 WAYS = [Way("engine"), *WIRES]
 SHARED = [way for way in WAYS if way.kind not in ("spawned", "unix")]
 """Those whose engine several connections can reach, and whose clock a test can move."""

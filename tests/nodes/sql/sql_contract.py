@@ -528,6 +528,7 @@ class SqlContract:
                  if kind.dialect != "mysql" else
                  "CREATE TABLE parts (no integer, item integer, FOREIGN KEY (item) REFERENCES items (id))")  # fmt: skip
         await db("execute", sql="CREATE VIEW names AS SELECT name FROM items")
+        await db("refresh_schema")
         schema = await db("get_schema")
         assert {"items", "parts", "names"} <= schema["tables"].keys()
         items = schema["tables"]["items"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from sql_contract import Kind, SqlContract
+from sql_contract import Desk, Kind, SqlContract, opened
 
 from rrext.nodes.sql.duckdb.node import DuckdbNode
 from rrext.nodes.sql.sqlite.node import SqliteNode
@@ -39,17 +40,49 @@ class TestSqliteMemory(SqlContract):
         return sqlite({})
 
 
-class TestDuckdbFile(SqlContract):
+def new_file(folder: Path) -> Kind:
+    import duckdb as driver
+
+    path = folder / "a.duckdb"
+    driver.connect(str(path)).close()
+    return duckdb({"path": str(path)})
+
+
+class OneProcess(SqlContract):
+    """The tests that ask for `db` share the process of one, with an empty table for each."""
+
+    @pytest.fixture
+    async def db(self, desk: Desk) -> Desk:
+        for kind in ("view", "table"):
+            found = await desk(
+                "query", sql=f"SELECT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal ORDER BY {kind}_oid DESC"
+            )
+            for row in found["rows"]:
+                await desk("execute", sql=f'DROP {kind} "{row[f"{kind}_name"]}"')
+        await desk("execute", sql="CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT)")
+        await desk("refresh_schema")
+        return desk
+
+
+class TestDuckdbFile(OneProcess):
     @pytest.fixture
     def kind(self, tmp_path: Path) -> Kind:
-        import duckdb as driver
+        return new_file(tmp_path)
 
-        path = tmp_path / "a.duckdb"
-        driver.connect(str(path)).close()
-        return duckdb({"path": str(path)})
+    @pytest.fixture(scope="class")
+    async def desk(self, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+        kind = new_file(tmp_path_factory.mktemp("shared"))
+        async with opened(kind.node, {**kind.config, "allow_execute": True}) as desk:
+            yield desk
 
 
-class TestDuckdbMemory(SqlContract):
+class TestDuckdbMemory(OneProcess):
     @pytest.fixture
     def kind(self) -> Kind:
         return duckdb({})
+
+    @pytest.fixture(scope="class")
+    async def desk(self) -> AsyncIterator[Desk]:
+        kind = duckdb({})
+        async with opened(kind.node, {**kind.config, "allow_execute": True}) as desk:
+            yield desk
