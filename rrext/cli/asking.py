@@ -19,7 +19,7 @@ from rrext.cli.operations import arguments_of, body_and_tail, feed_event, in_wor
 from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, Work, is_cancel
 from rrext.cli.report import print_error, print_unwritten
 from rrext.cli.results import Results
-from rrext.client.loss import lost
+from rrext.client.connection_errors import connection_lost
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import NotConnected, RrextError, ToolTimeout, UnknownCommand, UsageError
@@ -142,7 +142,7 @@ class AskedPipeline:
                 if message.id == number:
                     raise message.error
             elif isinstance(message, Fatal):
-                raise lost(message.error, is_new=self._is_new)
+                raise connection_lost(message.error, is_new=self._is_new)
         raise AssertionError("messages end with an exception")
 
     def _receive(self) -> Iterator[ClientEvent]:
@@ -155,7 +155,7 @@ class AskedPipeline:
                 n = 0
             self._check()
             if not n:
-                raise lost(None, is_new=self._is_new)
+                raise connection_lost(None, is_new=self._is_new)
             yield from framer.buffer_updated(n)
 
     def _send(self, pieces: list[bytes]) -> None:

@@ -16,7 +16,7 @@ from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, Pipeline, run
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sending import Sending
-from rrext.client.files import find_files
+from rrext.client.upload_files import find_files
 from rrext.errors import InvalidArguments, RrextError
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.nodes.base.lanes import choose_lane

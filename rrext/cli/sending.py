@@ -14,8 +14,8 @@ from rrext.cli.pipeline import Pipeline
 from rrext.cli.progress import ProgressLine, size
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.client.files import NO_FILE, Source, shown
-from rrext.client.mimetype import LANES_IN_PIECES, mime_type_of
+from rrext.client.mime_types import LANES_IN_PIECES, mime_type_of
+from rrext.client.upload_files import NO_FILE, UploadFile, shown
 from rrext.columns import printable
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Close, Open, Write
@@ -54,7 +54,7 @@ class Sending:
         self,
         pipeline: Pipeline,
         results: Results,
-        sources: list[Source],
+        sources: list[UploadFile],
         *,
         mime_type: str | None,
         sync: Sync | None = None,
@@ -136,7 +136,7 @@ class Sending:
             return f"; {sum(self._chunks.values())} chunks stored"
         return "".join(f"; {count} chunks stored in {store}" for store, count in self._chunks.items())
 
-    async def _work(self, turns: Iterator[tuple[int, Source]]) -> None:
+    async def _work(self, turns: Iterator[tuple[int, UploadFile]]) -> None:
         for index, source in turns:
             if source.skipped is not None:
                 self._counts["skipped"] += 1
@@ -158,7 +158,7 @@ class Sending:
             else:
                 self._finish(source, how, None, result)
 
-    async def _deal_with(self, source: Source, caller: Caller) -> tuple[str, bytes | None]:
+    async def _deal_with(self, source: UploadFile, caller: Caller) -> tuple[str, bytes | None]:
         """What was done with a file, and its result. Raises what `_send` raises."""
         if source.problem is not None:
             raise Unreadable(source.problem)
@@ -179,7 +179,7 @@ class Sending:
             raise
         return "new" if change.is_new else "changed", closed
 
-    async def _send(self, source: Source, caller: Caller, about: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
+    async def _send(self, source: UploadFile, caller: Caller, about: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
         """The encoded result body, and what the stores have of it.
 
         Raises the object's failure, with what there is of a result, and `OSError`.
@@ -216,20 +216,22 @@ class Sending:
             return None  # the write's failure is what has to be told
         return _without_error(msgspec.json.decode(closed))
 
-    def _warn_of_unheard(self, source: Source, mime_type: str, lane: str) -> None:
+    def _warn_of_unheard(self, source: UploadFile, mime_type: str, lane: str) -> None:
         """Say once of a lane that its objects reach no node: their empty results would say it to nobody."""
         if lane not in self._unheard and not self._pipeline.listens(lane):
             self._unheard.add(lane)
             self._say(f"rrext: {shown(source.path)}: no node takes {mime_type} here ({lane} lane), nothing is done with it")
 
-    def _advance(self, source: Source, nbytes: int) -> None:
+    def _advance(self, source: UploadFile, nbytes: int) -> None:
         self._bytes_done += nbytes
         done, total = self._bytes_done, self._bytes_total
         share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # what is no file has no size before
         dealt = sum(map(self._counts.__getitem__, OF_SOURCES))
         self._progress.show(f"{dealt}/{len(self._sources)} files, {size(done)}{share}, {shown(source.path)}")
 
-    def _finish(self, source: Source, how: str, error: RrextError | None, result: bytes | dict[str, Any] | None = None) -> None:
+    def _finish(
+        self, source: UploadFile, how: str, error: RrextError | None, result: bytes | dict[str, Any] | None = None
+    ) -> None:
         """Count the file and write its line. Raises `OSError`."""
         self._counts[how] += 1
         if how == "failed" and error is not None:
@@ -249,7 +251,7 @@ class Sending:
         print(printable(text), file=sys.stderr)
 
 
-def _begin(source: Source, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
+def _begin(source: UploadFile, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
     """The open file and its first piece, which is all of it where the lane takes it whole. Raises `FrameTooLarge`."""
     fd = source.open()
     file = open(fd, "rb", buffering=0) if in_pieces else open(fd, "rb")  # noqa: SIM115 – the caller closes it
@@ -280,7 +282,7 @@ def _without_error(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(
-    source: Source,
+    source: UploadFile,
     how: str | None = None,
     error: RrextError | None = None,
     result: bytes | dict[str, Any] | None = None,

@@ -13,7 +13,7 @@ import msgspec
 
 from rrext.cli.local import LocalPipeline
 from rrext.cli.syncstate import SentFile, SyncState
-from rrext.client.files import Source, find_files, url_of
+from rrext.client.upload_files import UploadFile, find_files, url_of
 from rrext.editor.secrets import masked
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ClientError, InvalidArguments
@@ -95,16 +95,16 @@ class Sync:
         self._state = state
         self._stores = stores
         self._process = process
-        self._ahead: list[Source] = []
+        self._ahead: list[UploadFile] = []
         self._turn = asyncio.Lock()
         self._in_stores: dict[str, dict[str, Version]] = {}
         """What the stores have of the files whose turn is next, by object id and store; `_ahead` are the files after them."""
 
-    def find(self, paths: Sequence[str]) -> list[Source]:
+    def find(self, paths: Sequence[str]) -> list[UploadFile]:
         """The files that paths mean, without those that this keeps itself. Blocks."""
         own = os.path.realpath(self._state.path)
         sources = [
-            Source(source.path, source.name, skipped="is where --sync keeps what it has sent")
+            UploadFile(source.path, source.name, skipped="is where --sync keeps what it has sent")
             if source.real.startswith(own)
             else source
             for source in find_files(paths)
@@ -117,7 +117,7 @@ class Sync:
         for store in self._stores:
             await self._versions(store, [NOBODY])
 
-    async def change(self, source: Source) -> Change | None:
+    async def change(self, source: UploadFile) -> Change | None:
         """What has to be sent of a file; None if every store has exactly that. Raises `OSError`, and failures of stores."""
         change, sent = await self._pipeline.in_thread(lambda: self._compare(source))
         found = await self._stored(change.object_id)
@@ -131,7 +131,7 @@ class Sync:
         """A file is going to be sent: from now on the stores may have any part of it."""
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, SentFile(change.object_id)))
 
-    async def end(self, source: Source, change: Change, stored: Mapping[str, int]) -> int:
+    async def end(self, source: UploadFile, change: Change, stored: Mapping[str, int]) -> int:
         """A file was sent; how many chunks the stores have of it. Raises `NotFollowed`, and failures of stores."""
         chunks: dict[str, int] = {}
         for store in self._stores:
@@ -149,7 +149,7 @@ class Sync:
         await self._keep(change, chunks)
         return sum(chunks.values())
 
-    async def gone(self, folder: str, sources: Sequence[Source], most: int | None) -> Gone:
+    async def gone(self, folder: str, sources: Sequence[UploadFile], most: int | None) -> Gone:
         """What was sent of a folder and is not among the sources. `most` is how many may be deleted, if somebody says.
 
         What is in a folder that cannot be read is not gone.
@@ -173,7 +173,7 @@ class Sync:
             await self._pipeline.in_thread(lambda some=some: self._state.forget(some))
         return chunks
 
-    def _compare(self, source: Source) -> tuple[Change, SentFile | None]:
+    def _compare(self, source: UploadFile) -> tuple[Change, SentFile | None]:
         """The file as it is now, and as it was sent. Blocks."""
         key = os.fsencode(source.real)
         sent = self._state.find(key)
@@ -251,7 +251,7 @@ def _is_whole(change: Change, chunks: Mapping[str, int], found: Mapping[str, Ver
     return found == expected
 
 
-def _object_id(source: Source) -> str:
+def _object_id(source: UploadFile) -> str:
     return Entry(source.name, url=url_of(source.real)).object_id
 
 
@@ -267,7 +267,7 @@ def _digest(file: Any) -> str:
     return digest.hexdigest()
 
 
-def _stamp_of(source: Source) -> str:
+def _stamp_of(source: UploadFile) -> str:
     fd = source.open()
     try:
         return _stamp(os.fstat(fd))

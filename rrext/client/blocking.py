@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, ParamSpec
 
 from rrext.client import client as client_module
 from rrext.client import pipe as pipe_module
 from rrext.client.blocking_tools import Database, Vectors
-from rrext.client.call import Body
 from rrext.client.events import EventStream, ServerEvent
+from rrext.client.pending_call import Body
 from rrext.client.portal import Portal
+from rrext.client.wrapping import Blocking, here, on_loop
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
 __all__ = ["Client", "Pipe"]
 
 P = ParamSpec("P")
-R = TypeVar("R")
 
 AsyncClient = client_module.Client
 AsyncPipe = pipe_module.Pipe
@@ -36,47 +36,14 @@ def _made_by(make: Callable[P, AsyncClient]) -> Callable[P, Client]:
     return construct
 
 
-def _of_client(method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Client, P], R]:
-    """The method that runs the client's one in the caller's thread."""
-
-    @functools.wraps(method)
-    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.portal.here(method, self.wrapped, *args, **kwargs)
-
-    return call
-
-
-def _on_loop(method: Callable[Concatenate[AsyncClient, P], Awaitable[R]]) -> Callable[Concatenate[Client, P], R]:
-    """The method that runs the client's one as a task and waits for it."""
-
-    @functools.wraps(method)
-    def call(self: Client, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.portal.run(method, self.wrapped, *args, **kwargs)
-
-    return call
-
-
-def _of_pipe(method: Callable[Concatenate[AsyncPipe, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Pipe, P], R]:
-    """The method that runs the pipe's one in the caller's thread."""
-
-    @functools.wraps(method)
-    def call(self: Pipe, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.portal.here(method, self.wrapped, *args, **kwargs)
-
-    return call
-
-
-class Pipe:
+class Pipe(Blocking[AsyncPipe]):
     """A pipe as `rrext.Client.pipe` makes it: `with client.pipe() as pipe: pipe.write(data)`, then `pipe.result`."""
 
-    def __init__(self, wrapped: AsyncPipe, portal: Portal) -> None:
-        """Made by `Client.pipe`."""
-        self.wrapped = wrapped
-        self.portal = portal
+    __slots__ = ()
 
-    write = _of_pipe(AsyncPipe.write)
-    tool = _of_pipe(AsyncPipe.tool)
-    close = _of_pipe(AsyncPipe.close)
+    write = here(AsyncPipe.write)
+    tool = here(AsyncPipe.tool)
+    close = here(AsyncPipe.close)
 
     def open(self, *, timeout: float | None = None) -> Pipe:
         """Open the pipe; waits while all pipes of the pipeline are in use."""
@@ -99,9 +66,6 @@ class Pipe:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.portal.here(self.wrapped.__aexit__, kind, error, trace)
 
-    def __repr__(self) -> str:
-        return f"<blocking {self.wrapped!r}>"
-
 
 class Client:
     """`rrext.Client` with the same names, blocking: `with Client.spawn("weather.pipe") as client: client.tool(tool=…)`.
@@ -123,22 +87,22 @@ class Client:
     connect = staticmethod(_made_by(AsyncClient.connect))
     over = staticmethod(_made_by(AsyncClient.over))
 
-    use = _on_loop(AsyncClient.use)
-    terminate = _of_client(AsyncClient.terminate)
-    validate = _on_loop(AsyncClient.validate)
-    services = _of_client(AsyncClient.services)
-    tasks = _of_client(AsyncClient.tasks)
-    status = _of_client(AsyncClient.status)
-    send = _of_client(AsyncClient.send)
-    send_files = _on_loop(AsyncClient.send_files)
-    chat = _of_client(AsyncClient.chat)
-    tool = _of_client(AsyncClient.tool)
-    tools = _of_client(AsyncClient.tools)
-    ping = _of_client(AsyncClient.ping)
-    cancel = _of_client(AsyncClient.cancel)
-    shutdown = _of_client(AsyncClient.shutdown)
-    request = _of_client(AsyncClient.request)
-    close = _on_loop(AsyncClient.close)
+    use = on_loop(AsyncClient.use)
+    terminate = here(AsyncClient.terminate)
+    validate = on_loop(AsyncClient.validate)
+    services = here(AsyncClient.services)
+    tasks = here(AsyncClient.tasks)
+    status = here(AsyncClient.status)
+    send = here(AsyncClient.send)
+    send_files = on_loop(AsyncClient.send_files)
+    chat = here(AsyncClient.chat)
+    tool = here(AsyncClient.tool)
+    tools = here(AsyncClient.tools)
+    ping = here(AsyncClient.ping)
+    cancel = here(AsyncClient.cancel)
+    shutdown = here(AsyncClient.shutdown)
+    request = here(AsyncClient.request)
+    close = on_loop(AsyncClient.close)
 
     def pipe(
         self,

@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any
 
 from rrext.client import database as database_module
 from rrext.client import vectors as vectors_module
-from rrext.client.portal import Portal
+from rrext.client.wrapping import Blocking, here
 
 __all__ = ["Database", "Transaction", "Vectors"]
-
-P = ParamSpec("P")
-R = TypeVar("R")
-W = TypeVar("W")
 
 AsyncDatabase = database_module.Database
 AsyncTransaction = database_module.Transaction
 AsyncVectors = vectors_module.Vectors
-
-
-class Wrapping(Protocol[W]):
-    """What has an async object behind it, and the way to its loop."""
-
-    wrapped: W
-    portal: Portal
-
-
-def _of(method: Callable[Concatenate[W, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Wrapping[W], P], R]:
-    """The method that runs the async one in the caller's thread."""
-
-    @functools.wraps(method)
-    def call(self: Wrapping[W], *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.portal.here(method, self.wrapped, *args, **kwargs)
-
-    return call
-
-
-class Blocking(Generic[W]):
-    """An async object, and the loop that runs it."""
-
-    __slots__ = ("portal", "wrapped")
-
-    def __init__(self, wrapped: W, portal: Portal) -> None:
-        """Made by the blocking client."""
-        self.wrapped = wrapped
-        self.portal = portal
-
-    def __repr__(self) -> str:
-        return f"<blocking {self.wrapped!r}>"
 
 
 class Transaction(Blocking[AsyncTransaction]):
@@ -58,7 +22,7 @@ class Transaction(Blocking[AsyncTransaction]):
 
     __slots__ = ()
 
-    query = _of(AsyncTransaction.query)
+    query = here(AsyncTransaction.query)
 
     @property
     def session_id(self) -> str:
@@ -71,14 +35,14 @@ class Database(Blocking[AsyncDatabase]):
 
     __slots__ = ()
 
-    query = _of(AsyncDatabase.query)
-    read = _of(AsyncDatabase.read)
-    stream = _of(AsyncDatabase.stream)
-    begin_transaction = _of(AsyncDatabase.begin_transaction)
-    commit = _of(AsyncDatabase.commit)
-    rollback = _of(AsyncDatabase.rollback)
-    dialect = _of(AsyncDatabase.dialect)
-    schema = _of(AsyncDatabase.schema)
+    query = here(AsyncDatabase.query)
+    read = here(AsyncDatabase.read)
+    stream = here(AsyncDatabase.stream)
+    begin_transaction = here(AsyncDatabase.begin_transaction)
+    commit = here(AsyncDatabase.commit)
+    rollback = here(AsyncDatabase.rollback)
+    dialect = here(AsyncDatabase.dialect)
+    schema = here(AsyncDatabase.schema)
 
     @contextmanager
     def transaction(self, *, node_id: str = "", token: str | None = None) -> Iterator[Transaction]:
@@ -93,9 +57,9 @@ class Vectors(Blocking[AsyncVectors]):
 
     __slots__ = ()
 
-    search = _of(AsyncVectors.search)
-    upsert = _of(AsyncVectors.upsert)
-    delete = _of(AsyncVectors.delete)
-    list = _of(AsyncVectors.list)
-    get = _of(AsyncVectors.get)
-    stats = _of(AsyncVectors.stats)
+    search = here(AsyncVectors.search)
+    upsert = here(AsyncVectors.upsert)
+    delete = here(AsyncVectors.delete)
+    list = here(AsyncVectors.list)
+    get = here(AsyncVectors.get)
+    stats = here(AsyncVectors.stats)

@@ -1,4 +1,4 @@
-"""What a link needs of a transport, and how any anyio byte stream gives it."""
+"""What an endpoint needs of a transport, and how any anyio byte stream gives it."""
 
 from __future__ import annotations
 

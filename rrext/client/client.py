@@ -11,16 +11,17 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream
 
-from rrext.client.call import Body, Deadline
 from rrext.client.channel import Channel
+from rrext.client.client_session import ClientSession, Dialect
+from rrext.client.connection_errors import client_closed
 from rrext.client.database import Database
 from rrext.client.events import EventStream
 from rrext.client.launch import Launch, serve_command, server_env
 from rrext.client.origin import Address, Origin, open_channel
+from rrext.client.pending_call import Body, Deadline
 from rrext.client.pipe import Data, Pipe
 from rrext.client.pipelines import Path, pipeline_arguments
-from rrext.client.session import Dialect, Session, closed
-from rrext.client.toolcall import result_of, tool_arguments, tool_call
+from rrext.client.tool_call import result_of, tool_arguments, tool_call
 from rrext.client.updates import ChunkCallback, EventCallback, EventUpdates, ProgressCallback
 from rrext.client.upload import FileResult, Upload, UploadCallback
 from rrext.client.vectors import Vectors
@@ -48,7 +49,7 @@ class Client:
         self._origin = origin
         self._dialect: Dialect = dialect
         self._context = context
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         self._tasks: anyio.abc.TaskGroup | None = None
         self._questions = count(1)
 
@@ -121,7 +122,7 @@ class Client:
     async def __aenter__(self) -> Client:
         if self._session is not None:
             raise UsageError("A client is used once: make another.")
-        session = self._session = Session(await open_channel(self._origin), self._dialect)
+        session = self._session = ClientSession(await open_channel(self._origin), self._dialect)
         tasks = self._tasks = anyio.create_task_group()
         await tasks.__aenter__()
         introduction: Body = {"clientName": "rrext.Client", "clientVersion": __version__, "rawTail": True}
@@ -164,12 +165,12 @@ class Client:
         """What the server said of itself: `{server: {name, version}, protocol, capabilities, limits, commands}`."""
         return self._connected().server
 
-    def _connected(self) -> Session:
+    def _connected(self) -> ClientSession:
         session = self._session
         if session is None:
             raise NotConnected("The client is not connected yet: use it in an `async with` block.")
         if session.closing:
-            raise closed()
+            raise client_closed()
         return session
 
     # Pipelines
@@ -380,9 +381,9 @@ class Client:
         """
         given = {key: value for key, value in (arguments or {}).items() if value is not None}
         deadline = None if timeout is None else Deadline(f'"{command}"', timeout)
-        link = self._connected().link
-        updates = None if on_event is None else EventUpdates(on_event, link.resume)
-        return await link.call(command, given, tail, deadline=deadline, updates=updates)
+        endpoint = self._connected().endpoint
+        updates = None if on_event is None else EventUpdates(on_event, endpoint.resume)
+        return await endpoint.call(command, given, tail, deadline=deadline, updates=updates)
 
     def __repr__(self) -> str:
         return f"<Client {self._origin if self._session is None else self._session!r}>"

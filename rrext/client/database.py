@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from rrext.client.call import Body
-from rrext.client.nodetools import NodeTools
+from rrext.client.node_tools import NodeTools
+from rrext.client.pending_call import Body
 from rrext.client.updates import ChunkCallback
 from rrext.limits import CLIENT_DEFAULTS
 

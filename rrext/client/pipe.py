@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from rrext.client.call import Body
-from rrext.client.session import Session
+from rrext.client.client_session import ClientSession
+from rrext.client.pending_call import Body
 from rrext.client.slots import Slots
-from rrext.client.toolcall import deadline_of, result_of, tool_arguments, tool_call
+from rrext.client.tool_call import deadline_of, result_of, tool_arguments, tool_call
 from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
@@ -31,11 +31,11 @@ class Pipe:
 
     __slots__ = ("_arguments", "_closed", "_connect", "_session", "_turn", "pipe_id", "result")
 
-    def __init__(self, connect: Callable[[], Session], arguments: Body) -> None:
+    def __init__(self, connect: Callable[[], ClientSession], arguments: Body) -> None:
         """Made by `Client.pipe`; `arguments` are those of `open`."""
         self._connect = connect
         self._arguments = arguments
-        self._session: Session | None = None
+        self._session: ClientSession | None = None
         self._turn = Slots(1)
         self._closed = False
         self.pipe_id: int | None = None
@@ -138,11 +138,11 @@ class Pipe:
     def _post_close(self, pipe_id: int) -> None:
         self._closed = True
         if self._session is not None:
-            self._session.link.post("rrext_process", self._about({"subcommand": "close", "pipe_id": pipe_id}, None))
+            self._session.endpoint.post("rrext_process", self._about({"subcommand": "close", "pipe_id": pipe_id}, None))
 
     async def _process(
         self,
-        session: Session,
+        session: ClientSession,
         arguments: Body,
         timeout: float | None,
         tail: memoryview | None = None,
@@ -150,7 +150,7 @@ class Pipe:
         opening: bool = False,
         final: bool = False,
     ) -> Body:
-        return await session.link.call(
+        return await session.endpoint.call(
             "rrext_process",
             self._about(arguments, timeout),
             tail,
@@ -168,11 +168,11 @@ class Pipe:
             arguments["timeout"] = timeout
         return arguments
 
-    async def _take_turn(self, session: Session) -> None:
+    async def _take_turn(self, session: ClientSession) -> None:
         if not self._turn.take_now():
-            await self._turn.take(session.link.waiter())
+            await self._turn.take(session.endpoint.waiter())
 
-    def _opened(self) -> tuple[Session, int]:
+    def _opened(self) -> tuple[ClientSession, int]:
         if self._session is None or self.pipe_id is None:
             raise PipeNotOpen("Pipe is not open")
         if self._closed:

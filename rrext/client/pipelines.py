@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from rrext.client.call import Body
+from rrext.client.pending_call import Body
 from rrext.errors import ParseError, UsageError
 from rrext.wire.codec import decode
 

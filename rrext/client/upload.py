@@ -11,10 +11,10 @@ import anyio
 import msgspec
 from anyio.to_thread import run_sync
 
-from rrext.client.call import Body
-from rrext.client.files import Source, find_files
-from rrext.client.mimetype import goes_whole, mime_type_of
+from rrext.client.mime_types import goes_whole, mime_type_of
+from rrext.client.pending_call import Body
 from rrext.client.pipe import Pipe
+from rrext.client.upload_files import UploadFile, find_files
 from rrext.errors import UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
@@ -86,13 +86,13 @@ class Upload:
             raise self._failure
         return [results[index] for index in range(len(sources))]
 
-    async def _work(self, turns: Iterator[tuple[int, Source]], results: dict[int, FileResult]) -> None:
+    async def _work(self, turns: Iterator[tuple[int, UploadFile]], results: dict[int, FileResult]) -> None:
         for index, source in turns:
             results[index] = outcome = await self._send(source)
             self._files_done += 1
             await self._report(source, 0, outcome)
 
-    async def _send(self, source: Source) -> FileResult:
+    async def _send(self, source: UploadFile) -> FileResult:
         if source.skipped is not None:
             return FileResult(source.path, source.size, skipped=source.skipped)
         try:
@@ -103,7 +103,7 @@ class Upload:
             return FileResult(source.path, source.size, getattr(error, "result", None), error)
         return FileResult(source.path, source.size, result)
 
-    async def _stream(self, source: Source) -> Body | None:
+    async def _stream(self, source: UploadFile) -> Body | None:
         mimetype = self._mimetype or mime_type_of(source.path)
         most = CLIENT_DEFAULTS.whole_write if goes_whole(mimetype) else CLIENT_DEFAULTS.write_chunk
         file, piece = await run_sync(_start_reading, source, most)
@@ -115,7 +115,7 @@ class Upload:
                     piece = await run_sync(file.read, most)
         return pipe.result
 
-    async def _report(self, source: Source, nbytes: int, finished: FileResult | None = None) -> None:
+    async def _report(self, source: UploadFile, nbytes: int, finished: FileResult | None = None) -> None:
         self._bytes_done += nbytes
         if self._progress is None:
             return
@@ -131,7 +131,7 @@ class Upload:
             self._tasks.cancel_scope.cancel()
 
 
-def _start_reading(source: Source, most: int) -> tuple[IO[bytes], bytes]:
+def _start_reading(source: UploadFile, most: int) -> tuple[IO[bytes], bytes]:
     """The open file and its first piece of at most so many bytes: one visit to a worker thread is enough for a small file."""
     file = open(source.open(), "rb", buffering=0)  # noqa: SIM115 – the caller closes it
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rrext.client.call import Body
-from rrext.client.nodetools import NodeTools
+from rrext.client.node_tools import NodeTools
+from rrext.client.pending_call import Body
 
 __all__ = ["Vectors"]
 

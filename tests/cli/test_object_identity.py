@@ -14,7 +14,7 @@ from commands import EXAMPLES, Done, call, command, component, environment, pipe
 
 import rrext
 from rrext import blocking
-from rrext.client.files import find_files
+from rrext.client.upload_files import find_files
 from rrext.testing import open_pipeline
 
 ECHO = str(EXAMPLES / "echo.pipe")

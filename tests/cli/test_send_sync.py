@@ -18,7 +18,7 @@ from commands import EXAMPLES, NODES, Done, call, component, here, pipeline, spa
 
 from rrext.cli.syncing import Sync
 from rrext.cli.syncstate import SentFile, SyncState, SyncStateError
-from rrext.client.files import Source, find_files
+from rrext.client.upload_files import UploadFile, find_files
 from rrext.nodes.vectors.edge import node as edge_node
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.store import EdgeStore
@@ -271,8 +271,8 @@ async def test_what_is_in_a_folder_that_cannot_be_read_is_not_gone(tmp_path: Pat
     for name in (b"a", b"shut", b"shut/b", b"shut-not/c", b"shut/d/e", b"d", b"e", b"f"):
         state.keep(root + b"/" + name, SentFile("id"))
     find = Sync(Threads(), state, ["store"], "")  # pyright: ignore[reportArgumentType]
-    sources = [Source(name, name, real=str(tmp_path / name)) for name in ("d", "e", "f")]
-    sources.append(Source("shut", "shut", real=str(tmp_path / "shut"), problem="Permission denied"))
+    sources = [UploadFile(name, name, real=str(tmp_path / name)) for name in ("d", "e", "f")]
+    sources.append(UploadFile("shut", "shut", real=str(tmp_path / "shut"), problem="Permission denied"))
     gone = await find.gone(str(tmp_path), sources, None)
     assert (set(gone.files), gone.known, gone.refused) == ({root + b"/a", root + b"/shut-not/c"}, 8, False)
 

@@ -186,7 +186,7 @@ async def test_a_call_that_is_answered_already_needs_no_cancel() -> None:
                     await peer.progress(request, 1)
                     await reached.wait()
                     await peer.answer(request, {"result": 1})
-                    await until(lambda: "<Link 0 calls" in repr(client))
+                    await until(lambda: "<Endpoint 0 calls" in repr(client))
                     scope.cancel()
 
                 tasks.start_soon(answer)
@@ -220,7 +220,7 @@ async def test_two_hundred_cancelled_calls_harm_no_next_one(dialect: Any) -> Non
                     await client.tool(tool="t", input={"n": n, "turns": n % 7})
                     pair.cancel_scope.cancel()
             assert await client.tool(tool="t", input={"n": -n}) == -n
-        await until(lambda: "<Link 0 calls" in repr(client))
+        await until(lambda: "<Endpoint 0 calls" in repr(client))
         tasks.cancel_scope.cancel()
 
 
@@ -240,6 +240,6 @@ async def test_a_pipe_whose_opening_is_cancelled_at_any_moment_is_not_left_open(
                 async with client.pipe() as pipe:
                     await pipe.write(b"x")
                 tasks.cancel_scope.cancel()
-        await until(lambda: "<Link 0 calls" in repr(client))
+        await until(lambda: "<Endpoint 0 calls" in repr(client))
         assert pipes.open == {}
         assert await client.send("next") == {"result_types": {"text": "text"}, "text": ["next"]}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scripted_peer import EchoPipes, Peer, connected, settle
 
 from rrext.client.event_loop import EventLoop
-from rrext.client.outbox import Frame, Outbox
+from rrext.client.frame_queue import FrameQueue, QueuedFrame
 from rrext.client.slots import Slots
 from rrext.errors import ToolError
 from rrext.transports.fds import Buffer
@@ -178,9 +178,9 @@ def test_frames_leave_whole_unless_they_are_withdrawn_whole(backend: str, steps:
 
 async def pass_frames(steps: list[tuple[str, int]]) -> None:
     channel = NarrowChannel()
-    outbox = Outbox(channel, EventLoop(), lambda: None)
+    outbox = FrameQueue(channel, EventLoop(), lambda: None)
     expected: list[bytes] = []
-    waiting: list[tuple[Frame, bytes]] = []
+    waiting: list[tuple[QueuedFrame, bytes]] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(outbox.run)
         for number, (name, value) in enumerate(steps):
@@ -207,7 +207,7 @@ async def pass_frames(steps: list[tuple[str, int]]) -> None:
 @pytest.mark.anyio
 async def test_urgent_frames_go_before_those_that_wait_and_after_the_one_that_is_begun() -> None:
     channel = NarrowChannel()
-    outbox = Outbox(channel, EventLoop(), lambda: None)
+    outbox = FrameQueue(channel, EventLoop(), lambda: None)
     channel.let(1)
     for data in (b"<1>", b"<2>", b"<3>"):
         outbox.put([data])
@@ -227,7 +227,7 @@ async def test_a_broken_channel_is_told_once_and_drops_what_waits() -> None:
             raise anyio.BrokenResourceError
 
     told: list[int] = []
-    outbox = Outbox(Broken(), EventLoop(), lambda: told.append(1))
+    outbox = FrameQueue(Broken(), EventLoop(), lambda: told.append(1))
     for _ in range(3):
         assert outbox.put([b"x"]) is None
     assert told == [1]

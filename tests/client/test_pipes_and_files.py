@@ -315,7 +315,7 @@ async def test_a_cancelled_upload_leaves_no_pipe_open(folder: Path) -> None:
         with anyio.CancelScope() as scope:
             await client.send_files([folder], progress=lambda _: scope.cancel())
         assert scope.cancelled_caught
-        await until(lambda: "<Link 0 calls" in repr(client))
+        await until(lambda: "<Endpoint 0 calls" in repr(client))
         assert pipes.open == {}
 
 

@@ -50,7 +50,7 @@ def together(work: Callable[[int], Any]) -> list[Any]:
 def state(client: blocking.Client) -> str:
     """What is in flight, and which places are free."""
     session: Any = client.wrapped._session
-    return f"{session.link!r} {session.slots!r} {session.pipe_slots!r}"
+    return f"{session.endpoint!r} {session.slots!r} {session.pipe_slots!r}"
 
 
 def test_threads_wait_for_places_in_turn_and_every_call_is_answered(client: blocking.Client) -> None:
@@ -121,7 +121,7 @@ def test_callbacks_that_are_behind_may_use_the_client_and_see_every_chunk() -> N
     with blocking.Client.spawn(command=SERVER, env=ENV) as client:
         assert work(0) == list(range(count))
         assert together(work) == [list(range(count))] * THREADS
-        assert "<Link 0 calls" in state(client)
+        assert "<Endpoint 0 calls" in state(client)
 
 
 def test_the_loop_may_be_trios() -> None:

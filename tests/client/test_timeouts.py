@@ -12,9 +12,9 @@ import pytest
 import trio.testing
 from scripted_peer import EchoPipes, connected, settle
 
-from rrext.client.call import Call
-from rrext.client.deadlines import Deadlines
+from rrext.client.deadline_watch import DeadlineWatch
 from rrext.client.event_loop import EventLoop
+from rrext.client.pending_call import PendingCall
 from rrext.errors import ToolTimeout
 
 pytestmark = pytest.mark.anyio
@@ -206,14 +206,14 @@ async def test_a_callback_that_waits_when_time_is_up_is_cancelled(clock: Clock) 
 
 
 async def test_calls_that_are_over_do_not_wait_for_their_deadlines_in_memory() -> None:
-    deadlines = Deadlines(EventLoop())
-    late, soon = Call("late"), Call("soon")
+    deadlines = DeadlineWatch(EventLoop())
+    late, soon = PendingCall("late"), PendingCall("soon")
     late.due, soon.due = 30, 5
     deadlines.add(soon)
     for _ in range(1000):
-        call = Call("quick")
+        call = PendingCall("quick")
         call.due = 30
         deadlines.add(call)
         deadlines.drop(call)
     deadlines.add(late)
-    assert repr(deadlines) == "<Deadlines of 2 calls>"
+    assert repr(deadlines) == "<DeadlineWatch of 2 calls>"

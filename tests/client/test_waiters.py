@@ -9,8 +9,8 @@ from typing import Any, cast
 import anyio
 import pytest
 
+from rrext.client.endpoint import Endpoint
 from rrext.client.event_loop import EventLoop, Waiter
-from rrext.client.link import Link
 from rrext.wire.connection import ClientConnection, ServerConnection
 from rrext.wire.framing import ContentLength
 
@@ -133,10 +133,10 @@ async def test_a_task_that_ends_the_loop_leaves_the_others_answered() -> None:
             return []
 
     connection = ClientConnection(ContentLength())
-    link = Link(cast("Any", Silent()), connection, explain=cast("Any", None), on_event=cast("Any", None))
+    endpoint = Endpoint(cast("Any", Silent()), connection, explain=cast("Any", None), on_event=cast("Any", None))
 
     async def call(name: str, error: type[BaseException] | None = None) -> None:
-        await link.call("rrext_ping", {})
+        await endpoint.call("rrext_ping", {})
         told.append(name)
         if error is not None:
             raise error
@@ -147,9 +147,9 @@ async def test_a_task_that_ends_the_loop_leaves_the_others_answered() -> None:
     def read() -> None:
         server = ServerConnection(ContentLength())
         answers = b"".join(server.result(1, "rrext_ping", b"{}") + server.result(2, "rrext_ping", b"{}"))
-        link.get_buffer()[: len(answers)] = answers
+        endpoint.get_buffer()[: len(answers)] = answers
         try:
-            link.buffer_updated(len(answers))
+            endpoint.buffer_updated(len(answers))
         except KeyboardInterrupt as error:
             ended.append(error)
 

@@ -11,20 +11,21 @@ from typing import TypeAlias, cast
 
 import anyio
 
-from rrext.client.call import Body, Call, Deadline
 from rrext.client.channel import Channel
-from rrext.client.deadlines import Deadlines
+from rrext.client.connection_errors import client_closed
+from rrext.client.deadline_watch import DeadlineWatch
 from rrext.client.event_loop import EventLoop, Waiter
-from rrext.client.outbox import Outbox
+from rrext.client.frame_queue import FrameQueue
+from rrext.client.pending_call import Body, Deadline, PendingCall
 from rrext.client.slots import Slots
 from rrext.client.updates import ChunkCallback, ProgressCallback, Updates
-from rrext.errors import ClientError, LimitExceeded, NotConnected, RrextError
+from rrext.errors import ClientError, LimitExceeded, RrextError
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.wire.codec import Bytes
 from rrext.wire.connection import ClientConnection
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
 
-__all__ = ["ErrorMaker", "Link"]
+__all__ = ["Endpoint", "ErrorMaker"]
 
 logger = logging.getLogger("rrext.client")
 
@@ -32,7 +33,7 @@ ErrorMaker: TypeAlias = Callable[[], RrextError]
 """Makes the error of a lost connection; each caller gets one of its own."""
 
 
-class Link:
+class Endpoint:
     """Matches answers with calls. A call may be cancelled at any moment without harm to the next one.
 
     Calls come from tasks of the loop, or from threads beside it: there the coroutine blocks and never suspends. Whoever
@@ -57,9 +58,9 @@ class Link:
         self._explain = explain
         self._on_event = on_event
         self._loop = EventLoop()
-        self._outbox = Outbox(channel, self._loop, self.lose)
-        self._deadlines = Deadlines(self._loop)
-        self._calls: dict[RequestId, Call] = {}
+        self._outbox = FrameQueue(channel, self._loop, self.lose)
+        self._deadlines = DeadlineWatch(self._loop)
+        self._calls: dict[RequestId, PendingCall] = {}
         self._ending = Lock()
         self._losing = anyio.Event()
         self._received = anyio.Event()
@@ -92,7 +93,7 @@ class Link:
         dropped, its body given to `on_late`.
         """
         waiter = self._loop.waiter()
-        call = Call(command, waiter, updates, on_late, final)
+        call = PendingCall(command, waiter, updates, on_late, final)
         try:
             if deadline is not None:
                 call.begin(deadline, self._loop.now())
@@ -120,7 +121,7 @@ class Link:
             raise answer.error
         return answer.body
 
-    def _send(self, call: Call, arguments: Body, tail: Bytes | None, *, urgent: bool = False) -> None:
+    def _send(self, call: PendingCall, arguments: Body, tail: Bytes | None, *, urgent: bool = False) -> None:
         """Raises `UsageError`, or why the connection is lost."""
         if self._loss is not None:
             raise self._loss()
@@ -135,9 +136,9 @@ class Link:
     def post(self, command: str, arguments: Body, *, urgent: bool = False) -> None:
         """Send a request whose answer nobody waits for. Never waits, never fails."""
         with suppress(RrextError):  # there is nobody to tell any more
-            self._send(Call(command, None, abandoned=True), arguments, None, urgent=urgent)
+            self._send(PendingCall(command, None, abandoned=True), arguments, None, urgent=urgent)
 
-    def _abandon(self, call: Call) -> None:
+    def _abandon(self, call: PendingCall) -> None:
         """Take the request back, or tell the server that nobody waits for it; that goes before all that waits to be sent."""
         if call.updates is not None:
             call.updates.discard()
@@ -242,7 +243,7 @@ class Link:
             call.refresh(self._loop.now())
         call.wake()
 
-    def _restrain(self, call: Call, updates: Updates) -> None:
+    def _restrain(self, call: PendingCall, updates: Updates) -> None:
         """Keep chunks from filling memory: read no more while no other call waits, else end the call in the end."""
         if updates.hopeless:
             self._abandon(call)
@@ -284,7 +285,7 @@ class Link:
 
     async def run(self) -> None:
         """Receive and send until the connection is lost or this is cancelled."""
-        reason: ErrorMaker = _closed
+        reason: ErrorMaker = client_closed
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._receive)
@@ -319,8 +320,4 @@ class Link:
             self._answered(Response(number, None, None, reason()))
 
     def __repr__(self) -> str:
-        return f"<Link {len(self._calls)} calls, {self._outbox!r}{', lost' if self._loss else ''}>"
-
-
-def _closed() -> RrextError:
-    return NotConnected("The client is closed.")
+        return f"<Endpoint {len(self._calls)} calls, {self._outbox!r}{', lost' if self._loss else ''}>"

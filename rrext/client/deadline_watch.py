@@ -9,7 +9,7 @@ import anyio
 
 from rrext.client.event_loop import EventLoop
 
-__all__ = ["Deadlines", "Timed"]
+__all__ = ["DeadlineWatch", "Timed"]
 
 
 class Timed(Protocol):
@@ -23,7 +23,7 @@ class Timed(Protocol):
         ...
 
 
-class Deadlines:
+class DeadlineWatch:
     """The calls that have a deadline; from any thread. `run` is a task, which tells each whose time is up.
 
     Nearly all calls are answered long before, so the task looks at all of them, but only when the earliest deadline that
@@ -69,4 +69,4 @@ class Deadlines:
                 await self._wake.wait()
 
     def __repr__(self) -> str:
-        return f"<Deadlines of {len(self._calls)} calls>"
+        return f"<DeadlineWatch of {len(self._calls)} calls>"

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["NO_FILE", "Source", "find_files", "shown", "url_of"]
+__all__ = ["NO_FILE", "UploadFile", "find_files", "shown", "url_of"]
 
 NO_FILE: Final = "is no regular file"
 
 
-class Source(msgspec.Struct, frozen=True):
+class UploadFile(msgspec.Struct, frozen=True):
     """A file to send. `problem` says why it cannot be sent, `skipped` why it does not have to be.
 
     `path` begins as the caller's did, `real` is the file's real path: absolute, without links. `folder` is the real path
@@ -75,39 +75,39 @@ def url_of(real: str) -> str:
     return uuid.uuid5(uuid.NAMESPACE_URL, f"file://{quote(os.fsencode(real))}").urn
 
 
-def find_files(paths: Iterable[str]) -> list[Source]:
+def find_files(paths: Iterable[str]) -> list[UploadFile]:
     """The files that `paths` mean: files as they are, folders with all that is below them, in order of their names.
 
     A file's name is its last part, or begins with the folder's. Links are followed where they are given themselves. In a
     folder they are not: one that leads out of it is listed as skipped, one that stays inside leads to what is sent
     anyway. What comes twice is sent once, and what cannot be sent is listed with its problem. Blocks: it reads folders.
     """
-    found: list[Source] = []
+    found: list[UploadFile] = []
     places: dict[str, str] = {}
     for path in paths:
         for source in _inside(path) if os.path.isdir(path) else [_given(path)]:
             first = places.get(source.real)
             if first is not None:
-                source = Source(source.path, source.name, skipped=f"is the same file as {shown(first)}, which is sent")
+                source = UploadFile(source.path, source.name, skipped=f"is the same file as {shown(first)}, which is sent")
             elif source.real:
                 places[source.real] = source.path
             found.append(source)
     return found
 
 
-def _given(path: str) -> Source:
+def _given(path: str) -> UploadFile:
     """A path that was given itself."""
     name = os.path.basename(path)
     try:
         info = os.stat(path)
     except OSError as error:
-        return Source(path, name, problem=error.strerror or str(error))
+        return UploadFile(path, name, problem=error.strerror or str(error))
     # What is no file, such as a pipe, has no place of its own: its object is that of its name.
     real = os.path.realpath(path) if stat.S_ISREG(info.st_mode) else ""
-    return Source(path, name, info.st_size, real=real)
+    return UploadFile(path, name, info.st_size, real=real)
 
 
-def _inside(folder: str) -> Iterator[Source]:
+def _inside(folder: str) -> Iterator[UploadFile]:
     """What is in a folder: its files, then those of each folder in it."""
     root = os.path.realpath(folder)
     base = os.path.basename(os.path.abspath(folder))
@@ -120,7 +120,7 @@ def _inside(folder: str) -> Iterator[Source]:
         except OSError as error:
             path = os.path.join(folder, below) if below else folder
             real = os.path.join(root, below) if below else root
-            yield Source(path, os.path.join(base, below), problem=error.strerror or str(error), real=real)
+            yield UploadFile(path, os.path.join(base, below), problem=error.strerror or str(error), real=real)
             continue
         folders: list[str] = []
         for entry in entries:
@@ -133,7 +133,7 @@ def _inside(folder: str) -> Iterator[Source]:
         pending.extend(reversed(folders))
 
 
-def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> Source | None:
+def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> UploadFile | None:
     """What stands in a folder; None for a folder, and for a link to something else in there."""
     real = os.path.join(root, inner)
     try:
@@ -141,12 +141,12 @@ def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> Source 
             os.stat(entry.path)
             target = os.path.realpath(entry.path)
             is_inside = target == root or target.startswith(os.path.join(root, ""))
-            return None if is_inside else Source(entry.path, name, skipped="is a link that leads out of the folder")
+            return None if is_inside else UploadFile(entry.path, name, skipped="is a link that leads out of the folder")
         if entry.is_dir():
             return None
         info = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return Source(entry.path, name, problem=error.strerror or str(error), real=real)
+        return UploadFile(entry.path, name, problem=error.strerror or str(error), real=real)
     if not stat.S_ISREG(info.st_mode):
-        return Source(entry.path, name, problem=NO_FILE, real=real)  # reading a named pipe would wait for ever
-    return Source(entry.path, name, info.st_size, real=real, folder=root)
+        return UploadFile(entry.path, name, problem=NO_FILE, real=real)  # reading a named pipe would wait for ever
+    return UploadFile(entry.path, name, info.st_size, real=real, folder=root)

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from rrext.client.event_loop import Waiter
-from rrext.client.outbox import Frame
+from rrext.client.frame_queue import QueuedFrame
 from rrext.client.slots import Slots
 from rrext.client.updates import Updates
 from rrext.errors import ToolTimeout
 from rrext.wire.messages import RequestId, Response
 
-__all__ = ["Body", "Call", "Deadline"]
+__all__ = ["Body", "Deadline", "PendingCall"]
 
 Body: TypeAlias = dict[str, Any]
 
@@ -45,7 +45,7 @@ class Deadline(msgspec.Struct, frozen=True):
         return ToolTimeout(f"{self.what} did not finish: no progress within {self.seconds:g} s{or_total}")
 
 
-class Call(msgspec.Struct, eq=False):
+class PendingCall(msgspec.Struct, eq=False):
     """A request in flight. An abandoned one has no caller any more, but its answer still comes.
 
     `slots` has a place of it to give back. `on_late` gets the body of a success that nobody waits for. A `final` one has
@@ -64,7 +64,7 @@ class Call(msgspec.Struct, eq=False):
     deadline: Deadline | None = None
     due: float = inf
     end: float = inf
-    frame: Frame | None = None
+    frame: QueuedFrame | None = None
     answer: Response | None = None
     expired: bool = False
 
@@ -112,4 +112,4 @@ class Call(msgspec.Struct, eq=False):
 
     def __repr__(self) -> str:
         state = "abandoned" if self.abandoned else "answered" if self.answer is not None else "waiting"
-        return f"<Call {self.id} {self.command} {state}>"
+        return f"<PendingCall {self.id} {self.command} {state}>"

@@ -6,8 +6,8 @@ from collections.abc import Coroutine, Mapping
 from math import isfinite
 from typing import Any
 
-from rrext.client.call import Body, Deadline
-from rrext.client.session import Session
+from rrext.client.client_session import ClientSession
+from rrext.client.pending_call import Body, Deadline
 from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
@@ -38,7 +38,7 @@ def tool_arguments(
 
 
 def tool_call(
-    session: Session,
+    session: ClientSession,
     arguments: Body,
     timeout: float | None,
     progress: ProgressCallback | None,
@@ -51,11 +51,11 @@ def tool_call(
     if timeout is not None or reset_on_progress or max_total is not None:
         deadline = _limit(arguments, timeout, reset_on_progress, max_total)
     if progress is not None or on_chunk is not None or reset_on_progress:
-        updates = session.link.updates(progress, on_chunk)
+        updates = session.endpoint.updates(progress, on_chunk)
         arguments["progress"] = progress is not None or reset_on_progress
         arguments["stream"] = on_chunk is not None
     slots = session.pipe_slots if "pipe_id" in arguments else session.slots
-    return session.link.call("rrext_process", arguments, None, slots, deadline, updates)
+    return session.endpoint.call("rrext_process", arguments, None, slots, deadline, updates)
 
 
 def result_of(body: Body) -> Any:

@@ -11,19 +11,19 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from rrext.client.call import Body, Deadline
 from rrext.client.channel import Channel
+from rrext.client.connection_errors import client_closed, connection_lost, server_exited
+from rrext.client.endpoint import Endpoint, ErrorMaker
 from rrext.client.events import EventStream
-from rrext.client.link import ErrorMaker, Link
-from rrext.client.loss import lost
+from rrext.client.pending_call import Body, Deadline
 from rrext.client.slots import Slots
-from rrext.errors import NotConnected, RrextError, ServerExited, UnknownCommand
+from rrext.errors import RrextError, UnknownCommand
 from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
 from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 
-__all__ = ["Dialect", "Session"]
+__all__ = ["ClientSession", "Dialect"]
 
 logger = logging.getLogger("rrext.client")
 
@@ -33,11 +33,9 @@ RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame
 """The limits of what we receive."""
 RESERVED = 8
 """One place in so many is kept for calls on open pipes, as others wait until those finish."""
-QUOTED_LINES = 20
-"""Lines of stderr in the message of `ServerExited`; `data["stderr"]` has all that is kept."""
 
 
-class Session:
+class ClientSession:
     """One connection to one server, from its first byte to its last. A child process is the session's own.
 
     `server` is what `initialize` answered; it is empty if the server does not know the command.
@@ -51,7 +49,7 @@ class Session:
         """Whether `close` or `abort` was called."""
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
         connection = ClientConnection(ContentLength(RECEIVED), dialect, RECEIVED)
-        self.link = Link(channel, connection, explain=self._explain, on_event=self._on_event)
+        self.endpoint = Endpoint(channel, connection, explain=self._explain, on_event=self._on_event)
         self.server: Body = {}
         self._is_known = False
         self._drain = DEFAULTS.drain
@@ -59,13 +57,13 @@ class Session:
 
     async def start(self, tasks: TaskGroup, introduction: Body) -> None:
         """Start the session's tasks and send `initialize`. Raises why there is no session, without an answer in time too."""
-        tasks.start_soon(self._live, name="rrext client link")
+        tasks.start_soon(self._live, name="rrext client endpoint")
         if self._process is not None:
             tasks.start_soon(self._drain_stderr, self._process, name="rrext client stderr")
             tasks.start_soon(self._watch, self._process, name="rrext client watch")
         try:
             patience = Deadline('"initialize"', CLIENT_DEFAULTS.start)
-            self.server = await self.link.call("initialize", introduction, deadline=patience)
+            self.server = await self.endpoint.call("initialize", introduction, deadline=patience)
         except UnknownCommand:
             logger.debug("the server does not know initialize")
         self._is_known = True
@@ -98,9 +96,9 @@ class Session:
             stream.put(name, body)
 
     async def _live(self) -> None:
-        await self.link.run()
+        await self.endpoint.run()
         for stream in self._streams:
-            stream.end(self.link.loss())
+            stream.end(self.endpoint.loss())
 
     async def _drain_stderr(self, process: ChildProcess) -> None:
         await process.drain_stderr()
@@ -108,18 +106,18 @@ class Session:
 
     async def _watch(self, process: ChildProcess) -> None:
         await process.wait()
-        self.link.lose()
+        self.endpoint.lose()
 
     async def _explain(self, defect: RrextError | None) -> ErrorMaker:
         if self.closing:
-            return closed
+            return client_closed
         process = self._process
         if process is None:
-            return partial(lost, defect, is_new=not self._is_known)
+            return partial(connection_lost, defect, is_new=not self._is_known)
         with anyio.move_on_after(CLIENT_DEFAULTS.loss):
             await process.wait()
             await self._stderr_ended.wait()
-        return partial(_exited, process.returncode, process.stderr_tail, defect)
+        return partial(server_exited, process.returncode, process.stderr_tail, defect)
 
     async def close(self) -> None:
         """Let the server finish what runs, within its drain limit, and end. Bounded, also when it is cancelled."""
@@ -128,7 +126,7 @@ class Session:
         self.closing = True
         try:
             patience = Deadline('"disconnect"', self._drain, margin=CLIENT_DEFAULTS.timeout_margin)
-            await self.link.call("disconnect", {}, deadline=patience)
+            await self.endpoint.call("disconnect", {}, deadline=patience)
         except RrextError as error:
             logger.debug("disconnect: %s", error)
         finally:
@@ -137,7 +135,7 @@ class Session:
     async def abort(self) -> None:
         """End the connection, and the process, without asking. Bounded, and not interrupted by cancellation."""
         self.closing = True
-        self.link.shut()
+        self.endpoint.shut()
         with anyio.CancelScope(shield=True):
             if self._process is not None:
                 await self._process.stop()
@@ -151,18 +149,4 @@ class Session:
             self._process.close()
 
     def __repr__(self) -> str:
-        return f"<Session {self._channel!r} {self.link!r}>"
-
-
-def closed() -> RrextError:
-    """The error of calls after the end."""
-    return NotConnected("The client is closed.")
-
-
-def _exited(code: int | None, stderr: str, defect: RrextError | None) -> RrextError:
-    how = "closed its output, but still runs" if code is None else f"exited with code {code}"
-    if defect is not None:
-        how = f"sent what cannot be read ({defect.message}) and {how}"
-    lines = stderr.rstrip().splitlines()[-QUOTED_LINES:]
-    text = "\n".join([f"The server {how}." if not lines else f"The server {how}. It wrote:", *lines])
-    return ServerExited(text, data={"exit_code": code, "stderr": stderr})
+        return f"<ClientSession {self._channel!r} {self.endpoint!r}>"

@@ -12,14 +12,14 @@ from rrext.client.channel import Channel
 from rrext.client.event_loop import EventLoop
 from rrext.transports.fds import Buffer
 
-__all__ = ["Frame", "Outbox"]
+__all__ = ["FrameQueue", "QueuedFrame"]
 
 ATOMIC = 4096
 """POSIX writes so many bytes to a pipe as a whole, or not at all. More of it is the loop's part: Ctrl-C may raise in a
 caller's thread after a part is written, and before anybody knows how much."""
 
 
-class Frame:
+class QueuedFrame:
     """One frame that waits for its turn."""
 
     __slots__ = ("pieces",)
@@ -28,7 +28,7 @@ class Frame:
         self.pieces = pieces
 
 
-class Outbox:
+class FrameQueue:
     """Writes frames one after the other. Putting never waits, and no cancelled caller can tear a frame apart.
 
     What fits is written by `put` itself, from any thread; the rest by `run`, which is a task. `on_broken` is called once,
@@ -44,13 +44,13 @@ class Outbox:
         self._on_broken = on_broken
         self._lock = Lock()
         """Whoever writes, or changes what is to be written, holds it."""
-        self._queue: deque[Frame] = deque()
+        self._queue: deque[QueuedFrame] = deque()
         self._begun: list[Buffer] = []
         """The rest of a frame whose first bytes are written."""
         self._wake = anyio.Event()
         self._shut = False
 
-    def put(self, pieces: Sequence[Buffer], *, urgent: bool = False) -> Frame | None:
+    def put(self, pieces: Sequence[Buffer], *, urgent: bool = False) -> QueuedFrame | None:
         """Send a frame; an urgent one goes before all that wait. The frame is returned if nothing of it is written yet."""
         self._lock.acquire()  # not `with`, which costs a hundredth of a call more
         try:
@@ -72,19 +72,19 @@ class Outbox:
         self._loop.run(self._look)
         return frame
 
-    def _keep(self, pieces: Sequence[Buffer], rest: Sequence[Buffer], urgent: bool) -> Frame | None:
+    def _keep(self, pieces: Sequence[Buffer], rest: Sequence[Buffer], urgent: bool) -> QueuedFrame | None:
         """Leave to `run` what is not written; the frame in return if that is all of it."""
         if len(rest) < len(pieces) or rest[0] is not pieces[0]:
             self._begun = list(rest)
             return None
-        frame = Frame(pieces)
+        frame = QueuedFrame(pieces)
         if urgent:
             self._queue.appendleft(frame)
         else:
             self._queue.append(frame)
         return frame
 
-    def withdraw(self, frame: Frame) -> bool:
+    def withdraw(self, frame: QueuedFrame) -> bool:
         """Take a frame back; False if some of it is written."""
         with self._lock:
             try:
@@ -132,4 +132,4 @@ class Outbox:
 
     def __repr__(self) -> str:
         state = "shut" if self._shut else "writing" if self._begun else "idle"
-        return f"<Outbox {state}, {len(self._queue)} frames wait>"
+        return f"<FrameQueue {state}, {len(self._queue)} frames wait>"
