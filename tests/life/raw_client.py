@@ -55,10 +55,25 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def command_line(*options: str, files: Sequence[Path | str] = (PIPE,), nodes: Sequence[Path | str] = (NODES,)) -> list[str]:
+WITH_LIMITS = """
+import json, sys, msgspec, rrext.limits
+rrext.limits.DEFAULTS = msgspec.structs.replace(rrext.limits.DEFAULTS, **json.loads(sys.argv.pop(1)))
+from rrext.cli.main import main
+sys.exit(main())
+"""
+"""A program like `rrext`, with limits for which there is no option."""
+
+
+def command_line(
+    *options: str,
+    files: Sequence[Path | str] = (PIPE,),
+    nodes: Sequence[Path | str] = (NODES,),
+    limits: Mapping[str, float] | None = None,
+) -> list[str]:
     """What starts a server."""
     given = [part for path in nodes for part in ("--nodes", str(path))]
-    return [sys.executable, "-m", "rrext", "serve", *given, *options, *map(str, files)]
+    program = ["-m", "rrext"] if limits is None else ["-c", WITH_LIMITS, json.dumps(limits)]
+    return [sys.executable, *program, "serve", *given, *options, *map(str, files)]
 
 
 class FrameReader:
@@ -126,9 +141,10 @@ class Server:
         stdin: Any = subprocess.PIPE,
         stdout: Any = subprocess.PIPE,
         before: Callable[[], None] | None = None,
+        limits: Mapping[str, float] | None = None,
     ) -> None:
         self.process = subprocess.Popen(
-            command_line(*options, files=files, nodes=nodes),
+            command_line(*options, files=files, nodes=nodes, limits=limits),
             preexec_fn=before,
             stdin=stdin,
             stdout=stdout,

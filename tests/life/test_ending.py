@@ -18,6 +18,8 @@ from raw_client import PATIENCE, Ended, FrameReader, Server, command_line, envir
 SHORT = ("--drain", "0.3")
 DRAIN_AND_MORE = 1.3
 EOF_PROMISE = 2.0
+BUSY = 8.0
+"""Seconds that a busy machine may take on top of a promise. What is stuck in these tests would take a minute, or for ever."""
 
 STUCK = ["park", "wait", "wait_deaf", "park_until_cancelled", "block_loop", "park_main"]
 """A thread that hears nothing, a coroutine, one that ignores its cancellation, one that heeds it, and a stuck loop."""
@@ -31,9 +33,9 @@ def stuck(server: Server, how: str) -> int:
 
 
 def ended_within(server: Server, began: float, seconds: float) -> int:
-    """The exit code, if the process is gone by the deadline that a promise names."""
+    """The exit code, if the process is gone by the deadline that a promise names, as far as the machine allows."""
     code = server.wait()
-    assert time.monotonic() - began < seconds
+    assert time.monotonic() - began < seconds + BUSY
     return code
 
 
@@ -101,7 +103,8 @@ def test_what_finishes_within_the_drain_is_answered_as_always(spawn: Callable[..
 
 
 @pytest.mark.promise("life:sigterm:bounded")
-def test_an_idle_server_ends_at_once(server: Server) -> None:
+def test_an_idle_server_ends_at_once(spawn: Callable[..., Server]) -> None:
+    server = spawn("--drain", "60")
     server.ask("rrext_ping")
     began = time.monotonic()
     server.signal(signal.SIGTERM)
@@ -148,7 +151,7 @@ def test_pipes_that_are_open_at_the_end_are_closed(spawn: Callable[..., Server])
 @pytest.mark.parametrize("how", ["SIGTERM", "end of stdin"])
 def test_an_end_in_the_middle_of_a_flood_answers_all_that_was_read(spawn: Callable[..., Server], read: int, how: str) -> None:
     """Requests are read in order, so those that are answered are the first ones, without a gap."""
-    server = spawn("--threads", "4", "--drain", "60")
+    server = spawn("--threads", "4", "--drain", "60", limits={"eof_grace": 60.0})
     kinds = ("add", "add", "add", "add_on_loop", "add_later", "quick_or_parked", "text")
     given = {"text": {"size": 3000}, "quick_or_parked": {}}
     made = [(seq, kinds[seq // 23 % len(kinds)]) for seq in range(1, 2001)]
@@ -213,7 +216,8 @@ def test_shutdown_fails_what_is_stuck_answers_itself_last_and_ends_with_0(spawn:
     assert ended_within(server, began, DRAIN_AND_MORE) == 0
 
 
-def test_shutdown_of_an_idle_server_is_answered_at_once(server: Server) -> None:
+def test_shutdown_of_an_idle_server_is_answered_at_once(spawn: Callable[..., Server]) -> None:
+    server = spawn("--drain", "60")
     began = time.monotonic()
     assert server.ask("shutdown") == {}
     assert server.until_end() == []
@@ -301,7 +305,8 @@ def test_the_end_of_stdin_cuts_a_drain_short(spawn: Callable[..., Server]) -> No
     assert ended_within(server, began, EOF_PROMISE) == 0
 
 
-def test_the_end_of_an_idle_stdin_is_the_end_at_once(server: Server) -> None:
+def test_the_end_of_an_idle_stdin_is_the_end_at_once(spawn: Callable[..., Server]) -> None:
+    server = spawn(limits={"eof_grace": 60.0})
     server.ask("rrext_ping")
     began = time.monotonic()
     server.close_stdin()
@@ -461,7 +466,7 @@ def test_a_killed_parent_is_followed_though_a_sibling_holds_every_pipe() -> None
                 assert orphan.reader.read()["request_seq"] == 2
             with pytest.raises(Ended):
                 orphan.reader.read()
-            assert orphan.is_gone_within(began + 2.0 - time.monotonic()), f"{how} outlives its parent"
+            assert orphan.is_gone_within(began + 2.0 + BUSY - time.monotonic()), f"{how} outlives its parent"
 
 
 @pytest.mark.promise("life:parent-death:exits")
@@ -485,7 +490,7 @@ signal.pause()
         assert killed.stdout is not None
         process = os.pidfd_open(int(killed.stdout.readline()))
         killed.kill()
-    assert select.select([process], [], [], 2.0)[0]
+    assert select.select([process], [], [], 2.0 + BUSY)[0]
     os.close(process)
 
 
