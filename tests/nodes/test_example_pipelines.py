@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,3 +72,14 @@ async def test_python_runs_in_its_sandbox_or_says_what_is_missing() -> None:
             return
         result = await client.tool(*call)
     assert (result["stdout"], result["result"], result["exit_code"]) == ("hi\n", 42, 0)
+
+
+def test_python_runs_in_its_sandbox_also_under_nice() -> None:
+    missing = PythonNode.unavailable()
+    code = json.dumps({"code": "result = 6 * 7"})
+    command = [sys.executable, "-m", "rrext", "tool", str(EXAMPLES / "python.pipe"), "execute", "--input", code]
+    done = subprocess.run(["nice", "-n", "7", *command], capture_output=True, text=True, check=False)
+    if missing is not None:
+        assert missing in done.stderr
+        return
+    assert json.loads(done.stdout)["result"] == 42, done.stderr

@@ -76,7 +76,8 @@ class Cell:
             (resource.RLIMIT_MSGQUEUE, 0),
         ):
             resource.prlimit(self.pid, limit, (value, value))
-        os.setpriority(os.PRIO_PROCESS, self.pid, _NICE)
+        # No process may become more important without a privilege, and a server that runs under `nice` is less so already.
+        os.setpriority(os.PRIO_PROCESS, self.pid, max(_NICE, os.getpriority(os.PRIO_PROCESS, self.pid)))
 
     def check_walls(self) -> None:
         """Look at the guest from outside, after it says that it is locked in. Raises `WallMissing`."""

@@ -113,13 +113,14 @@ TEXTS = {
 @pytest.mark.parametrize("dialect", ["neo4j", "ladybug"])
 def test_any_text_is_judged_at_once(name: str, dialect: str) -> None:
     """What the gate takes grows with the length of the text, and with nothing else; no step of it holds the others up."""
-    seconds: list[float] = []
-    for number in range(3):
+
+    def seconds(number: int) -> float:
         since = thread_time()
         with suppress(ToolError, InvalidArguments):
             read_only(TEXTS[name] + " " * number, DIALECTS[dialect])
-        seconds.append(thread_time() - since)
-    assert min(seconds) < 0.1  # as a deadline
+        return thread_time() - since
+
+    assert any(seconds(number) < 0.1 for number in range(5))  # as a deadline
 
 
 @pytest.mark.parametrize("name", TEXTS)
