@@ -141,7 +141,7 @@ class Client:
 
     @property
     def server(self) -> Body:
-        """What the server said of itself."""
+        """The body of the answer to `initialize`."""
         return self.wrapped.server
 
     @property

@@ -18,7 +18,7 @@ AsyncVectors = vectors_module.Vectors
 
 
 class Transaction(Blocking[AsyncTransaction]):
-    """A transaction of `Database.transaction`: `query` runs a step of it."""
+    """A transaction of `Database.transaction`: `query` runs a statement in it."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What an endpoint needs of a transport, and how any anyio byte stream gives it."""
+"""The byte channel below an endpoint, and its form over any anyio byte stream."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Channel(Protocol):
         ...
 
     def write_now(self, pieces: Sequence[Buffer]) -> list[Buffer]:
-        """Write what can be written without waiting, and return the rest."""
+        """Write without waiting, as much as the transport takes now, and return the rest."""
         ...
 
     async def write(self, pieces: Sequence[Buffer]) -> None:
-        """Write all of it."""
+        """Write all pieces."""
         ...
 
     async def aclose(self) -> None:

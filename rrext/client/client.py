@@ -78,7 +78,7 @@ class Client:
         `files`, `nodes`, `root`, `env_names` (`--env`), `threads`, `pipe_idle`, `max_frame`, `drain` and `args` are those
         of `rrext serve`; `command` stands in for `python -m rrext serve`. The server sees an allow-list of our environment
         (see `rrext.client.launch.server_env`), `ROCKETRIDE_*`, and `env`. `rlimits` maps names like `"AS"` to limits of the
-        process (Linux). `on_stderr` is called with what the server writes to stderr, which is read in any case. `context`
+        process (Linux). `on_stderr` is called with the bytes of the server's stderr, which is read in any case. `context`
         is `{userId, spaceId}` for tools.
         """
         options = serve_command(
@@ -162,7 +162,7 @@ class Client:
 
     @property
     def server(self) -> Body:
-        """What the server said of itself: `{server: {name, version}, protocol, capabilities, limits, commands}`."""
+        """The body of the answer to `initialize`: `{server: {name, version}, protocol, capabilities, limits, commands}`."""
         return self._connected().server
 
     def _connected(self) -> ClientSession:
@@ -254,7 +254,7 @@ class Client:
     ) -> Body:
         """Send one object through a pipeline and return its result. Text is sent as `text/plain` if not told otherwise.
 
-        Raises the object's failure, with what the pipeline had produced as `.result`.
+        Raises the object's failure; its `.result` is the partial result of the pipeline.
         """
         content = data.encode() if isinstance(data, str) else data
         about = {"size": memoryview(content).nbytes, **(objinfo or {})}

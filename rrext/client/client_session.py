@@ -30,7 +30,7 @@ logger = logging.getLogger("rrext.client")
 Dialect: TypeAlias = Literal["dap", "jsonrpc"]
 
 RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
-"""The limits of what we receive."""
+"""The limits of received messages."""
 RESERVED = 8
 """One place in so many is kept for calls on open pipes, as others wait until those finish."""
 
@@ -38,7 +38,7 @@ RESERVED = 8
 class ClientSession:
     """One connection to one server, from its first byte to its last. A child process is the session's own.
 
-    `server` is what `initialize` answered; it is empty if the server does not know the command.
+    `server` is the body of the answer to `initialize`; it is empty if the server does not know the command.
     """
 
     def __init__(self, channel: Channel, dialect: Dialect = "dap") -> None:

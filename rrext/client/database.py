@@ -74,7 +74,7 @@ class Database(NodeTools):
     ) -> Any:
         """Read a result of any size: the tool `query_stream`. `on_chunk` gets each chunk of rows as it arrives.
 
-        Returns what the tool says of the whole when all rows were given.
+        Returns the result of the tool, which comes after the last row.
         """
         input = {"sql": sql, "params": params, "row_mode": row_mode}
         return await self._call("query_stream", input, node_id, token, timeout, on_chunk)
@@ -86,20 +86,20 @@ class Database(NodeTools):
     async def commit(
         self, session_id: str, *, node_id: str = "", token: str | None = None, timeout: float | None = None
     ) -> Body:
-        """Keep what a transaction did. Returns `{ok: true}`."""
+        """Commit a transaction. Returns `{ok: true}`."""
         return await self._call("commit", {"session_id": session_id}, node_id, token, timeout)
 
     async def rollback(
         self, session_id: str, *, node_id: str = "", token: str | None = None, timeout: float | None = None
     ) -> Body:
-        """Undo what a transaction did. Returns `{ok: true}`."""
+        """Roll a transaction back. Returns `{ok: true}`."""
         return await self._call("rollback", {"session_id": session_id}, node_id, token, timeout)
 
     @asynccontextmanager
     async def transaction(self, *, node_id: str = "", token: str | None = None) -> AsyncIterator[Transaction]:
         """A transaction as a block: committed at its end, rolled back if the block fails or is cancelled.
 
-        What comes out is the block's own failure; a rollback that fails too is noted on it.
+        The failure of the block is raised; if the rollback fails too, a note on that failure says so.
         """
         session_id = await self.begin_transaction(node_id=node_id, token=token)
         try:
@@ -114,7 +114,7 @@ class Database(NodeTools):
         await self.commit(session_id, node_id=node_id, token=token)
 
     async def dialect(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> str:
-        """What the database speaks: `postgres`, `mysql`, `sqlite`, `duckdb`, `neo4j` or `ladybug`."""
+        """The query language of the database: `postgres`, `mysql`, `sqlite`, `duckdb`, `neo4j` or `ladybug`."""
         return (await self._call("dialect", {}, node_id, token, timeout))["dialect"]
 
     async def schema(
@@ -139,7 +139,7 @@ class Database(NodeTools):
 
 
 class Transaction:
-    """A transaction of `Database.transaction`: `query` runs a step of it."""
+    """A transaction of `Database.transaction`: `query` runs a statement in it."""
 
     __slots__ = ("_database", "_node_id", "_token", "session_id")
 

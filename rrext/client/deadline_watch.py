@@ -36,7 +36,7 @@ class DeadlineWatch:
         self._loop = loop
         self._calls: set[Timed] = set()
         self._armed = inf
-        """When the task looks next, if nobody wakes it."""
+        """The time at which the task looks next, unless it is woken before."""
         self._wake = anyio.Event()
 
     def add(self, call: Timed) -> None:
@@ -56,7 +56,7 @@ class DeadlineWatch:
         """Tell calls that their time is up, until this is cancelled."""
         while True:
             self._wake = anyio.Event()
-            self._armed = inf  # who adds a call from now on wakes this task
+            self._armed = inf  # from now on `add` wakes this task
             earliest, now = inf, self._loop.now()
             for call in list(self._calls):
                 if call.due <= now:

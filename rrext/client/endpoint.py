@@ -36,8 +36,8 @@ ErrorMaker: TypeAlias = Callable[[], RrextError]
 class Endpoint:
     """Matches answers with calls. A call may be cancelled at any moment without harm to the next one.
 
-    Calls come from tasks of the loop, or from threads beside it: there the coroutine blocks and never suspends. Whoever
-    takes a call out of the table gives its place back; `_ending` decides whether the answer or the caller ended the call first.
+    Calls come from tasks of the loop, or from threads beside it: there the coroutine blocks and never suspends. The code
+    that takes a call out of the table gives its slot back; the lock `_ending` orders the answer and the end of the wait.
     `run` is a task and never raises. When the connection is lost, `explain` is awaited once for the reason, with which
     every call then fails, now and later.
     """
@@ -65,7 +65,7 @@ class Endpoint:
         self._losing = anyio.Event()
         self._received = anyio.Event()
         self._defect: RrextError | None = None
-        """What made the peer's bytes unreadable."""
+        """The error that made the peer's bytes unreadable."""
         self._loss: ErrorMaker | None = None
         """Set when every call fails from now on."""
         self._paused: anyio.Event | None = None
@@ -128,18 +128,18 @@ class Endpoint:
         call.id, pieces = self._connection.request(call.command, arguments, None if tail is None else cast("bytes", tail))
         self._calls[call.id] = call
         if self._loss is not None and self._calls.pop(call.id, None) is not None:
-            raise self._loss()  # it was lost on the loop's thread meanwhile, and nobody saw this call
+            raise self._loss()  # the loop's thread lost it meanwhile, and did not see this call
         call.frame = self._outbox.put(pieces, urgent=urgent)
         if self._paused is not None:
             self.resume()
 
     def post(self, command: str, arguments: Body, *, urgent: bool = False) -> None:
-        """Send a request whose answer nobody waits for. Never waits, never fails."""
-        with suppress(RrextError):  # there is nobody to tell any more
+        """Send a request and drop its answer. Never waits, never fails."""
+        with suppress(RrextError):  # the request has no caller to tell
             self._send(PendingCall(command, None, abandoned=True), arguments, None, urgent=urgent)
 
     def _abandon(self, call: PendingCall) -> None:
-        """Take the request back, or tell the server that nobody waits for it; that goes before all that waits to be sent."""
+        """The caller waits no longer: withdraw the request if it is not sent, else send `cancel` before all queued frames."""
         if call.updates is not None:
             call.updates.discard()
         with self._ending:
@@ -166,7 +166,7 @@ class Endpoint:
     # Receiving
 
     def buffer_updated(self, n: int) -> anyio.Event | None:
-        """Handle what is complete. An event in return asks the channel to wait for it."""
+        """Handle the messages that are complete. An event in return asks the channel to wait for it."""
         self._bytes += n
         messages = self._framer.buffer_updated(n)
         if not messages:
@@ -192,11 +192,11 @@ class Endpoint:
             call = None if answer.id is None else self._calls.pop(answer.id, None)
             if call is not None and not call.abandoned:
                 call.answer = answer
-                call.due = inf  # what callbacks still do is not under the deadline
+                call.due = inf  # the deadline does not count the time of callbacks
         finally:
             self._ending.release()
         if call is None:
-            logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
+            logger.debug("answer to request %r dropped: its caller waits no longer", answer.id)
             return
         if call.slots is not None:
             call.slots.give()
@@ -232,7 +232,7 @@ class Endpoint:
         request = event.body.get("request")
         call = self._calls.get(request) if isinstance(request, int | str) else None
         if call is None or call.abandoned or call.updates is None:
-            logger.debug("%s of request %r dropped: nobody waits for it", event.name, request)
+            logger.debug("%s of request %r dropped: its caller waits no longer", event.name, request)
             return
         if event.name == "rrext_progress":
             call.updates.add_progress(event.body)
@@ -272,7 +272,7 @@ class Endpoint:
     # Life
 
     def lose(self) -> None:
-        """The connection is of no more use. What already arrived is still read for a moment."""
+        """The connection is lost. Bytes that already arrived are still read for a moment."""
         self._losing.set()
 
     def shut(self) -> None:

@@ -60,7 +60,7 @@ class EventLoop:
             return
         try:
             self._soon(function)
-        except RuntimeError:  # the loop has ended, and with it whatever the function would have told
+        except RuntimeError:  # the loop has ended, and its callers with it
             pass
 
     def waiter(self) -> Waiter:

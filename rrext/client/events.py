@@ -1,4 +1,4 @@
-"""What the server tells unasked, for whoever wants to read it."""
+"""The stream of events that a server sends without a request."""
 
 from __future__ import annotations
 

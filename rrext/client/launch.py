@@ -1,4 +1,4 @@
-"""How a server is started: its command line and what it may see of our environment."""
+"""The command line and the environment of a spawned server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Launch", "serve_command", "server_env"]
 PASSED_ON = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
 )
-"""What a program needs to find its files and its language. `PYTHONPATH`, as the server is to find the modules we find."""
+"""Variables that a program needs to find its files and its language, and `PYTHONPATH`, so that it finds our modules."""
 PREFIXES = ("LC_", "ROCKETRIDE_")
 
 

@@ -1,4 +1,4 @@
-"""What kind of data a file holds, by its name."""
+"""MIME types by file extension."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ adoc asciidoc bib cc cfg clj cmake conf cpp cs cxx dart diff env erl ex exs fish
 ini java jl jsx kt kts less log lua m ml org patch php po pro properties proto ps1 pyi r rb rs rst sass scala scss sol sql
 styl swift text tf tla toml ts tsx vb vue zig zsh
 """.split()  # noqa: SIM905 – a table, read as words
-"""What people write and the standard library does not know; `ts` is TypeScript far more often than a film."""
+"""Extensions of source texts that the standard library does not know; `ts` is TypeScript far more often than a film."""
 
 _TYPES = {
     **dict.fromkeys(_PLAIN_TEXT, "text/plain"),
@@ -76,5 +76,5 @@ def goes_whole(mime_type: str) -> bool:
 def _types() -> dict[str, str]:
     import mimetypes
 
-    standard = mimetypes.MimeTypes().types_map[True]  # without what this machine's /etc/mime.types adds
+    standard = mimetypes.MimeTypes().types_map[True]  # without the types of this machine's /etc/mime.types
     return {**standard, **{f".{extension}": kind for extension, kind in _TYPES.items()}}

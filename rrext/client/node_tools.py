@@ -1,4 +1,4 @@
-"""What `client.database` and `client.vectors` have in common: tools of nodes, called by their names."""
+"""The common base of `client.database` and `client.vectors`: methods named after the tools that they call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NodeTools:
         timeout: float | None = None,
         on_chunk: ChunkCallback | None = None,
     ) -> Any:
-        """Call a tool. What is None in its input is left out."""
+        """Call a tool. Members of its input that are None are left out."""
         given = {name: value for name, value in input.items() if value is not None}
         return await self._tool(tool=tool, node_id=node_id, input=given, token=token, timeout=timeout, on_chunk=on_chunk)
 

@@ -28,11 +28,11 @@ class Address(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> Address:
-        """What `unix:PATH` means. Raises `UsageError`."""
+        """The address that `unix:PATH` names. Raises `UsageError`."""
         return cls(socket_path(text))
 
     async def connect(self) -> SocketChannel:
-        """A channel to the server. Raises `NotConnected`, which says what to do."""
+        """A channel to the server. Raises `NotConnected`, whose hint names the remedy."""
         with anyio.move_on_after(CLIENT_DEFAULTS.start):
             while (end := connect(self.path)) is None:  # noqa: ASYNC110 – a full backlog tells nobody when it is not
                 await anyio.sleep(POLL)

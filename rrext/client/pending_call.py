@@ -38,7 +38,7 @@ class Deadline(msgspec.Struct, frozen=True):
         return due if self.total is None else min(due, now + self.total)
 
     def error(self) -> ToolTimeout:
-        """What the caller reads when time is up."""
+        """The error of a call whose time is up."""
         if not self.idle:
             return ToolTimeout(f"{self.what} did not finish within {self.seconds:g} s")
         or_total = "" if self.total is None else f", or within {self.total:g} s in all"
@@ -48,9 +48,9 @@ class Deadline(msgspec.Struct, frozen=True):
 class PendingCall(msgspec.Struct, eq=False):
     """A request in flight. An abandoned one has no caller any more, but its answer still comes.
 
-    `slots` has a place of it to give back. `on_late` gets the body of a success that nobody waits for. A `final` one has
-    to reach the server, waited for or not. `due` is when `deadline` passes, and `end` the latest to which progress can
-    push that.
+    `slots` gets a slot back at the end. `on_late` gets the body of a success that comes after the caller left. A `final`
+    request reaches the server, waited for or not. `due` is the time of `deadline`, and `end` the latest to which progress
+    can push that.
     """
 
     command: str
@@ -69,7 +69,7 @@ class PendingCall(msgspec.Struct, eq=False):
     expired: bool = False
 
     def check(self) -> None:
-        """After a wait. Raises `ToolTimeout` if what ended it is the deadline."""
+        """Raise `ToolTimeout` if the deadline ended the wait."""
         if self.expired and self.answer is None:
             assert self.deadline is not None
             raise self.deadline.error()
@@ -100,13 +100,13 @@ class PendingCall(msgspec.Struct, eq=False):
             self.waiter.wake()
 
     def leave(self) -> None:
-        """The server has answered, or never will: the place is free for another request. Once, by who ends the call."""
+        """Give the slot back, once: the server has answered, or the connection is lost."""
         if self.slots is not None:
             self.slots.give()
             self.slots = None
 
     def lapse(self, answer: Response | None) -> None:
-        """Nobody waits for the answer."""
+        """The answer came after its caller had left."""
         if answer is not None and answer.error is None and self.on_late is not None:
             self.on_late(answer.body)
 

@@ -25,10 +25,10 @@ Step: TypeAlias = Callable[[], None]
 
 
 class Portal:
-    """Runs what needs the loop on the loop's thread, and callbacks on the thread that waits.
+    """Runs coroutines for a blocking caller, and their callbacks on the caller's thread.
 
-    A request needs no loop: its coroutine runs in the caller's thread (`here`), where its waits block. What has tasks of
-    its own, or reads files, is a task of the loop (`run`).
+    A request needs no loop: its coroutine runs in the caller's thread (`here`), where its waits block. A coroutine that has
+    tasks of its own, or reads files, runs as a task of the loop (`run`).
     """
 
     def __init__(self, backend: str) -> None:
@@ -76,7 +76,7 @@ class Portal:
     def run(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a coroutine function to its end and return its result.
 
-        If the wait ends early, by Ctrl-C or by what a callback raises, the coroutine is cancelled.
+        If Ctrl-C or a failing callback ends the wait early, the coroutine is cancelled.
         """
         steps: SimpleQueue[Step | Future[Any]] = SimpleQueue()
         given = {name: self._at_home(value, steps) if callable(value) else value for name, value in kwargs.items()}

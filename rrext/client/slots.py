@@ -30,11 +30,11 @@ class Slots:
         self._free: list[None] = [None] * number
         """As many entries as places are free: a list needs no lock to take one away, or to put one back."""
         self._lock = Lock()
-        """Whoever changes the line, or gives a place to it, holds it."""
+        """Held to change the line of waiting callers, and to give them slots."""
         self._waiting: deque[_Turn] = deque()
 
     def take_now(self) -> bool:
-        """Take a place if one is free and nobody waits."""
+        """Take a slot if one is free and no caller waits."""
         if self._waiting:
             return False
         try:
@@ -44,7 +44,7 @@ class Slots:
         return True
 
     async def take(self, waiter: Waiter, check: Callable[[], object] = bool) -> None:
-        """Take a place when the caller's turn comes. What `check`, called after each wait, raises ends that."""
+        """Wait for a slot, first come, first served. `check` is called after each wait; its exception ends the waiting."""
         turn = self._join(waiter)
         try:
             while not turn.has_come:
@@ -81,7 +81,7 @@ class Slots:
             while self._waiting and self._free:
                 try:
                     self._free.pop()
-                except IndexError:  # somebody who saw no line took it
+                except IndexError:  # `take_now` of another thread, which saw no line, took it
                     break
                 turn = self._waiting.popleft()
                 turn.has_come = True

@@ -24,7 +24,7 @@ def tool_arguments(
     context: Mapping[str, Any] | None,
     meta: Any,
 ) -> Body:
-    """The arguments of a tool call. What is None is not sent."""
+    """The arguments of a tool call. Optional ones that are None are left out."""
     arguments: Body = {"subcommand": "tool", "tool": tool, "nodeId": node_id, "input": {} if given is None else given}
     if token is not None:
         arguments["token"] = token
@@ -59,7 +59,7 @@ def tool_call(
 
 
 def result_of(body: Body) -> Any:
-    """What the tool returned: a JSON value, or bytes."""
+    """The result of the tool: a JSON value, or bytes."""
     return body["result"] if "result" in body else body.get("data")
 
 

@@ -1,4 +1,4 @@
-"""What a call reports while it runs: its latest progress, and chunks. Delivered in the caller's own task."""
+"""Progress and chunks of a running call, which its callbacks get in the caller's own task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EventCallback: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[object] | o
 class Updates:
     """Progress and chunks of one call that its callbacks have not seen. Of progress only the latest is kept.
 
-    Callbacks run in the task or thread of the caller, so what they raise ends that call and no other. One thread adds, and
+    Callbacks run in the task or thread of the caller, so their exceptions end that call and no other. One thread adds, and
     one delivers.
     """
 
@@ -41,7 +41,7 @@ class Updates:
         self._progress: deque[tuple[Any, ...]] = deque(maxlen=1)
         self._chunks: deque[tuple[Any, int]] = deque()
         self._added = self._delivered = 0
-        """Bytes of chunks; the backlog is what is between both."""
+        """Bytes of chunks received and delivered; the difference is the backlog."""
         self._scope: anyio.CancelScope | None = None
         """Around the `async` callback that runs."""
 
@@ -52,12 +52,12 @@ class Updates:
 
     @property
     def behind(self) -> bool:
-        """Whether so much waits that it is better to read no more, if that delays nobody else."""
+        """Whether the backlog is large enough to stop reading, if no other call waits."""
         return self._added - self._delivered > CLIENT_DEFAULTS.chunk_backlog
 
     @property
     def hopeless(self) -> bool:
-        """Whether so much waits that the call has to be given up."""
+        """Whether the backlog is too large to keep: the call fails."""
         return self._added - self._delivered > CLIENT_DEFAULTS.max_chunk_backlog
 
     def add_progress(self, body: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class Updates:
             self._added += cost
 
     def discard(self) -> None:
-        """Nobody wants them any more."""
+        """Drop all of them: the caller waits no longer."""
         self._progress.clear()
         self._chunks.clear()
         self._delivered = self._added
@@ -109,7 +109,7 @@ class Updates:
 
 
 class EventUpdates(Updates):
-    """The same for who wants the events as they are, to hand them on."""
+    """Updates whose callback gets each event unchanged, to relay it."""
 
     __slots__ = ()
 

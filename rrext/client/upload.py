@@ -22,7 +22,7 @@ __all__ = ["FileResult", "PipeMaker", "Upload", "UploadCallback", "UploadProgres
 
 
 class FileResult(msgspec.Struct, frozen=True):
-    """What became of one file. `result` is the pipeline's result body; of a failed object, what there is of it.
+    """The outcome of one file. `result` is the result body of the pipeline, a partial one if the object failed.
 
     `skipped` says why a file was not sent, though nothing failed: it is a link out of its folder, or comes twice.
     """
@@ -40,7 +40,7 @@ class FileResult(msgspec.Struct, frozen=True):
 
 
 class UploadProgress(msgspec.Struct, frozen=True):
-    """How far an upload is. The totals are what was found before it began."""
+    """The progress of an upload. The totals count the files that were found before it began."""
 
     files_done: int
     files_total: int
@@ -70,10 +70,10 @@ class Upload:
         self._files_total = self._bytes_total = self._files_done = self._bytes_done = 0
         self._tasks = anyio.create_task_group()
         self._failure: Exception | None = None
-        """What the progress callback raised."""
+        """The exception of the progress callback."""
 
     async def run(self, paths: Iterable[str | os.PathLike[str]]) -> list[FileResult]:
-        """Send all files; results are in the order in which they were found. Raises only what the callback raises."""
+        """Send all files; results are in the order in which they were found. Raises only the exceptions of the callback."""
         sources = await run_sync(find_files, [os.fspath(path) for path in paths])
         self._files_total = len(sources)
         self._bytes_total = sum(source.size for source in sources)
@@ -99,7 +99,7 @@ class Upload:
             if source.problem is not None:
                 raise UsageError(f"{source.path}: {source.problem}")
             result = await self._stream(source)
-        except Exception as error:  # whatever it is, it is this file's, and the others go on
+        except Exception as error:  # any failure is that of this file, and the others go on
             return FileResult(source.path, source.size, getattr(error, "result", None), error)
         return FileResult(source.path, source.size, result)
 
@@ -126,7 +126,7 @@ class Upload:
             answer = self._progress(progress)
             if isawaitable(answer):
                 await answer
-        except Exception as error:  # it ends the upload, and comes out of it as it is
+        except Exception as error:  # it ends the upload, and is raised unchanged
             self._failure = self._failure or error
             self._tasks.cancel_scope.cancel()
 

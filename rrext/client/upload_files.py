@@ -32,14 +32,14 @@ class UploadFile(msgspec.Struct, frozen=True):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What `open` tells of it."""
+        """The description of the object in `open`."""
         about: dict[str, Any] = {"name": shown(self.name), "path": shown(self.path), "size": self.size}
         if self.real:
             about["url"] = url_of(self.real)
         return about
 
     def open(self) -> int:
-        """A descriptor of the file. Of a file in a folder, no link is followed, whatever was put in its place meanwhile.
+        """A descriptor of the file. In a folder no link is followed, though one may have replaced a part of the path meanwhile.
 
         Raises `OSError`.
         """
@@ -79,8 +79,8 @@ def find_files(paths: Iterable[str]) -> list[UploadFile]:
     """The files that `paths` mean: files as they are, folders with all that is below them, in order of their names.
 
     A file's name is its last part, or begins with the folder's. Links are followed where they are given themselves. In a
-    folder they are not: one that leads out of it is listed as skipped, one that stays inside leads to what is sent
-    anyway. What comes twice is sent once, and what cannot be sent is listed with its problem. Blocks: it reads folders.
+    folder they are not: a link that leads out of the folder is listed as skipped; the target of another one is sent anyway.
+    A file that comes twice is sent once, and an unreadable one is listed with its problem. Blocks: it reads folders.
     """
     found: list[UploadFile] = []
     places: dict[str, str] = {}
@@ -102,13 +102,13 @@ def _given(path: str) -> UploadFile:
         info = os.stat(path)
     except OSError as error:
         return UploadFile(path, name, problem=error.strerror or str(error))
-    # What is no file, such as a pipe, has no place of its own: its object is that of its name.
+    # A named pipe or a device has no content of its own: its object is identified by its name.
     real = os.path.realpath(path) if stat.S_ISREG(info.st_mode) else ""
     return UploadFile(path, name, info.st_size, real=real)
 
 
 def _inside(folder: str) -> Iterator[UploadFile]:
-    """What is in a folder: its files, then those of each folder in it."""
+    """The files of a folder, then those of each folder in it."""
     root = os.path.realpath(folder)
     base = os.path.basename(os.path.abspath(folder))
     pending = [""]
@@ -134,7 +134,7 @@ def _inside(folder: str) -> Iterator[UploadFile]:
 
 
 def _found(entry: os.DirEntry[str], name: str, root: str, inner: str) -> UploadFile | None:
-    """What stands in a folder; None for a folder, and for a link to something else in there."""
+    """An entry of a folder; None for a folder, and for a link to another entry below the root."""
     real = os.path.join(root, inner)
     try:
         if entry.is_symlink():

@@ -85,7 +85,7 @@ class Vectors(NodeTools):
         token: str | None = None,
         timeout: float | None = None,
     ) -> Body:
-        """What is stored, by parent: `{paths: {parent: id}, counts: {parent: n}, total}`."""
+        """The stored objects by parent: `{paths: {parent: id}, counts: {parent: n}, total}`."""
         input = {"parent": parent, "offset": offset, "limit": limit}
         return await self._call("list", input, node_id, token, timeout)
 
@@ -104,5 +104,5 @@ class Vectors(NodeTools):
         return await self._call("get", input, node_id, token, timeout)
 
     async def stats(self, *, node_id: str = "", token: str | None = None, timeout: float | None = None) -> Body:
-        """How much is stored, with which model and vector size: `{count, model, vector_size, …}`."""
+        """The number of stored chunks, the model and the vector size: `{count, model, vector_size, …}`."""
         return await self._call("stats", {}, node_id, token, timeout)

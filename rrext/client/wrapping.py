@@ -1,4 +1,4 @@
-"""How an object of the blocking client wraps the one of the async client."""
+"""Objects of the blocking client, each around an object of the async client."""
 
 from __future__ import annotations
 

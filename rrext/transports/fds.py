@@ -51,7 +51,7 @@ class FdChannel:
         self._write_fd = write_fd
 
     async def pump(self, receiver: Receiver) -> None:
-        """Give all bytes to `receiver` until the end of input. Whatever the receiver raises comes out here."""
+        """Give all bytes to `receiver` until the end of input. Exceptions of the receiver are raised here."""
         if self._read_fd < 0:
             raise anyio.ClosedResourceError
         if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
@@ -72,7 +72,7 @@ class FdChannel:
                 await checkpoint()
 
     def write_now(self, pieces: Sequence[Buffer]) -> list[Buffer]:
-        """Write what fits without waiting, and return the rest."""
+        """Write without waiting, as much as fits, and return the rest."""
         rest = pieces
         while rest:
             try:
@@ -89,7 +89,7 @@ class FdChannel:
         return list(rest)
 
     async def write(self, pieces: Sequence[Buffer]) -> None:
-        """Write all of it. If this is cancelled, a part may be written."""
+        """Write all pieces. If this is cancelled, a part may be written."""
         rest = self.write_now(pieces)
         while rest:
             await anyio.wait_writable(self._write_fd)
@@ -175,7 +175,7 @@ class _AsyncioPump:
             pause = self._receiver.buffer_updated(n) if n else None
         except BlockingIOError:
             return
-        except Exception as error:  # it belongs to whoever runs the pump
+        except Exception as error:  # the task that runs the pump raises it
             self._turn.set_exception(error)
             return
         if not n or pause is not None:
@@ -193,11 +193,11 @@ def _without(pieces: Sequence[Buffer], n: int) -> list[Buffer]:
 
 
 def close_fd(fd: int) -> None:
-    """Close a descriptor, and wake who waits for it with `anyio.ClosedResourceError`. A negative one is closed already."""
+    """Close a descriptor, and wake its waiting tasks with `anyio.ClosedResourceError`. A negative one is closed already."""
     if fd < 0:
         return
     try:
         anyio.notify_closing(fd)
     except RuntimeError:
-        pass  # no event loop runs here, so nobody waits
+        pass  # no event loop runs here, so no task waits
     os.close(fd)

@@ -22,7 +22,7 @@ encode_own = msgspec.json.Encoder().encode
 def decode(body: Bytes) -> Any:
     """The value of a JSON text; of equal keys the last one counts.
 
-    Raises `ParseError` for what is not UTF-8, not JSON (NaN, Infinity and lone surrogates are not), or nested too deeply.
+    Raises `ParseError` for bytes that are not UTF-8 or not JSON (NaN, Infinity and lone surrogates), or nested too deeply.
     """
     try:
         return _decode(body)
@@ -46,7 +46,7 @@ def _where(body: Bytes) -> str:
 def encode(value: Any, message: Any = None) -> bytes:
     """The JSON text of a value, or of the message around it that rrext made; bytes become base64 strings.
 
-    Raises `ValueError`, which names the place as a JSON pointer, for what JSON cannot hold: NaN, Infinity, a key that is no
+    Raises `ValueError`, with the place as a JSON pointer, for values outside of JSON: NaN, Infinity, a key that is no
     string, a lone surrogate, an object of another type, a value that contains itself.
     """
     try:

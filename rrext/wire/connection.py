@@ -20,8 +20,8 @@ class ServerConnection:
     """A server's side. The first valid message decides the dialect.
 
     `framer` finds the messages in a stream, and its events are this connection's; without one the transport keeps messages
-    apart, and `receive_message` takes each. `raw_tail` says that the client takes raw tails, as its `initialize` tells. What
-    writes may be called from any thread and returns pieces to be written in order; large payloads are among them uncopied.
+    apart, and `receive_message` takes each. `raw_tail` says that the client takes raw tails, as its `initialize` tells. Writing
+    methods may be called from any thread and returns pieces to be written in order; large payloads are among them uncopied.
     """
 
     __slots__ = ("_dap", "_dialect", "_frame", "_read", "dialect", "framer", "limits", "raw_tail")
@@ -96,7 +96,7 @@ class ServerConnection:
 
 
 class ClientConnection:
-    """A client's side, in the dialect that it chose. What writes may be called from any thread."""
+    """A client's side, in the dialect that it chose. `request` may be called from any thread."""
 
     __slots__ = ("_dialect", "dialect", "framer")
 
@@ -110,7 +110,7 @@ class ClientConnection:
         return f"<ClientConnection {self.dialect}, {self.framer.state()}>"
 
     def request(self, command: str, arguments: dict[str, Any], tail: bytes | None = None) -> tuple[RequestId, list[bytes]]:
-        """The id of a new request, and its frame. Raises `UsageError` for arguments that JSON cannot hold, and says where."""
+        """The id of a new request, and its frame. Raises `UsageError` for arguments outside of JSON, and names the place."""
         try:
             number, message = self._dialect.request(command, arguments)
         except ValueError as error:

@@ -28,12 +28,12 @@ def pieces_of(head: bytes, payload: bytes) -> list[bytes]:
 
 
 class Dialect(ABC):
-    """The messages of one connection, in one dialect. What writes may be called from any thread.
+    """The messages of one connection, in one dialect. Writing methods may be called from any thread.
 
-    What is written are the pieces of one message, to be joined: a large payload is one of them, uncopied.
+    A written message is a list of pieces to be joined: a large payload is one of them, uncopied.
 
-    A message is first decoded into a record that has exactly the usual members, which is fast. If that fails, for whatever
-    reason, it is decoded as plain JSON, so that every part of it is checked, and judged member by member.
+    A message is first decoded into a record that has exactly the usual members, which is fast. If that fails for any
+    reason, it is decoded as plain JSON and checked member by member.
     """
 
     name: ClassVar[DialectName]
@@ -47,7 +47,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def read_request(self, json: memoryview, tail: bytes | None, nbytes: int) -> ServerEvent:
-        """What a client sent."""
+        """The event of a message of the client."""
 
     @abstractmethod
     def judge_request(self, value: Any, tail: bytes | None, nbytes: int) -> ServerEvent:
@@ -73,7 +73,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def read_answer(self, json: memoryview, tail: bytes | None, nbytes: int) -> ClientEvent:
-        """What a server sent."""
+        """The event of a message of the server."""
 
     @abstractmethod
     def judge_answer(self, value: Any, tail: bytes | None) -> ClientEvent:
@@ -85,7 +85,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def request(self, command: str, arguments: dict[str, Any]) -> tuple[RequestId, bytes]:
-        """A request under the next free id. Raises `ValueError`, which names the place, for what JSON cannot hold."""
+        """A request under the next free id. Raises `ValueError`, which names the place, for values outside of JSON."""
 
     # the careful way
 

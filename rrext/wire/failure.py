@@ -1,4 +1,4 @@
-"""What an error becomes in a message."""
+"""The parts of an error in a message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WireError(msgspec.Struct, frozen=True):
 
 
 def wire_error(error: RrextError) -> WireError:
-    """The parts of an error. An answer must go out whatever a tool put into it: data that JSON cannot hold is left out, and
+    """The parts of an error. An answer must go out in any case: data of a tool that JSON cannot hold is left out, and
     the message says so."""
     message, data = error.message, error.data
     try:

@@ -24,7 +24,7 @@ __all__ = ["BUFFER", "ContentLength", "Framer"]
 E = TypeVar("E")
 
 BUFFER = 64 * KIB
-"""What a pipe holds, and so what one read can bring. A frame that fits is parsed where it lies."""
+"""The capacity of a pipe, and so the most that one read can bring. A frame that fits is parsed where it lies."""
 
 _FOREVER = 1 << 62
 """Bytes to skip after a fatal error: all that will ever come."""
@@ -40,7 +40,7 @@ class Framer(ABC, Generic[E]):
     """The framing of one connection: each message that arrives becomes one event, each message that is sent a frame.
 
     Read bytes into `get_buffer()` and tell `buffer_updated` how many; or hand them to `receive_data`, which copies them.
-    One thread at a time may read. What is returned stays good; the buffer does not.
+    One thread at a time may read. Returned events stay valid; the buffer does not.
     """
 
     __slots__ = ("_on_body", "_on_refused")
@@ -53,18 +53,18 @@ class Framer(ABC, Generic[E]):
         self, on_body: Callable[[memoryview, bytes | None, int], E], on_refused: Callable[[RrextError, memoryview], E]
     ) -> None:
         """From now on `on_body(json, tail, nbytes)` makes the event of a whole message, and `on_refused(error, start)` that
-        of the first bytes of one that cannot be used. Both get a view of memory that is used again: what they keep, they copy.
+        of the first bytes of an unusable one. Both get a view of memory that is used again, and copy the parts that they keep.
         """
         self._on_body = on_body
         self._on_refused = on_refused
 
     @abstractmethod
     def get_buffer(self, hint: int = BUFFER) -> memoryview:
-        """Where the next bytes go: never empty, of whatever size is best here. Good until `buffer_updated`."""
+        """The memory for the next bytes, never empty. Valid until `buffer_updated`."""
 
     @abstractmethod
     def buffer_updated(self, nbytes: int) -> list[E | Fatal]:
-        """The events of what is complete, now that so many bytes more are in the buffer."""
+        """The events of the messages that are complete with `nbytes` more bytes in the buffer."""
 
     @abstractmethod
     def receive_eof(self) -> list[E | Fatal]:
@@ -76,7 +76,7 @@ class Framer(ABC, Generic[E]):
 
     @abstractmethod
     def state(self) -> str:
-        """What is not complete yet, for a `repr`."""
+        """A description of the incomplete message, for a `repr`."""
 
     def receive_data(self, data: Bytes) -> list[E | Fatal]:
         """The events that are complete with these bytes."""
@@ -108,7 +108,7 @@ class ContentLength(Framer[E]):
         self._start = 0  # where the next frame begins
         self._end = 0  # where the bytes received end
         self._need = 0  # nothing can happen before `_end` gets here
-        self._skip = 0  # bytes to come that nobody wants
+        self._skip = 0  # bytes to come that are dropped
         self._large: LargeBody | None = None
 
     def state(self) -> str:
@@ -135,7 +135,7 @@ class ContentLength(Framer[E]):
         return self._view[self._end :] if self._end else self._view
 
     def _move_to_front(self) -> None:
-        """Make room. What moves came with the last read, so each byte moves once at most."""
+        """Make room. Only bytes of the last read move, so each byte moves once at most."""
         start, rest = self._start, self._end - self._start
         if rest:
             self._view[:rest] = self._view[start : self._end]
@@ -256,7 +256,7 @@ class ContentLength(Framer[E]):
         self._skip -= dropped
 
     def _wait_for(self, header: Header, body: int) -> bool:
-        """Say how much of an incomplete body is to come here, or let what is too large for here come elsewhere."""
+        """Set the size at which the body is complete here, or read a body that is too large for the buffer elsewhere."""
         size = len(self._buffer)
         stop = body + header.length
         json_stop = stop if header.json_length is None else body + header.json_length
@@ -276,7 +276,7 @@ class ContentLength(Framer[E]):
         return False
 
     def _grow(self) -> None:
-        """Take a buffer of full size, and begin it with what is held."""
+        """Take a buffer of full size, and begin it with the bytes that are held."""
         held = self._view[self._start : self._end]
         self._buffer = bytearray(BUFFER)
         self._view = memoryview(self._buffer)

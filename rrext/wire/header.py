@@ -1,4 +1,4 @@
-"""The header block of a frame: what lengths it announces."""
+"""The header block of a frame: the lengths that it announces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = 20
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
-    """What a header block announces, in bytes; `problem` says why the frame cannot be used though its length is known."""
+    """The lengths that a header block announces, in bytes; `problem` says why a frame of known length is unusable."""
 
     length: int
     json_length: int | None = None
@@ -27,7 +27,7 @@ def parse_header(block: bytes, max_length: int) -> Header:
 
     Names are taken in any case, space around names and values does not count, other headers are passed over, and a length
     may be repeated. Raises `ParseError` if `Content-Length` is missing, not decimal, contradictory, or beyond `max_length`:
-    then nobody knows where the next frame starts.
+    then the start of the next frame is unknown.
     """
     lengths: list[bytes] = []
     json_lengths: list[bytes] = []

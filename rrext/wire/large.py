@@ -13,7 +13,7 @@ class LargeBody:
     """Room for a body, or only for its raw tail if the JSON before it is in memory already.
 
     `json` is that JSON, and `received` is what came of the rest; without `json`, of the whole body. A tail is read into what
-    becomes its `bytes`: an `io.BytesIO` gives back the bytes it was made of without a copy, if nobody else looks at them.
+    becomes its `bytes`: an `io.BytesIO` gives back the bytes it was made of without a copy, if nothing else refers to them.
     """
 
     __slots__ = ("_filled", "_header", "_json", "_lent", "_owner", "_target")

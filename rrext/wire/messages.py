@@ -1,4 +1,4 @@
-"""What travels, told without a dialect: the same records for DAP-style messages and for JSON-RPC 2.0."""
+"""Messages without a dialect: the same records for DAP-style messages and for JSON-RPC 2.0."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RequestId: TypeAlias = int | str
 class Request(msgspec.Struct, frozen=True, gc=False):
     """A command to run.
 
-    `id` is None for a JSON-RPC notification, which runs and is never answered. `tail` is what followed the JSON in a frame
+    `id` is None for a JSON-RPC notification, which runs and is never answered. `tail` are the bytes after the JSON in a frame
     with `Json-Length` (possibly `b""`), and None in every other frame. `nbytes` is the size of the whole body.
     """
 
@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 class Response(msgspec.Struct, frozen=True):
     """The answer to a request: a body, or an error. `tail`, if there is one, is also `body["data"]`.
 
-    `id` is None if the server could not tell which request it answers: then `error` says what it could not read.
+    `id` is None if the server could not tell which request it answers: then `error` says which part it could not read.
     """
 
     id: RequestId | None

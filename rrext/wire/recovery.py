@@ -30,7 +30,7 @@ _CLOSES = {b"{": b"}", b"[": b"]"}
 def recover_members(start: Bytes) -> Members:
     """The members `id`, `seq`, `request_seq` and `jsonrpc` of the object that starts here. Never raises.
 
-    The input may end anywhere; a member counts only if what follows it is there too. Of equal keys the last one counts.
+    The input may end anywhere; a member counts only if the token after it is there too. Of equal keys the last one counts.
     """
     found: Members = {}
     tokens = _tokens(bytes(start))
