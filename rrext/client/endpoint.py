@@ -196,7 +196,7 @@ class Endpoint:
         finally:
             self._ending.release()
         if call is None:
-            logger.debug("answer to request %r dropped: its caller waits no longer", answer.id)
+            logger.debug("answer to request %r dropped: nobody waits for it", answer.id)
             return
         if call.slots is not None:
             call.slots.give()
@@ -232,7 +232,7 @@ class Endpoint:
         request = event.body.get("request")
         call = self._calls.get(request) if isinstance(request, int | str) else None
         if call is None or call.abandoned or call.updates is None:
-            logger.debug("%s of request %r dropped: its caller waits no longer", event.name, request)
+            logger.debug("%s of request %r dropped: nobody waits for it", event.name, request)
             return
         if event.name == "rrext_progress":
             call.updates.add_progress(event.body)
