@@ -15,7 +15,7 @@ from rrext.limits import DEFAULTS
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
-    from rrext.pipefile.loading import Loaded
+    from rrext.pipefile.loaded import LoadedPipeline
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
 
@@ -90,7 +90,7 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False) -> Loaded:
+def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, strict_env: bool = False) -> LoadedPipeline:
     from rrext.pipefile.loading import check_pipeline, load_pipeline
 
     if strict_env:
@@ -98,7 +98,7 @@ def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, stri
     return check_pipeline(text, catalog, environment, positions=True)
 
 
-def _print_json(path: str, loaded: Loaded) -> None:
+def _print_json(path: str, loaded: LoadedPipeline) -> None:
     import msgspec
 
     from rrext.pipefile.text.located import located
@@ -108,7 +108,7 @@ def _print_json(path: str, loaded: Loaded) -> None:
     print(line.decode())
 
 
-def print_found(path: str, loaded: Loaded, file: TextIO) -> None:
+def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     """Write every problem with its place, its line of the text, and the other places that have to do with it."""
     from rrext.pipefile.text.located import related_places
 
@@ -145,7 +145,7 @@ def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
     yield " " * (len(gutter) - 2) + "| " + " " * before + mark
 
 
-def summary(loaded: Loaded) -> str:
+def summary(loaded: LoadedPipeline) -> str:
     """How many problems there are, and how many components, in a few words."""
     counts = [(len(loaded.errors), "error"), (len(loaded.warnings), "warning")]
     found = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)

@@ -16,7 +16,7 @@ from rrext.limits import PICTURE_DEFAULTS
 
 if TYPE_CHECKING:
     from rrext.picture.picture import Picture
-    from rrext.pipefile.loading import Loaded
+    from rrext.pipefile.loaded import LoadedPipeline
 
 __all__ = ["add_parser", "run"]
 
@@ -113,7 +113,7 @@ def _drawn(args: argparse.Namespace, picture: Picture, width: int, *, colour: bo
     return as_text(picture, width, colour=colour).encode()
 
 
-def _print_problems(args: argparse.Namespace, loaded: Loaded, *, below: bool) -> None:
+def _print_problems(args: argparse.Namespace, loaded: LoadedPipeline, *, below: bool) -> None:
     """List what is wrong: below a picture for people, on stderr beside one for programs."""
     if loaded.problems:
         if below and loaded.outline.components:

@@ -12,7 +12,8 @@ from rrext.errors import Cancelled
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import Loaded, check_pipeline
+from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loading import check_pipeline
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
@@ -41,7 +42,7 @@ class Analysis:
 
     __slots__ = ("_calls", "_starts", "around", "by_id", "drafts", "loaded", "map")
 
-    def __init__(self, loaded: Loaded, around: Surroundings) -> None:
+    def __init__(self, loaded: LoadedPipeline, around: Surroundings) -> None:
         where = loaded.source_map
         assert where is not None  # it was asked for
         self.loaded = loaded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from rrext.engine.tasks.pipes import Pipe
+from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.task import Task
 
 __all__ = ["status_of", "summary_of"]
@@ -24,7 +24,7 @@ def summary_of(task: Task) -> dict[str, Any]:
     }
 
 
-def status_of(task: Task, pipes: list[Pipe]) -> dict[str, Any]:
+def status_of(task: Task, pipes: list[OpenPipe]) -> dict[str, Any]:
     """The whole status object; every field is there from the start, with its type."""
     counters = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
     counters["completedCount"] = task.finished_count

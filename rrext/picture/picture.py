@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
-from rrext.pipefile.loading import Loaded
+from rrext.pipefile.loaded import LoadedPipeline
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.spec import ControlEdge, DataEdge
@@ -79,7 +79,7 @@ class Picture(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-def picture_of(loaded: Loaded, limits: PictureLimits = PICTURE_DEFAULTS) -> Picture:
+def picture_of(loaded: LoadedPipeline, limits: PictureLimits = PICTURE_DEFAULTS) -> Picture:
     """What there is to draw of a pipeline as far as it could be read.
 
     Every text is as the file has it: what a `${NAME}` stands for may be a secret. Raises `ResultTooLarge` for more nodes
@@ -116,7 +116,7 @@ class _Written:
 
     __slots__ = ("_components", "_document")
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedPipeline) -> None:
         self._document = loaded.unresolved
         self._components = self._document.get("components")
 
@@ -146,7 +146,7 @@ class _Remarks:
 
     __slots__ = ("_edges", "_nodes", "all")
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedPipeline) -> None:
         start = len(parts_of(loaded.base))
         self._nodes: dict[int, list[Remark]] = {}
         self._edges: dict[tuple[int, str, int], list[Remark]] = {}
@@ -170,7 +170,7 @@ class _Remarks:
         return [remark for place in places for remark in self._edges.get((node, key, place), ())]
 
 
-def _remark(problem: Problem, loaded: Loaded) -> Remark:
+def _remark(problem: Problem, loaded: LoadedPipeline) -> Remark:
     where = loaded.source_map
     place = where.position(where.span_of(problem)[0]) if where is not None else None
     return Remark(problem.severity, problem.code, problem.message, place)

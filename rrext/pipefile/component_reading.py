@@ -11,19 +11,19 @@ from rrext.errors import RrextError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.catalog.plugins import PluginError
-from rrext.pipefile.config import Configuring
+from rrext.pipefile.config import ConfigCheck
 from rrext.pipefile.environment import Environment, Substitution, substitute
-from rrext.pipefile.near_names import Asked, NearNames
+from rrext.pipefile.near_names import NearNameQuery, NearNames
 from rrext.pipefile.shape import Draft, ShapeReader
 from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
 
-__all__ = ["Reader", "Reading"]
+__all__ = ["ComponentReader", "ComponentReading"]
 
 
-class Reading(msgspec.Struct, frozen=True):
+class ComponentReading(msgspec.Struct, frozen=True):
     """One component, read by itself: all pointers begin at it. Nobody changes the draft; `draft.at` gives one to work with.
 
     `errors` counts those that `problems` has no room for too. `asked` is what the problems depend on beside the `value`.
@@ -35,11 +35,11 @@ class Reading(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
     errors: int
     variables: Substitution
-    asked: tuple[Asked, ...]
+    asked: tuple[NearNameQuery, ...]
     settled: bool
 
 
-class Reader:
+class ComponentReader:
     """Reads components, and keeps one problem more than `limit` of each. An unknown provider has the severity `unknown`.
 
     What `known` has of a value is not worked out again: id of a value → its reading.
@@ -65,7 +65,7 @@ class Reader:
         near: NearNames,
         limit: int,
         unknown: Severity,
-        known: Mapping[int, Reading],
+        known: Mapping[int, ComponentReading],
     ) -> None:
         self._catalog = catalog
         self._environment = environment
@@ -78,7 +78,7 @@ class Reader:
         self._providers: tuple[str, ...] = ()
         self._settled = True
 
-    def read(self, value: Any) -> Reading:
+    def read(self, value: Any) -> ComponentReading:
         """Read one component as it is written."""
         known = self._known.get(id(value))
         if known is not None and (not known.asked or self._near.repeat(known.asked)):
@@ -92,7 +92,7 @@ class Reader:
         self._find_node(draft, problems)
         self._configure(draft, problems)
         asked = self._near.taken()
-        return Reading(value, draft, tuple(problems), problems.errors, variables, asked, self._settled)
+        return ComponentReading(value, draft, tuple(problems), problems.errors, variables, asked, self._settled)
 
     def _find_node(self, draft: Draft, problems: Problems) -> None:
         provider = draft.provider
@@ -130,7 +130,7 @@ class Reader:
             self._settled = False
             problems.add("provider_unavailable", settings.message, "/provider")
             return
-        draft.settings = Configuring(node, draft.provider, settings, "/config", problems, self._near).run(draft.config)
+        draft.settings = ConfigCheck(node, draft.provider, settings, "/config", problems, self._near).run(draft.config)
 
     def _form_of(self, node: type[Node]) -> Settings | PluginError | None:
         try:
@@ -139,4 +139,4 @@ class Reader:
             return error
 
     def __repr__(self) -> str:
-        return f"<Reader who knows {len(self._known)} components>"
+        return f"<ComponentReader who knows {len(self._known)} components>"

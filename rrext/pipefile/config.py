@@ -13,7 +13,7 @@ from rrext.pipefile.text.problems import Problems, Related, shown
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
 
-__all__ = ["COMMON", "Configuring", "merged"]
+__all__ = ["COMMON", "ConfigCheck", "merged"]
 
 COMMON: Final = (
     "mode",
@@ -29,7 +29,7 @@ COMMON: Final = (
 """Keys that may stand in every component's config; a node that wants one declares it."""
 
 
-class Configuring:
+class ConfigCheck:
     """Works out the settings of one component and reports what is wrong with them.
 
     `path` is where the config stands. The result of `run` is `node.config`, or None if there are errors.

@@ -8,15 +8,15 @@ from rrext.errors import InvalidPipeline
 from rrext.pipefile.spec import PipelineSpec
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap, parse
-from rrext.pipefile.validation import Outline
+from rrext.pipefile.validation import PipelineOutline
 
 if TYPE_CHECKING:
-    from rrext.pipefile.check_cache import Memory
+    from rrext.pipefile.check_cache import CheckCache
 
-__all__ = ["Loaded"]
+__all__ = ["LoadedPipeline"]
 
 
-class Loaded:
+class LoadedPipeline:
     """What loading gave. `spec` is None if there are errors; `outline` is what could be made out all the same.
 
     `unresolved` is the pipeline as it was written, without a wrapper around it: its `${NAME}` are in place, so it may be
@@ -32,10 +32,10 @@ class Loaded:
         unresolved: dict[str, Any],
         *,
         base: str,
-        outline: Outline,
+        outline: PipelineOutline,
         text: str | bytes | None,
         source_map: SourceMap | None,
-        memory: Memory | None = None,
+        memory: CheckCache | None = None,
     ) -> None:
         self.spec = spec
         self.problems = problems
@@ -82,4 +82,4 @@ class Loaded:
         return [located(problem, where) for problem in self.problems]
 
     def __repr__(self) -> str:
-        return f"<Loaded {self.spec.source if self.spec else 'nothing'}, {len(self.problems)} problems>"
+        return f"<LoadedPipeline {self.spec.source if self.spec else 'nothing'}, {len(self.problems)} problems>"

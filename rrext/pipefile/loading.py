@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
-from rrext.pipefile.component_reading import Reader, Reading
+from rrext.pipefile.component_reading import ComponentReader, ComponentReading
 from rrext.pipefile.environment import NEVER, PREFIX, Environment
-from rrext.pipefile.loaded import Loaded
+from rrext.pipefile.loaded import LoadedPipeline
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
-from rrext.pipefile.text.source import Source, SourceMap, read
-from rrext.pipefile.validation import Outline, Validation
+from rrext.pipefile.text.source import ParsedText, SourceMap, read
+from rrext.pipefile.validation import PipelineOutline, Validation
 
 if TYPE_CHECKING:
-    from rrext.pipefile.check_cache import Memory
+    from rrext.pipefile.check_cache import CheckCache
 
-__all__ = ["Loaded", "check_pipeline", "load_pipeline", "validate"]
+__all__ = ["check_pipeline", "load_pipeline", "validate"]
 
 Around: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
 """What the answers of a check depend on beside the text."""
@@ -37,9 +37,9 @@ def load_pipeline(
     unknown_provider: Severity = "error",
     positions: bool = False,
     limits: Limits = DEFAULTS,
-    before: Loaded | None = None,
+    before: LoadedPipeline | None = None,
     stop: Callable[[], bool] | None = None,
-) -> Loaded:
+) -> LoadedPipeline:
     """Read and check a pipeline; never raises for what it holds.
 
     `source` begins elsewhere than the file says. With `strict_env` an unresolved variable is an error, else a warning.
@@ -59,16 +59,20 @@ def load_pipeline(
     document, base = _unwrapped(given.value, problems) if given.complete else (None, "")
     text = pipeline if is_text else None
     if document is None:
-        empty = Outline()
-        return Loaded(None, problems.listing(), {}, base=base, outline=empty, text=text, source_map=given.map, memory=known)
+        empty = PipelineOutline()
+        return LoadedPipeline(
+            None, problems.listing(), {}, base=base, outline=empty, text=text, source_map=given.map, memory=known
+        )
     near = NearNames(former=None if known is None else known.near)
-    reader = Reader(catalog, environment, near, limits.max_problems, unknown_provider, {} if known is None else known.readings)
+    reader = ComponentReader(
+        catalog, environment, near, limits.max_problems, unknown_provider, {} if known is None else known.readings
+    )
     readings = _readings(document, reader, limits, pause)
     unresolved = _unresolved(readings, base)
     _report_variables(unresolved, environment, problems, "error" if strict_env else "warning", near)
     validation = Validation(problems, near, limits, base=base, pause=pause)
     spec = validation.run(document, readings, source)
-    return Loaded(
+    return LoadedPipeline(
         spec,
         _sifted(problems.listing(), given, unresolved, environment.redactor),
         document,
@@ -89,9 +93,9 @@ def check_pipeline(
     unknown_provider: Severity = "error",
     positions: bool = False,
     limits: Limits = DEFAULTS,
-    before: Loaded | None = None,
+    before: LoadedPipeline | None = None,
     stop: Callable[[], bool] | None = None,
-) -> Loaded:
+) -> LoadedPipeline:
     """Check a pipeline that is not to run: unresolved variables are warnings, and all that a run would refuse is looked for.
 
     `before` and `stop` as for `load_pipeline`.
@@ -158,16 +162,16 @@ def _reference_entry(problem: Problem, base: str, ids: list[str]) -> dict[str, A
     return entry
 
 
-def _as_source(pipeline: Any, limits: Limits) -> Source:
+def _as_source(pipeline: Any, limits: Limits) -> ParsedText:
     """A JSON value that was never text here; only its nesting has to be looked at."""
     level: list[Any] = [pipeline]
     for _ in range(limits.max_depth + 1):
         level = [item for item in level if isinstance(item, dict | list)]
         if not level:
-            return Source(pipeline)
+            return ParsedText(pipeline)
         level = [item for outer in level for item in (outer.values() if isinstance(outer, dict) else outer)]
     message = f"Nested deeper than {limits.max_depth} levels (max_depth)."
-    return Source(None, (Problem("too_deep", "error", message),), False)
+    return ParsedText(None, (Problem("too_deep", "error", message),), False)
 
 
 def _unwrapped(value: Any, problems: Problems) -> tuple[dict[str, Any] | None, str]:
@@ -182,35 +186,37 @@ def _unwrapped(value: Any, problems: Problems) -> tuple[dict[str, Any] | None, s
     return None, base
 
 
-def _given(pipeline: Any, limits: Limits, positions: bool, known: Memory | None) -> Source:
+def _given(pipeline: Any, limits: Limits, positions: bool, known: CheckCache | None) -> ParsedText:
     if isinstance(pipeline, str | bytes):
         return read(pipeline, limits=limits, positions=positions, former=None if known is None else known.map)
     return _as_source(dict(pipeline) if isinstance(pipeline, Mapping) else pipeline, limits)
 
 
-def _recalled(before: Loaded | None, around: Around) -> Memory | None:
+def _recalled(before: LoadedPipeline | None, around: Around) -> CheckCache | None:
     """What an earlier check left, if it holds here."""
     memory = None if before is None else before.memory
     return memory if memory is not None and memory.holds(*around) else None
 
 
 def _remembered(
-    where: SourceMap | None, known: Memory | None, around: Around, readings: Sequence[Reading], near: NearNames
-) -> Memory | None:
+    where: SourceMap | None, known: CheckCache | None, around: Around, readings: Sequence[ComponentReading], near: NearNames
+) -> CheckCache | None:
     """What is left for the next check."""
     if where is None or (known is not None and where.stopped):
         return known  # what stands behind the place where reading stopped is back as soon as that is mended
-    from rrext.pipefile.check_cache import Memory
+    from rrext.pipefile.check_cache import CheckCache
 
     settled = {id(reading.value): reading for reading in readings if reading.settled}
-    return Memory(*around, where, settled, near)
+    return CheckCache(*around, where, settled, near)
 
 
-def _readings(document: Mapping[str, Any], reader: Reader, limits: Limits, pause: Callable[[], None]) -> list[Reading]:
+def _readings(
+    document: Mapping[str, Any], reader: ComponentReader, limits: Limits, pause: Callable[[], None]
+) -> list[ComponentReading]:
     components = document.get("components")
     if not isinstance(components, list) or len(components) > limits.max_components:
         return []
-    found: list[Reading] = []
+    found: list[ComponentReading] = []
     for index, component in enumerate(components):
         if index % 64 == 0:
             pause()
@@ -218,7 +224,7 @@ def _readings(document: Mapping[str, Any], reader: Reader, limits: Limits, pause
     return found
 
 
-def _unresolved(readings: Sequence[Reading], base: str) -> list[tuple[str, str]]:
+def _unresolved(readings: Sequence[ComponentReading], base: str) -> list[tuple[str, str]]:
     """Pointer and name of each variable without a value."""
     components = below(base, "components")
     return [
@@ -254,7 +260,7 @@ def _report_variables(
 
 
 def _sifted(
-    found: tuple[Problem, ...], given: Source, unresolved: Sequence[tuple[str, str]], redactor: Redactor
+    found: tuple[Problem, ...], given: ParsedText, unresolved: Sequence[tuple[str, str]], redactor: Redactor
 ) -> tuple[Problem, ...]:
     """The problems in the order of the text, without those that only repeat others, and without any variable's value."""
     without_value = {path for path, _ in unresolved}

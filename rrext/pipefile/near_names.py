@@ -9,7 +9,7 @@ import msgspec
 
 from rrext.errors import fold, near_matches
 
-__all__ = ["Asked", "NearNames"]
+__all__ = ["NearNameQuery", "NearNames"]
 
 WANTED: Final = 3
 """How many near matches there are at most."""
@@ -17,7 +17,7 @@ LEAST: Final = 0.6
 """How alike they are at least, as `difflib` counts."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class NearNameQuery(msgspec.Struct, frozen=True):
     """A question for near matches, with its answer. `compared` says that the names were compared letter by letter."""
 
     name: str
@@ -37,11 +37,11 @@ class NearNames:
     __slots__ = ("_asked", "_budget", "_compared", "_folded", "_former", "_seen")
 
     def __init__(self, budget: int = 4000, former: NearNames | None = None) -> None:
-        self._asked: list[Asked] = []
+        self._asked: list[NearNameQuery] = []
         self._budget = budget
         self._compared: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
         self._former = {} if former is None else former._compared
-        self._seen: dict[tuple[str, int], Asked] = {}  # it holds the names, so that their id stays their own
+        self._seen: dict[tuple[str, int], NearNameQuery] = {}  # it holds the names, so that their id stays their own
         self._folded: dict[int, dict[str, str]] = {}
 
     def of(self, name: str, known: tuple[str, ...]) -> tuple[str, ...]:
@@ -51,18 +51,18 @@ class NearNames:
         if asked is None:
             compared = self._affords(name, known, self._budget)
             found = self._compare(name, known) if compared else self._find_same(name, known)
-            asked = self._seen[key] = Asked(name, known, found, compared)
+            asked = self._seen[key] = NearNameQuery(name, known, found, compared)
         self._asked.append(asked)
         return asked.found
 
-    def taken(self) -> tuple[Asked, ...]:
+    def taken(self) -> tuple[NearNameQuery, ...]:
         """What was asked since this was called the last time."""
         asked, self._asked = self._asked, []
         return tuple(asked)
 
-    def repeat(self, questions: tuple[Asked, ...]) -> bool:
+    def repeat(self, questions: tuple[NearNameQuery, ...]) -> bool:
         """Ask the same again, if every answer would be the same here. If not, nothing was asked."""
-        budget, new = self._budget, dict[tuple[str, int], Asked]()
+        budget, new = self._budget, dict[tuple[str, int], NearNameQuery]()
         for asked in questions:
             key = (asked.name, id(asked.known))
             seen = self._seen.get(key) or new.get(key)

@@ -15,13 +15,13 @@ from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import kind_of, options_of
 
-__all__ = ["LanePlan", "Method", "Receiver"]
+__all__ = ["LanePlan", "LaneReceiver", "Method"]
 
 LIFECYCLE: Final = ("open", "closing", "close")
 _NAMES_CONTEXT: Final = re.compile(r"\bToolContext\b")
 
 
-class Edge(Protocol):
+class PlannedEdge(Protocol):
     """A data edge, as it stands on its consumer."""
 
     @property
@@ -36,7 +36,7 @@ class PlannedComponent(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def inputs(self) -> Sequence[Edge]: ...
+    def inputs(self) -> Sequence[PlannedEdge]: ...
 
 
 class PlannedPipeline(Protocol):
@@ -58,7 +58,7 @@ class Method(msgspec.Struct, frozen=True):
     context: str | None
 
 
-class Receiver(msgspec.Struct, frozen=True):
+class LaneReceiver(msgspec.Struct, frozen=True):
     """A node that gets a payload, and the method that takes it."""
 
     node_id: str
@@ -108,7 +108,7 @@ class LanePlan:
         self._methods = methods
         self._ways = ways
         self._declared = declared
-        self._fanouts: dict[tuple[str, str], tuple[Receiver, ...]] = {}
+        self._fanouts: dict[tuple[str, str], tuple[LaneReceiver, ...]] = {}
 
     @classmethod
     def of(cls, spec: PlannedPipeline, classes: Mapping[str, type[Node]], limits: Limits = DEFAULTS) -> LanePlan:
@@ -160,7 +160,7 @@ class LanePlan:
         """The node's lifecycle methods, and its lane methods for the lanes that it listens to here; by name."""
         return self._methods[node_id]
 
-    def receivers(self, sender: str, lane: str) -> tuple[Receiver, ...]:
+    def receivers(self, sender: str, lane: str) -> tuple[LaneReceiver, ...]:
         """Who gets what `sender`, a node or the source, sends on a lane: in file order, pass-through nodes replaced.
 
         A node is named once for each way that leads to it.
@@ -170,7 +170,7 @@ class LanePlan:
             found = self._fanouts[sender, lane] = tuple(self._resolved(sender, lane))
         return found
 
-    def _resolved(self, sender: str, lane: str) -> Iterable[Receiver]:
+    def _resolved(self, sender: str, lane: str) -> Iterable[LaneReceiver]:
         # A stack instead of recursion: a file may string thousands of pass-through nodes together.
         name = f"write_{lane}"
         pending = list(reversed(self._listeners.get((sender, lane), ())))
@@ -178,7 +178,7 @@ class LanePlan:
             node_id = pending.pop()
             method = self._methods[node_id].get(name)
             if method is not None:
-                yield Receiver(node_id, method)
+                yield LaneReceiver(node_id, method)
             elif self._ways.get((node_id, lane)):
                 pending.extend(reversed(self._listeners[node_id, lane]))
 

@@ -14,7 +14,7 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
-__all__ = ["WholeCheck", "choose_source"]
+__all__ = ["ReachabilityCheck", "choose_source"]
 
 
 def choose_source(
@@ -60,7 +60,7 @@ def _sources(drafts: Sequence[Draft], by_id: Mapping[str, Draft]) -> list[Draft]
     return said or [draft for draft in own if draft.node is not None and draft.node.is_source() and not draft.controls]
 
 
-class WholeCheck:
+class ReachabilityCheck:
     """Checks what only the whole graph shows. `chain` is worked out even if there are errors elsewhere."""
 
     __slots__ = ("_by_id", "_drafts", "_edges", "_problems", "_source", "chain")

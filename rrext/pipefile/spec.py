@@ -8,7 +8,7 @@ import msgspec
 
 from rrext.nodes.base.node import Node
 
-__all__ = ["Component", "ControlEdge", "DataEdge", "PipelineSpec"]
+__all__ = ["ComponentSpec", "ControlEdge", "DataEdge", "PipelineSpec"]
 
 
 class DataEdge(msgspec.Struct, frozen=True, gc=False):
@@ -29,7 +29,7 @@ class ControlEdge(msgspec.Struct, frozen=True, gc=False):
     """Where the edge stands in the component's `control`."""
 
 
-class Component(msgspec.Struct, frozen=True, gc=False):
+class ComponentSpec(msgspec.Struct, frozen=True, gc=False):
     """One component of a pipeline.
 
     `config` is what the file says, variables resolved. `settings` is what the node gets of it as `node.config`: an
@@ -48,21 +48,21 @@ class Component(msgspec.Struct, frozen=True, gc=False):
     index: int = 0
 
     def __repr__(self) -> str:
-        return f"<Component {self.id} {self.provider}>"  # settings may hold secrets
+        return f"<ComponentSpec {self.id} {self.provider}>"  # settings may hold secrets
 
 
 class PipelineSpec(msgspec.Struct, frozen=True):
     """A pipeline that can be run. `chain` has the ids of the components in chain order, without the source."""
 
     source: str
-    components: tuple[Component, ...]
+    components: tuple[ComponentSpec, ...]
     chain: tuple[str, ...]
     project_id: str
     name: str = ""
     description: str = ""
     version: int = 1
 
-    def component(self, node_id: str) -> Component:
+    def component(self, node_id: str) -> ComponentSpec:
         """The component of an id. Raises `KeyError`."""
         for component in self.components:
             if component.id == node_id:

@@ -9,19 +9,19 @@ from typing import Any
 import msgspec
 
 from rrext.limits import Limits
-from rrext.pipefile.component_reading import Reading
+from rrext.pipefile.component_reading import ComponentReading
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.reachability import WholeCheck, choose_source
+from rrext.pipefile.reachability import ReachabilityCheck, choose_source
 from rrext.pipefile.shape import Draft, ShapeReader, report_same_ids
-from rrext.pipefile.spec import Component, PipelineSpec
+from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems
 
-__all__ = ["Outline", "Validation"]
+__all__ = ["PipelineOutline", "Validation"]
 
 
-class Outline(msgspec.Struct, frozen=True):
+class PipelineOutline(msgspec.Struct, frozen=True):
     """What could be made out of a document, right or wrong: for editors, and for `rrext_validate`."""
 
     components: tuple[Draft, ...] = ()
@@ -45,9 +45,11 @@ class Validation:
         self._near = near
         self._base = base
         self._pause = pause
-        self.outline = Outline()
+        self.outline = PipelineOutline()
 
-    def run(self, document: Mapping[str, Any], readings: Sequence[Reading], source: str | None = None) -> PipelineSpec | None:
+    def run(
+        self, document: Mapping[str, Any], readings: Sequence[ComponentReading], source: str | None = None
+    ) -> PipelineSpec | None:
         """Report every problem; the pipeline if there is no error among them. `source` replaces the document's own."""
         ShapeReader(self._base, self._problems, self._near).root(document, self._limits)
         drafts = self._placed(readings)
@@ -61,15 +63,15 @@ class Validation:
         chain: tuple[str, ...] = ()
         self._pause()
         if start is not None and start.id:
-            whole = WholeCheck(start, drafts, edges, self._problems)
+            whole = ReachabilityCheck(start, drafts, edges, self._problems)
             whole.run()
             chain = whole.chain
-        self.outline = Outline(tuple(drafts), start.id if start is not None else "", chain)
+        self.outline = PipelineOutline(tuple(drafts), start.id if start is not None else "", chain)
         if self._problems.errors or start is None or any(draft.node is None for draft in drafts):
             return None  # a node that is not known here may be no error, but cannot run
         return self._spec(document, drafts, start.id, chain)
 
-    def _placed(self, readings: Sequence[Reading]) -> list[Draft]:
+    def _placed(self, readings: Sequence[ComponentReading]) -> list[Draft]:
         """The components at their places, and what is wrong with each by itself."""
         path = below(self._base, "components") + "/"
         for index, reading in enumerate(readings):
@@ -90,10 +92,10 @@ class Validation:
         )
 
 
-def component_of(draft: Draft) -> Component:
+def component_of(draft: Draft) -> ComponentSpec:
     """A component in which nothing is wrong."""
     assert draft.node is not None
-    return Component(
+    return ComponentSpec(
         id=draft.id,
         provider=draft.provider,
         node_class=draft.node,

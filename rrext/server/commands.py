@@ -22,7 +22,7 @@ from rrext.engine.interface.operations import (
 )
 from rrext.errors import InvalidArguments, UnknownCommand
 
-__all__ = ["COMMANDS", "ENGINE_COMMANDS", "SUBCOMMANDS", "Cancel", "Initialize", "operation_for"]
+__all__ = ["COMMANDS", "ENGINE_COMMANDS", "SUBCOMMANDS", "CancelArguments", "InitializeArguments", "operation_for"]
 
 SUBCOMMANDS: dict[str, type[Operation]] = {
     "open": Open,
@@ -56,7 +56,7 @@ COMMANDS: tuple[str, ...] = (
 """Every command, as `initialize` lists them."""
 
 
-class Initialize(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class InitializeArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Say who connects and what it can take. → `{server, protocol, capabilities, limits, commands}`"""
 
     client_name: str | None = None
@@ -65,7 +65,7 @@ class Initialize(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     context: dict[str, Any] | None = None
 
 
-class Cancel(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Cancel a request of this connection. → `{cancelled}`: whether it was still running"""
 
     request_id: int | str

@@ -16,7 +16,7 @@ from rrext.errors import Unavailable
 from rrext.server.watchdog import SIGNALS, Watchdog
 from rrext.transports.parent import ParentWatch
 
-__all__ = ["Watchman"]
+__all__ = ["EndWatch"]
 
 STDERR: Final = 2
 TICK: Final = 0.04  # seconds between two looks at the loop; each costs some microseconds
@@ -25,7 +25,7 @@ SLACK: Final = 0.3  # seconds beyond its time that a process which moves has to 
 log: Final = logging.getLogger("rrext.server")
 
 
-class Watchman:
+class EndWatch:
     """Tells the loop of SIGTERM, SIGINT and SIGHUP, and sees that an end is one; where the process has a client on stdio, also
     of the parent's death and of a peer that hung up.
 
@@ -196,7 +196,7 @@ class Watchman:
             log.debug("the loop is closed already")
 
     def __repr__(self) -> str:
-        return f"<Watchman of {self._parent!r}{' hung up' if self._hung_up else ''}{' orphaned' if self._orphaned else ''}>"
+        return f"<EndWatch of {self._parent!r}{' hung up' if self._hung_up else ''}{' orphaned' if self._orphaned else ''}>"
 
 
 def _hold_signals() -> None:

@@ -23,7 +23,7 @@ from rrext.server.session import Session
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 
-__all__ = ["CLOSED", "DRAINED", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "Reading", "Steadfast", "at_most"]
+__all__ = ["CLOSED", "DRAINED", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "PeerReader", "RestartingTask", "at_most"]
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -98,7 +98,7 @@ class Grace:
         return "<Grace>" if self._until is None else f"<Grace {self.left():.2f} s>"
 
 
-class Steadfast:
+class RestartingTask:
     """A task that begins again when somebody cancels it: a tool may cancel all tasks of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
@@ -116,10 +116,10 @@ class Steadfast:
             self._begin()
 
     def __repr__(self) -> str:
-        return f"<Steadfast {self._name}>"
+        return f"<RestartingTask {self._name}>"
 
 
-class Reading(Protocol):
+class PeerReader(Protocol):
     """Whatever reads a peer's bytes into its session."""
 
     def stop(self) -> None:
@@ -143,7 +143,7 @@ class Peer:
     the end begins, and when it comes sooner. `reading` is to be set before anything is read.
     """
 
-    reading: Reading
+    reading: PeerReader
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Peer:
         self._on_shutdown = on_shutdown
         self._on_ending = on_ending
         self._closed = closed
-        self._end_task: Steadfast | None = None
+        self._end_task: RestartingTask | None = None
         self._over: asyncio.Future[None] = self._loop.create_future()
         self.grace = Grace(self._loop)
         self.cause: Cause = closed
@@ -210,7 +210,7 @@ class Peer:
             log.info("%s ends: %s", self.session.caller.connection_id, why)
             self.cause = cause
             self.session.is_draining = True
-            self._end_task = Steadfast(self._loop, self._end, f"end: {why}")
+            self._end_task = RestartingTask(self._loop, self._end, f"end: {why}")
         self._on_ending(seconds)
 
     # -- the end

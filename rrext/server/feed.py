@@ -10,10 +10,10 @@ import msgspec
 if TYPE_CHECKING:
     from rrext.server.session import Session
 
-__all__ = ["Feed"]
+__all__ = ["SessionFeed"]
 
 
-class Feed:
+class SessionFeed:
     """Where a call's progress and chunks go. Progress that waits behind a slow reader leaves before the answer, or not
     at all; none leaves after it.
     """

@@ -12,7 +12,7 @@ from rrext.engine.interface.operations import Open, Operation, Tool
 from rrext.errors import InvalidRequest, TooManyRequests
 from rrext.wire.messages import Request
 
-__all__ = ["WEIGHT", "DuplicateId", "Held", "InFlight"]
+__all__ = ["WEIGHT", "DuplicateId", "HeldRequest", "InFlight"]
 
 WEIGHT: Final = 4096
 """Bytes that a request costs while it is in flight, whatever its size."""
@@ -22,7 +22,7 @@ class DuplicateId(InvalidRequest):
     """An id that is in flight: answered without usable id, so that the first call's answer stays its own."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldRequest(msgspec.Struct, frozen=True):
     """A request that waits for room in the outbox: what it asks for (None: a command of the session), and when it came."""
 
     request: Request
@@ -49,7 +49,7 @@ class InFlight:
     def __init__(self) -> None:
         self.calls: dict[Any, Call] = {}
         self.others: dict[Any, Call] = {}
-        self.held: OrderedDict[Any, Held] = OrderedDict()
+        self.held: OrderedDict[Any, HeldRequest] = OrderedDict()
         self._held_bytes = 0
         self._held_calls = 0
         self.leaving: list[Call] = []
@@ -75,23 +75,23 @@ class InFlight:
         """The call that runs under this id."""
         return self.calls.get(request_id) or self.others.get(request_id)
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: HeldRequest) -> None:
         """A request waits for room."""
         request_id = held.request.id
         self.held[object() if request_id is None else request_id] = held
         self._held_bytes += held.request.nbytes
         self._held_calls += held.counts
 
-    def next_held(self) -> Held:
+    def next_held(self) -> HeldRequest:
         """The request that waits for longest; it waits no longer."""
         return self._no_longer(self.held.popitem(last=False)[1])
 
-    def take_held(self, request_id: int | str) -> Held | None:
+    def take_held(self, request_id: int | str) -> HeldRequest | None:
         """The request that waits under this id; it waits no longer."""
         held = self.held.pop(request_id, None)
         return None if held is None else self._no_longer(held)
 
-    def _no_longer(self, held: Held) -> Held:
+    def _no_longer(self, held: HeldRequest) -> HeldRequest:
         self._held_bytes -= held.request.nbytes
         self._held_calls -= held.counts
         return held

@@ -19,8 +19,8 @@ from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.limits import Limits
-from rrext.server.end_watch import Watchman
-from rrext.server.ending import DRAINED, GONE, Grace, Peer, Steadfast
+from rrext.server.end_watch import EndWatch
+from rrext.server.ending import DRAINED, GONE, Grace, Peer, RestartingTask
 from rrext.server.reader import Reader
 from rrext.server.watchdog import Watchdog
 from rrext.transports.descriptors import DescriptorSink
@@ -40,7 +40,7 @@ EXIT_LOST: Final = 1  # answers were not read in time
 log: Final = logging.getLogger("rrext.server")
 
 
-class Claimed(Protocol):
+class ClaimedStdio(Protocol):
     """The descriptors of a claimed stdio."""
 
     read_fd: int
@@ -76,7 +76,7 @@ class ServingProcess:
         self,
         engine: Engine,
         host: Host,
-        claimed: Claimed,
+        claimed: ClaimedStdio,
         *,
         limits: Limits,
         serves_stdio: bool = True,
@@ -92,12 +92,12 @@ class ServingProcess:
         self._listener = listener
         self._last_words = last_words
         self._grace = Grace(host.loop)
-        self._end_task: Steadfast | None = None
+        self._end_task: RestartingTask | None = None
         self._code: asyncio.Future[int] = host.loop.create_future()
         self._is_fork = False
         self._peers: dict[Peer, int] = {}
         self._stdio = self._stdio_peer(claimed) if serves_stdio else None
-        self._watchman = Watchman(
+        self._watchman = EndWatch(
             host.loop,
             claimed.read_fd if serves_stdio else None,
             parent=(parent or ParentWatch()) if serves_stdio else None,
@@ -115,7 +115,7 @@ class ServingProcess:
             watchdog=watchdog,
         )
 
-    def _stdio_peer(self, claimed: Claimed) -> Peer:
+    def _stdio_peer(self, claimed: ClaimedStdio) -> Peer:
         framer: ContentLength[ServerEvent] = ContentLength(self.limits)
         peer = Peer(
             self.engine,
@@ -208,7 +208,7 @@ class ServingProcess:
             peer.end_within(seconds, why, DRAINED)
         if begins:
             log.info("ending: %s", why)
-            self._end_task = Steadfast(self.host.loop, self._end, f"end: {why}")
+            self._end_task = RestartingTask(self.host.loop, self._end, f"end: {why}")
 
     # -- the end
 

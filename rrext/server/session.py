@@ -19,8 +19,8 @@ from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
 from rrext.limits import Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.commands import operation_for
-from rrext.server.feed import Feed
-from rrext.server.inflight import DuplicateId, Held, InFlight
+from rrext.server.feed import SessionFeed
+from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
 from rrext.server.outbox import AT_ONCE, Outbox, Sink
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.tools.context import CancelReason
@@ -74,7 +74,7 @@ class Session:
         self._on_answer = on_answer
         self.reports_answers = False
         self._inflight = InFlight()
-        self._late: set[Feed] = set()
+        self._late: set[SessionFeed] = set()
         self._last_request: Request | None = None
         self.is_initialized = False
         self._batch_thread = 0
@@ -183,7 +183,7 @@ class Session:
         if shape is Tool or shape is Open:
             inflight.check_room(self.limits.max_inflight)
         if (self.outbox.is_full or inflight.held) and request.command not in NEVER_HELD:
-            inflight.hold(Held(request, shape, self.now()))
+            inflight.hold(HeldRequest(request, shape, self.now()))
             self.outbox.want_room()
             return False
         if shape is None:
@@ -213,7 +213,7 @@ class Session:
         if operation.timeout is not None:
             call.received = self.now() if received is None else received
         if request.id is not None and isinstance(operation, Tool) and (operation.progress or operation.stream):
-            call.feed = Feed(self, request.id)
+            call.feed = SessionFeed(self, request.id)
         self._inflight.add(call, request.nbytes, counts=shape is Tool or shape is Open)
         return call
 
@@ -324,7 +324,7 @@ class Session:
         self._flush_is_due = False
         self.outbox.flush()
 
-    def late_progress(self, feed: Feed) -> None:
+    def late_progress(self, feed: SessionFeed) -> None:
         """Remember a feed whose latest progress waits for room."""
         self._late.add(feed)
         self.outbox.want_room()
@@ -347,7 +347,7 @@ class Session:
         if self.reports_answers:
             self._on_answer()
 
-    def _begin_held(self, held: Held) -> None:
+    def _begin_held(self, held: HeldRequest) -> None:
         request = held.request
         try:
             self._start(request, held.shape, held.received)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rrext.errors import InvalidRequest
 from rrext.server.arguments import caller_of, decode
-from rrext.server.commands import COMMANDS, Cancel, Initialize
+from rrext.server.commands import COMMANDS, CancelArguments, InitializeArguments
 from rrext.wire.messages import Request
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ log: Final = logging.getLogger("rrext.session")
 def _initialize(session: Session, request: Request) -> None:
     if session.is_initialized:
         raise InvalidRequest("initialize was received already")
-    given = decode(request.arguments, Initialize, session.limits)
+    given = decode(request.arguments, InitializeArguments, session.limits)
     session.caller = caller_of(session.caller, given.context, session.limits)
     session.is_initialized = True
     from rrext.version import __version__
@@ -49,7 +49,7 @@ def _ping(session: Session, request: Request) -> None:
 
 def _cancel(session: Session, request: Request) -> None:
     """An unknown or finished id is no error: the answer may have crossed the cancel."""
-    given = decode(request.arguments, Cancel, session.limits)
+    given = decode(request.arguments, CancelArguments, session.limits)
     was_running = session.cancel(given.request_id)
     if not was_running:
         log.debug("cancel of request %s, which is not in flight", given.request_id)

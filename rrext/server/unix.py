@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from rrext.engine.interface.call import Caller
-from rrext.server.ending import Peer, Steadfast
+from rrext.server.ending import Peer, RestartingTask
 from rrext.server.process import ServingProcess
 from rrext.server.reader import Reader
 from rrext.transports.descriptors import SocketSink
@@ -45,7 +45,7 @@ class UnixClients:
         self._process: ServingProcess | None = None
         self._numbers = count(1)
         self._clients: dict[Peer, tuple[Reader, socket.socket]] = {}
-        self._farewells: dict[Peer, Steadfast] = {}
+        self._farewells: dict[Peer, RestartingTask] = {}
 
     @property
     def _listening(self) -> UnixListener:
@@ -131,7 +131,7 @@ class UnixClients:
         peer.reading = reader
         self._clients[peer] = reader, end
         process.add(peer, end.fileno())
-        self._farewells[peer] = Steadfast(
+        self._farewells[peer] = RestartingTask(
             loop, lambda: self._see_off(peer, reader, sink, end), f"client {peer.session.caller.connection_id}"
         )
         reader.start()

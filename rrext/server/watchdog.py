@@ -70,7 +70,7 @@ class Watchdog:
             self._pid = -1
         if self._pid == 0:
             try:
-                _Watch(self, server, stdin_end.fileno(), orders, parent, grace=grace, drain=drain).run()
+                _WatchdogProcess(self, server, stdin_end.fileno(), orders, parent, grace=grace, drain=drain).run()
             finally:
                 os._exit(0)
         stdin_end.close()
@@ -103,7 +103,7 @@ class Watchdog:
         return f"<Watchdog{'' if self._pid > 0 else ' without a process'}>"
 
 
-class _Watch:
+class _WatchdogProcess:
     """What runs in the process."""
 
     def __init__(

@@ -23,7 +23,8 @@ from collections.abc import Iterator
 
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import Loaded, check_pipeline
+from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loading import check_pipeline
 
 SIGNS = '"{}[],:\\/'
 """What makes text of another shape when it comes or goes."""
@@ -82,13 +83,13 @@ class Typist:
         self._catalog = Catalog()
         self._environment = Environment()
 
-    def check(self, kind: str, text: str, before: Loaded | None = None) -> Loaded:
+    def check(self, kind: str, text: str, before: LoadedPipeline | None = None) -> LoadedPipeline:
         start = time.perf_counter()
         loaded = check_pipeline(text, self._catalog, self._environment, positions=True, before=before)
         self.times[kind].append((time.perf_counter() - start) * 1000)
         return loaded
 
-    def check_again(self, kind: str, text: str, before: Loaded) -> Loaded:
+    def check_again(self, kind: str, text: str, before: LoadedPipeline) -> LoadedPipeline:
         again, first = self.check(kind, text, before), self.check("from scratch", text)
         self.differing += again.problems != first.problems or again.outline.chain != first.outline.chain
         return again

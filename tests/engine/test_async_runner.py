@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 import anyio
 
-from rrext.engine.host.runner import Runner
+from rrext.engine.host.eager_runner import EagerRunner
 
 who: ContextVar[object] = ContextVar("who", default="nobody")
 Work = Callable[[], Awaitable[object]]
@@ -43,7 +43,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.runner = Runner(self.loop)
+        self.runner = EagerRunner(self.loop)
         self.log: list[object] = []
 
     async def batch(self, *works: Work) -> list[Job]:

@@ -13,7 +13,7 @@ from engine_world import AsyncPark, until, world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.host.deadline_timer import SWEEP_FROM, Deadlines
+from rrext.engine.host.deadline_timer import SWEEP_FROM, DeadlineTimer
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.nodes.base.node import Node
@@ -34,7 +34,7 @@ class Bench:
         self.clock = ManualClock()
         self.rung: list[tuple[Call, float]] = []
         self.posted: list[Callable[[], None]] = []
-        self.deadlines = Deadlines(self.clock, lambda call: self.rung.append((call, self.clock.now())), self.posted.append)
+        self.deadlines = DeadlineTimer(self.clock, lambda call: self.rung.append((call, self.clock.now())), self.posted.append)
 
     def turn(self) -> None:
         while self.posted:
@@ -113,7 +113,7 @@ def test_one_call_that_cannot_be_stopped_does_not_keep_the_others(caplog: pytest
         if len(rung) == 1:
             raise RuntimeError("a bug")
 
-    deadlines = Deadlines(clock, expire, lambda action: action())
+    deadlines = DeadlineTimer(clock, expire, lambda action: action())
     calls = [Call(Tool(tool="x"), Nobody()) for _ in range(3)]
     for number, call in enumerate(calls):
         deadlines.add(1 + number // 2, call)

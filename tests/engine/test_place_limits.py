@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
-from rrext.engine.host.fair_lock import Gate, Pass
-from rrext.engine.host.places import Held, Loan, Place, Places
+from rrext.engine.host.fair_lock import FairLock, LockTurn
+from rrext.engine.host.places import HeldPlace, Loan, Place, Places
 from rrext.threads import OwnThread
 
 
@@ -27,13 +27,13 @@ class PlacesMachine(RuleBasedStateMachine):
         super().__init__()
         self.limit = 2
         self.real = Places(self.limit)
-        self.held: list[Place | Held] = []
-        self.lines: dict[str, deque[Place | Held]] = {}
-        self.woken: list[Place | Held] = []
+        self.held: list[Place | HeldPlace] = []
+        self.lines: dict[str, deque[Place | HeldPlace]] = {}
+        self.woken: list[Place | HeldPlace] = []
         self.awaited: set[int] = set()
 
     @property
-    def line(self) -> list[Place | Held]:
+    def line(self) -> list[Place | HeldPlace]:
         return [place for line in self.lines.values() for place in line]
 
     def pass_on(self) -> None:
@@ -45,16 +45,16 @@ class PlacesMachine(RuleBasedStateMachine):
                 self.lines[owner] = line  # after all others
 
     @rule(target=places, owner=st.sampled_from("abc"))
-    def take(self, owner: str) -> Place | Held:
+    def take(self, owner: str) -> Place | HeldPlace:
         is_free = not self.lines and len(self.held) < self.limit
         place = self.real.take(owner)
-        assert isinstance(place, Held) == is_free
+        assert isinstance(place, HeldPlace) == is_free
         self.lines.setdefault(owner, deque()).append(place)
         self.pass_on()
         return place
 
     @rule(place=places)
-    def wait(self, place: Place | Held) -> None:
+    def wait(self, place: Place | HeldPlace) -> None:
         if place in self.held or place in self.line:
             waits = place.when_granted(lambda: self.woken.append(place))
             assert waits == (place in self.line)
@@ -62,8 +62,8 @@ class PlacesMachine(RuleBasedStateMachine):
                 self.awaited.add(id(place))
 
     @rule(place=places)
-    def release(self, place: Place | Held) -> None:
-        if isinstance(place, Held) and place not in self.held:
+    def release(self, place: Place | HeldPlace) -> None:
+        if isinstance(place, HeldPlace) and place not in self.held:
             return  # whoever holds one releases it once
         place.release()
         if place in self.held:
@@ -97,10 +97,10 @@ class GateMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.real = Gate()
-        self.inside: list[Pass] = []
-        self.line: deque[Pass] = deque()
-        self.woken: list[Pass] = []
+        self.real = FairLock()
+        self.inside: list[LockTurn] = []
+        self.line: deque[LockTurn] = deque()
+        self.woken: list[LockTurn] = []
         self.awaited: set[int] = set()
 
     def admit(self) -> None:
@@ -111,14 +111,14 @@ class GateMachine(RuleBasedStateMachine):
             self.inside.append(self.line.popleft())
 
     @rule(target=passes, exclusive=st.booleans())
-    def enter(self, exclusive: bool) -> Pass:
+    def enter(self, exclusive: bool) -> LockTurn:
         turn = self.real.enter(exclusive)
         self.line.append(turn)
         self.admit()
         return turn
 
     @rule(turn=passes)
-    def wait(self, turn: Pass) -> None:
+    def wait(self, turn: LockTurn) -> None:
         if turn in self.inside or turn in self.line:
             waits = turn.when_granted(lambda: self.woken.append(turn))
             assert waits == (turn in self.line)
@@ -126,7 +126,7 @@ class GateMachine(RuleBasedStateMachine):
                 self.awaited.add(id(turn))
 
     @rule(turn=passes)
-    def release(self, turn: Pass) -> None:
+    def release(self, turn: LockTurn) -> None:
         turn.release()
         if turn in self.inside:
             self.inside.remove(turn)
@@ -337,7 +337,7 @@ def test_the_last_place_that_is_given_back_is_always_told() -> None:
         held = [places.take(), places.take()]
         begin = threading.Barrier(3)
 
-        def give_back(place: Place | Held, begin: threading.Barrier = begin) -> None:
+        def give_back(place: Place | HeldPlace, begin: threading.Barrier = begin) -> None:
             begin.wait(10)
             place.release()
 
@@ -387,7 +387,7 @@ def test_what_was_given_back_cannot_be_waited_for() -> None:
     places.take()
     place = places.take()
     place.release()
-    turn = Gate().enter(True)
+    turn = FairLock().enter(True)
     turn.release()
     for ticket in (place, turn):
         with pytest.raises(RuntimeError):
@@ -407,7 +407,7 @@ def test_many_leave_the_line_before_a_limit_from_its_end() -> None:
 
 
 def test_many_leave_the_line_before_a_gate_from_its_end() -> None:
-    gate = Gate()
+    gate = FairLock()
     inside = gate.enter(True)
     waiting = [gate.enter(True) for _ in range(MANY)]
     for turn in reversed(waiting):
@@ -417,14 +417,14 @@ def test_many_leave_the_line_before_a_gate_from_its_end() -> None:
 
 
 def test_all_kinds_of_turns_say_how_they_stand() -> None:
-    places, gate = Places(1), Gate()
+    places, gate = Places(1), FairLock()
     held, waits = places.take(), places.take()
     inside, outside = gate.enter(True), gate.enter(False)
     assert [repr(held), repr(waits)] == ["<Held>", "<Place waiting>"]
-    assert [repr(inside), repr(outside)] == ["<Pass exclusive inside>", "<Pass shared waiting>"]
+    assert [repr(inside), repr(outside)] == ["<LockTurn exclusive inside>", "<LockTurn shared waiting>"]
     held.release()
     inside.release()
     assert repr(waits) == "<Place held>"
     waits.release()
     assert repr(waits) == "<Place released>"
-    assert [repr(inside), repr(outside)] == ["<Pass exclusive gone>", "<Pass shared inside>"]
+    assert [repr(inside), repr(outside)] == ["<LockTurn exclusive gone>", "<LockTurn shared inside>"]

@@ -12,10 +12,10 @@ from weakref import ref
 import pytest
 from engine_world import Asked, AsyncPark, Park, World, until, world
 
-from rrext.engine.host.fair_lock import Pass
+from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Tool
-from rrext.engine.tasks.pipes import Pipe, Pipes
+from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Route
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
@@ -479,7 +479,7 @@ async def test_a_pipe_that_is_freed_while_the_reading_thread_decides_is_not_used
         pipe_id = await w.open()
         enter = Pipes.enter
 
-        def too_late(pipes: Pipes, pipe: Pipe, *, exclusive: bool, now: float) -> Pass:
+        def too_late(pipes: Pipes, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
             pipes.remove(pipe)
             pipe.free()
             return enter(pipes, pipe, exclusive=exclusive, now=now)

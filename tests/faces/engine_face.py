@@ -10,7 +10,7 @@ import anyio
 import msgspec
 from face import Body, Face, Line, OnChunk, OnProgress
 
-from rrext.engine.interface.call import Answer, Call, Caller
+from rrext.engine.interface.call import AnswerSink, Call, Caller
 from rrext.engine.interface.call import Feed as FeedProtocol
 from rrext.engine.interface.operations import Operation
 from rrext.engine.local_engine import LocalEngine
@@ -53,7 +53,7 @@ class Feed(FeedProtocol):
         return []
 
 
-class EngineLine(Line, Answer):
+class EngineLine(Line, AnswerSink):
     """Starts operations, as a session does, and brings what the engine answers to the loop."""
 
     def __init__(self, engine: LocalEngine, caller: Caller) -> None:

@@ -19,13 +19,14 @@ from rrext.picture.svg import as_svg
 from rrext.picture.text import as_text
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import Loaded, check_pipeline
+from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loading import check_pipeline
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
 
 
-def loaded(pipeline: str | dict[str, Any], **variables: str) -> Loaded:
+def loaded(pipeline: str | dict[str, Any], **variables: str) -> LoadedPipeline:
     return check_pipeline(pipeline, catalog(), Environment(variables), positions=True)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rrext.pipefile.text.source import Source, SourceMap
+from rrext.pipefile.text.source import ParsedText, SourceMap
 from rrext.pipefile.text.tree import Located
 
 Edit = tuple[float, int, str]
@@ -84,7 +84,7 @@ def edited(text: str, edit: Edit) -> str:
     return text[:at] + edit[2] + text[at + edit[1] :]
 
 
-def map_of(source: Source) -> SourceMap:
+def map_of(source: ParsedText) -> SourceMap:
     assert source.map is not None
     return source.map
 

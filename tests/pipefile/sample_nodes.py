@@ -10,7 +10,8 @@ import msgspec
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import Loaded, load_pipeline
+from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loading import load_pipeline
 from rrext.pipefile.text.problems import Problem
 from rrext.tools.decorator import tool_function
 
@@ -139,7 +140,7 @@ def echo(**more: Any) -> dict[str, Any]:
     return pipeline(component("w", "webhook"), component("out", "response_text", "text:w"), source="w", **more)
 
 
-def load(document: Any, **options: Any) -> Loaded:
+def load(document: Any, **options: Any) -> LoadedPipeline:
     """Load a document with these nodes. A document that is no text is loaded as text too, and must give the same."""
     environment = options.pop("environment", Environment())
     loaded = load_pipeline(document, catalog(), environment, **options)

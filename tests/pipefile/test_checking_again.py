@@ -20,10 +20,11 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile import loading
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import Loaded, check_pipeline, load_pipeline
+from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loading import check_pipeline, load_pipeline
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import Draft
-from rrext.pipefile.text.source import Source
+from rrext.pipefile.text.source import ParsedText
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 NODES = catalog()
@@ -67,7 +68,9 @@ documents: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 formats = st.sampled_from([None, 1])
 
 
-def check(text: str | bytes, before: Loaded | None = None, *, nodes: Catalog = NODES, limits: Limits = DEFAULTS) -> Loaded:
+def check(
+    text: str | bytes, before: LoadedPipeline | None = None, *, nodes: Catalog = NODES, limits: Limits = DEFAULTS
+) -> LoadedPipeline:
     return check_pipeline(text, nodes, VALUES, positions=True, limits=limits, before=before)
 
 
@@ -77,10 +80,10 @@ def shown(draft: Draft) -> tuple[Any, ...]:
     return repr(own), repr(made)
 
 
-def everything(loaded: Loaded) -> dict[str, Any]:
+def everything(loaded: LoadedPipeline) -> dict[str, Any]:
     """All that a check gave, but for the project's id, which may be a new one each time."""
     spec = loaded.spec
-    where = map_of(Source(None, map=loaded.source_map))
+    where = map_of(ParsedText(None, map=loaded.source_map))
     return {
         "problems": loaded.problems,
         "components": [shown(draft) for draft in loaded.outline.components],
@@ -95,7 +98,7 @@ def everything(loaded: Loaded) -> dict[str, Any]:
 
 def assert_like_the_first_time(texts: list[str], limits: Limits = DEFAULTS) -> None:
     """Check texts one after the other; the earlier results must stay as they were."""
-    found: list[Loaded] = []
+    found: list[LoadedPipeline] = []
     for text in texts:
         found.append(check(text, found[-1] if found else None, limits=limits))
     for text, loaded in reversed(list(zip(texts, found, strict=True))):
@@ -163,12 +166,12 @@ STEPS = json.dumps(
 )
 
 
-def made(loaded: Loaded) -> list[Any]:
+def made(loaded: LoadedPipeline) -> list[Any]:
     """The settings of the nodes: they are made anew for each component that is looked at again."""
     return [draft.settings for draft in loaded.outline.components]
 
 
-def kept(before: Loaded, after: Loaded) -> int:
+def kept(before: LoadedPipeline, after: LoadedPipeline) -> int:
     return sum(any(one is other for other in made(after)) for one in made(before))
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rrext.limits import Limits
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import CODES
-from rrext.pipefile.text.source import Source, SourceMap, parse, read
+from rrext.pipefile.text.source import ParsedText, SourceMap, parse, read
 from rrext.pipefile.text.tree import Located
 
 scalars = (
@@ -78,7 +78,7 @@ def codes(text: str | bytes) -> list[str]:
     return [problem.code for problem in parse(text).problems]
 
 
-def map_of(source: Source) -> SourceMap:
+def map_of(source: ParsedText) -> SourceMap:
     assert source.map is not None
     return source.map
 

@@ -12,7 +12,7 @@ from keystrokes import MARKS, SCALARS, SPACES, STRINGS, WRONG, Edit, edited, edi
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.text.jsonc import Scanner
 from rrext.pipefile.text.problems import Problem, Problems
-from rrext.pipefile.text.source import Source, parse
+from rrext.pipefile.text.source import ParsedText, parse
 
 
 @st.composite
@@ -49,7 +49,7 @@ def plainly(
     return flat(root), problems.listing(), scanner.complete, scanner.stopped
 
 
-def assert_same(source: Source, limits: Limits) -> None:
+def assert_same(source: ParsedText, limits: Limits) -> None:
     where = map_of(source)
     tree, problems, complete, stopped = plainly(where.text, limits, source.problems[:1])
     assert flat(where.root) == tree

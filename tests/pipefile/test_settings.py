@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.settings import Settings
-from rrext.pipefile.config import Configuring, merged
+from rrext.pipefile.config import ConfigCheck, merged
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.text.problems import Problems
 
@@ -218,7 +218,7 @@ class Typed(Node):
 def configured(node: type[Node], config: dict[str, Any]) -> tuple[Any, list[tuple[str, str]]]:
     problems = Problems()
     form = None if node.Config is None else Settings(node.Config, owner="a test")
-    result = Configuring(node, node.provider, form, "/c", problems, NearNames()).run(config)
+    result = ConfigCheck(node, node.provider, form, "/c", problems, NearNames()).run(config)
     return result, [(problem.code, problem.path) for problem in problems]
 
 

@@ -13,7 +13,7 @@ from rrext.editor.written import Part
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.settings import Settings
-from rrext.pipefile.config import COMMON, Configuring
+from rrext.pipefile.config import COMMON, ConfigCheck
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problems
@@ -73,7 +73,7 @@ def resolved_of(analysis: Analysis, part: Part, node: type[Node]) -> Resolved | 
         return None
     config = config_of(analysis, part)
     problems = Problems()
-    configuring = Configuring(node, part.provider, settings, "", problems, NearNames())
+    configuring = ConfigCheck(node, part.provider, settings, "", problems, NearNames())
     effective = configuring.effective(config)
     if problems.errors:
         return None

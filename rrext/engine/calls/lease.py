@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from rrext.engine.host.fair_lock import Pass
-from rrext.engine.host.places import Held, Place
-from rrext.engine.tasks.pipes import Pipe
+from rrext.engine.host.fair_lock import LockTurn
+from rrext.engine.host.places import HeldPlace, Place
+from rrext.engine.tasks.pipes import OpenPipe
 
 if TYPE_CHECKING:
     from rrext.engine.flow.objects import NodeObjects
@@ -31,7 +31,7 @@ class Lease:
     _users = 1
     _lock = threading.Lock()  # of all leases: it is held for a few instructions, and making one costs as much
 
-    def __init__(self, task: Task, turn: Place | Held | Pass, pipe: Pipe | None = None) -> None:
+    def __init__(self, task: Task, turn: Place | HeldPlace | LockTurn, pipe: OpenPipe | None = None) -> None:
         self.task = task
         self.turn = turn
         self.pipe = pipe
@@ -99,7 +99,7 @@ class Lease:
             self.pipe.leave_thread_behind()
             self.turn.release()
 
-    def _leave(self, pipe: Pipe) -> None:
+    def _leave(self, pipe: OpenPipe) -> None:
         if self.spoiled:
             pipe.thread_returned()
         else:

@@ -19,9 +19,9 @@ from rrext.errors import InvalidArguments, NotFound, ToolError, ToolTimeout, Una
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from rrext.engine.calls.call_run import Encoded
     from rrext.engine.calls.run import Run
     from rrext.engine.calls.tool_run import ToolRun
-    from rrext.engine.calls.work import Encoded
     from rrext.engine.tasks.task import Route
 
 __all__ = ["Nesting"]

@@ -10,11 +10,11 @@ from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_input import data_of, entry_of
 from rrext.engine.calls.object_runs import CloseRun, OpenRun, WriteRun, run_step
 from rrext.engine.calls.pipe_bridge import Nobody, PipeBridge
-from rrext.engine.host.fair_lock import Pass
+from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Close, Open, Write
-from rrext.engine.tasks.pipes import Pipe, Pipes
+from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import Task
 from rrext.threads import in_empty_context
 from rrext.tools.context import CancelToken
@@ -75,7 +75,7 @@ class ObjectCalls:
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
         CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
-    def reclaim(self, pipe: Pipe, idle: float | None = None, reason: str | None = None) -> asyncio.Task[None]:
+    def reclaim(self, pipe: OpenPipe, idle: float | None = None, reason: str | None = None) -> asyncio.Task[None]:
         """Free a pipe that nobody will close: idle for `idle` seconds, or its owner or its task is gone."""
         if idle is not None:
             self._pipes.expire(pipe, idle)
@@ -86,7 +86,7 @@ class ObjectCalls:
         turn = pipe.gate.enter(exclusive=True)
         return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
 
-    async def _abandon(self, pipe: Pipe, turn: Pass) -> None:
+    async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:
         """Let the nodes close what they hold, once no thread works on them any more; then the place is free."""
         host, objects, plan = self._host, pipe.objects, pipe.task.plan
         task, call = pipe.task, Call(Close(pipe_id=pipe.id), Nobody(), caller=pipe.caller)

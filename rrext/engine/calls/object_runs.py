@@ -9,11 +9,11 @@ from functools import partial
 from time import perf_counter
 from typing import Final, TypeVar
 
+from rrext.engine.calls.call_run import CallRun, Encoded
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_result import bare_body, result_body, with_error
 from rrext.engine.calls.pipe_bridge import PipeBridge
 from rrext.engine.calls.thread_job import in_thread
-from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
@@ -21,7 +21,7 @@ from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import failure_of, internal_error
-from rrext.engine.tasks.pipes import Pipe, Pipes
+from rrext.engine.tasks.pipes import OpenPipe, Pipes
 from rrext.engine.tasks.task import AMONG_OTHERS, Task
 from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout
 from rrext.nodes.base.node import Entry
@@ -43,11 +43,11 @@ async def run_step(
     return await in_thread(host, blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
 
 
-class ObjectRun(Work):
+class ObjectRun(CallRun):
     """What the three have in common. `reclaim` frees a pipe that nobody will close."""
 
     def __init__(
-        self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[[Pipe], object], *, name: str
+        self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[[OpenPipe], object], *, name: str
     ) -> None:
         super().__init__(host, call, lease, deadline=host.limit(call), trail=(name,))
         self._unclaimed = [True]
@@ -87,7 +87,7 @@ class ObjectRun(Work):
         task.failed_count += 1
         task.note_error(error.message)
 
-    def let_go(self, pipe: Pipe) -> None:
+    def let_go(self, pipe: OpenPipe) -> None:
         """The pipe is over: free it, or let its nodes be closed first if one is still open."""
         if pipe.leftovers or not pipe.objects.closed:
             self._reclaim(pipe)
@@ -104,7 +104,7 @@ class OpenRun(ObjectRun):
         call: Call,
         task: Task,
         pipes: Pipes,
-        reclaim: Callable[[Pipe], object],
+        reclaim: Callable[[OpenPipe], object],
         entry: Entry,
         intake: Intake,
     ) -> None:
@@ -112,7 +112,7 @@ class OpenRun(ObjectRun):
         super().__init__(host, call, Lease(task, self._place), pipes, reclaim, name="open")
         self._entry = entry
         self._intake = intake
-        self._pipe: Pipe | None = None
+        self._pipe: OpenPipe | None = None
 
     async def on_loop(self) -> Encoded:
         try:
@@ -132,7 +132,7 @@ class OpenRun(ObjectRun):
         self._pipes.add(pipe)
         return b'{"pipe_id":%d}' % pipe.id, None
 
-    async def _open(self) -> Pipe:
+    async def _open(self) -> OpenPipe:
         host, task, place = self.host, self.lease.task, self._place
         trusted = self.call.caller.trusted
         await host.granted(place)
@@ -142,7 +142,7 @@ class OpenRun(ObjectRun):
         entry, intake, caller = self._entry, self._intake, self.call.caller
         origin = EventOrigin(host.events, task.token, caller.connection_id, self._pipes.next_id())
         objects = NodeObjects(task.plan, partial(task.make_object, publisher=origin), trusted=trusted, origin=origin)
-        pipe = self._pipe = Pipe(origin, task, caller, objects, entry, intake, place, task.now())
+        pipe = self._pipe = OpenPipe(origin, task, caller, objects, entry, intake, place, task.now())
         if (events := host.events.flow) is not None:
             events.pipe_opened(origin, entry, intake.lane, caller.user_id, caller.space_id)
         bridge = PipeBridge(host, self.call, pipe, self.token)
@@ -177,10 +177,10 @@ class WriteRun(ObjectRun):
         self,
         host: Host,
         call: Call,
-        pipe: Pipe,
+        pipe: OpenPipe,
         lease: Lease,
         pipes: Pipes,
-        reclaim: Callable[[Pipe], object],
+        reclaim: Callable[[OpenPipe], object],
         data: bytes | str,
     ) -> None:
         super().__init__(host, call, lease, pipes, reclaim, name="write")
@@ -235,7 +235,7 @@ class CloseRun(ObjectRun):
     """Ends the object of a pipe whose turn its lease stands in line for, and frees the pipe."""
 
     def __init__(
-        self, host: Host, call: Call, pipe: Pipe, lease: Lease, pipes: Pipes, reclaim: Callable[[Pipe], object]
+        self, host: Host, call: Call, pipe: OpenPipe, lease: Lease, pipes: Pipes, reclaim: Callable[[OpenPipe], object]
     ) -> None:
         super().__init__(host, call, lease, pipes, reclaim, name="close")
         self._pipe = pipe

@@ -14,7 +14,7 @@ from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place
 from rrext.engine.interface.call import Call
-from rrext.engine.tasks.pipes import Pipe
+from rrext.engine.tasks.pipes import OpenPipe
 from rrext.errors import RrextError
 from rrext.tools.context import CancelToken, ToolContext
 
@@ -28,7 +28,7 @@ class PipeBridge:
 
     __slots__ = ("_call", "_host", "_pipe", "_token")
 
-    def __init__(self, host: Host, call: Call, pipe: Pipe, token: CancelToken) -> None:
+    def __init__(self, host: Host, call: Call, pipe: OpenPipe, token: CancelToken) -> None:
         self._host = host
         self._call = call
         self._pipe = pipe

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rrext.engine.host.places import Held, Place, Places
+from rrext.engine.host.places import HeldPlace, Place, Places
 
 if TYPE_CHECKING:
     from rrext.engine.calls.lease import Lease
@@ -46,9 +46,9 @@ class ThreadJob(Generic[T]):
         work: Callable[[], T],
         lease: Lease | None,
         places: Places,
-        place: Place | Held,
+        place: Place | HeldPlace,
         turns: Places | None,
-        turn: Place | Held | None,
+        turn: Place | HeldPlace | None,
     ) -> None:
         self._host = host
         self._work = work
@@ -129,7 +129,7 @@ async def in_thread(
     label: str = "",
     run: Callable[[Job], None] | None = None,
     turns: Places | None = None,
-    turn: Place | Held | None = None,
+    turn: Place | HeldPlace | None = None,
 ) -> T:
     """Run `work` on a thread within the limit `places`, in the line of the call's connection; return or raise what it did.
 
@@ -151,7 +151,7 @@ async def in_thread(
         raise
 
 
-async def _held(host: Host, places: Places, call: Call | None, turn: Place | Held | None) -> Place | Held:
+async def _held(host: Host, places: Places, call: Call | None, turn: Place | HeldPlace | None) -> Place | HeldPlace:
     """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
     place = places.take("" if call is None else call.caller.connection_id, call)
     try:

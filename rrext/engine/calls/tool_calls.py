@@ -14,7 +14,7 @@ from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.calls.tool_run import ToolRun
 from rrext.engine.host.host import Host
-from rrext.engine.host.places import Held, Place
+from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.pipes import Pipes
@@ -117,7 +117,7 @@ class ToolCalls:
         route: Route,
         lease: Lease,
         own_timeout: float | None,
-        place: Place | Held | None = None,
+        place: Place | HeldPlace | None = None,
     ) -> ToolRun:
         task.calls += 1
         if task.ttl:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rrext.engine.calls.call_run import CallRun, Encoded
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.nested import Nesting
 from rrext.engine.calls.thread_job import in_thread
-from rrext.engine.calls.work import Encoded, Work
 from rrext.engine.host.host import Host
 from rrext.engine.host.places import Loan, Place
 from rrext.engine.interface.call import Call, Feed
@@ -34,7 +34,7 @@ Report: TypeAlias = Callable[[float, float | None, str | None], None]
 """Takes progress: value, total, message."""
 
 
-class ToolRun(Work):
+class ToolRun(CallRun):
     """One run of a tool, from before it begins: the outermost one answers the call, a nested one returns its result.
 
     `prepare` looks at availability and input, and raises. Without `prepare` the input is looked at when the tool runs,

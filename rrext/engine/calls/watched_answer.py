@@ -7,7 +7,7 @@ import msgspec
 from rrext.engine.events.calls import CallWatch
 from rrext.engine.events.hub import EventHub
 from rrext.engine.events.records import snake_case
-from rrext.engine.interface.call import Answer, Call
+from rrext.engine.interface.call import AnswerSink, Call
 from rrext.engine.interface.operations import Open, Tool
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks
@@ -22,7 +22,7 @@ class WatchedAnswer:
 
     __slots__ = ("_answer", "watch")
 
-    def __init__(self, answer: Answer, watch: CallWatch) -> None:
+    def __init__(self, answer: AnswerSink, watch: CallWatch) -> None:
         self._answer = answer
         self.watch = watch
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.engine.calls.call_run import Encoded
 from rrext.engine.calls.chunks import Chunks
 from rrext.engine.calls.run import Run
 from rrext.engine.calls.tool_run import Report, ToolRun
 from rrext.engine.calls.watched_answer import watch_of
-from rrext.engine.calls.work import Encoded
 from rrext.engine.events.calls import CallWatch
 from rrext.engine.interface.call import Feed
 from rrext.nodes.base.node import Node

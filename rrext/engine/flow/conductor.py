@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from rrext.engine.flow.link import QUIET, Target
+from rrext.engine.flow.node_link import QUIET, Target
 from rrext.engine.host.thread_work import ThreadWork
 from rrext.engine.interface.failures import failure_of
 from rrext.errors import Cancelled, RrextError, ToolError

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rrext.engine.flow.conductor import Bridge, Conductor, Steps
-from rrext.engine.flow.link import Link, Target
+from rrext.engine.flow.node_link import NodeLink, Target
 from rrext.errors import PipeFailed, PipeNotOpen, RrextError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class NodeObjects:
         self._make = make
         self.made: dict[str, Node] = {}
         self._lock = threading.Lock()
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, NodeLink] = {}
         self._source: tuple[Target, ...] = ()
         self._conductor = Conductor(plan.limits, trusted=trusted, origin=origin)
         self._intake: Intake
@@ -201,13 +201,13 @@ class NodeObjects:
         finally:
             self._let_go()
 
-    def _link(self, node_id: str) -> Link:
+    def _link(self, node_id: str) -> NodeLink:
         try:
             node = self.object(node_id)
         except Exception as error:
             failure = self._conductor.fail_in(node_id, "__init__", error)
             raise failure from failure.__cause__
-        node._link = link = Link(self, self._conductor, node_id, node)
+        node._link = link = NodeLink(self, self._conductor, node_id, node)
         return link
 
     def bind(self, sender: str, lane: str) -> tuple[Target, ...]:

@@ -18,14 +18,14 @@ from weakref import ref
 from rrext.clock import Clock, Timer
 from rrext.engine.interface.call import Call
 
-__all__ = ["Deadlines"]
+__all__ = ["DeadlineTimer"]
 
 log: Final = logging.getLogger("rrext.engine")
 
 SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
 
 
-class Deadlines:
+class DeadlineTimer:
     """Calls in order of their deadlines; `expire(call)` runs on the loop's thread for each that comes up unsettled."""
 
     __slots__ = (
@@ -112,7 +112,7 @@ class Deadlines:
             self._timer = None
 
     def __repr__(self) -> str:
-        return f"<Deadlines {len(self._heap)}>"
+        return f"<DeadlineTimer {len(self._heap)}>"
 
 
 def _open(entry: ref[Call]) -> Call | None:

@@ -6,16 +6,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-__all__ = ["Gate", "Pass"]
+__all__ = ["FairLock", "LockTurn"]
 
 
-class Pass:
+class LockTurn:
     """A turn at the gate: inside, waiting, or gone. `release` may be called in any state."""
 
     __slots__ = ("_gate", "_wake", "exclusive", "granted")
 
-    def __init__(self, gate: Gate, exclusive: bool) -> None:
-        self._gate: Gate | None = gate
+    def __init__(self, gate: FairLock, exclusive: bool) -> None:
+        self._gate: FairLock | None = gate
         self.exclusive = exclusive
         self.granted = False
         self._wake: Callable[[], None] | None = None
@@ -39,10 +39,10 @@ class Pass:
 
     def __repr__(self) -> str:
         state = "gone" if self._gate is None else "inside" if self.granted else "waiting"
-        return f"<Pass {'exclusive' if self.exclusive else 'shared'} {state}>"
+        return f"<LockTurn {'exclusive' if self.exclusive else 'shared'} {state}>"
 
 
-class Gate:
+class FairLock:
     """A fair lock with shared and exclusive passes; nobody overtakes.
 
     The line is a dict, so that thousands may leave it from its middle without looking for each.
@@ -54,11 +54,11 @@ class Gate:
         self.lock = threading.Lock()
         self._inside = 0
         self._is_closed = False
-        self._line: OrderedDict[Pass, None] = OrderedDict()
+        self._line: OrderedDict[LockTurn, None] = OrderedDict()
 
-    def enter(self, exclusive: bool) -> Pass:
+    def enter(self, exclusive: bool) -> LockTurn:
         """A pass, granted at once if nobody is in the way."""
-        turn = Pass(self, exclusive)
+        turn = LockTurn(self, exclusive)
         with self.lock:
             if self._line or not self._has_room(exclusive):
                 self._line[turn] = None
@@ -66,8 +66,8 @@ class Gate:
                 self._let_in(turn)
         return turn
 
-    def leave(self, turn: Pass) -> None:
-        """What `Pass.release` calls."""
+    def leave(self, turn: LockTurn) -> None:
+        """What `LockTurn.release` calls."""
         with self.lock:
             if turn._gate is None:
                 return
@@ -102,10 +102,10 @@ class Gate:
     def _has_room(self, exclusive: bool) -> bool:
         return not self._inside or not (exclusive or self._is_closed)
 
-    def _let_in(self, turn: Pass) -> None:
+    def _let_in(self, turn: LockTurn) -> None:
         self._inside += 1
         self._is_closed = turn.exclusive
         turn.granted = True
 
     def __repr__(self) -> str:
-        return f"<Gate inside={self._inside} waiting={len(self._line)}>"
+        return f"<FairLock inside={self._inside} waiting={len(self._line)}>"

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 
 from rrext.clock import Clock, LoopClock
 from rrext.engine.events.hub import EventHub
-from rrext.engine.host.deadline_timer import Deadlines
-from rrext.engine.host.fair_lock import Pass
+from rrext.engine.host.deadline_timer import DeadlineTimer
+from rrext.engine.host.eager_runner import EagerRunner
+from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.left_behind import LeftBehind
-from rrext.engine.host.places import Held, Place, Places
-from rrext.engine.host.runner import Runner
+from rrext.engine.host.places import HeldPlace, Place, Places
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ShuttingDown, ToolError, ToolTimeout
@@ -51,11 +51,11 @@ class Host:
         self.limits = limits
         self.clock: Clock = clock or LoopClock(loop)
         self.workers = Workers()
-        self.runner = Runner(loop)
+        self.runner = EagerRunner(loop)
         self.callbacks = callbacks
         self.redactor = redactor or Redactor()
         self.wait = wait
-        self.deadlines = Deadlines(self.clock, self.expire, self.post)
+        self.deadlines = DeadlineTimer(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
         self.tool_run: Any = None
         """What makes the run of a tool. `ToolCalls` sets it, whose layer is above this one."""
@@ -95,7 +95,7 @@ class Host:
         asked = call.operation.timeout
         return asked is not None and call.received is not None and self.clock.now() >= call.received + asked
 
-    async def granted(self, turn: Place | Held | Pass) -> None:
+    async def granted(self, turn: Place | HeldPlace | LockTurn) -> None:
         """Return when the turn is held. The caller releases it, also when this is cancelled."""
         if not turn.granted:
             await self.woken(turn.when_granted)

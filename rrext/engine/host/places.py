@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rrext.engine.host.left_behind import LeftBehind
     from rrext.engine.interface.call import Call
 
-__all__ = ["Held", "Loan", "Place", "Places"]
+__all__ = ["HeldPlace", "Loan", "Place", "Places"]
 
 
 class Place:
@@ -69,7 +69,7 @@ class Place:
         return f"<Place {state}>"
 
 
-class Held:
+class HeldPlace:
     """A place that was free when it was asked for. Each holder releases it once; all of them share this object."""
 
     __slots__ = ("_places",)
@@ -165,14 +165,14 @@ class Places:
         self.limit = limit
         self.name = name
         self.lock = threading.Lock()
-        self._held = Held(self)
+        self._held = HeldPlace(self)
         self._free = [self._held] * limit
         self._line = _Lines()
         self._when_free: Callable[[], None] | None = None
         self.lent: list[int] = []
         self.left_behind: LeftBehind | None = None
 
-    def take(self, owner: str = "", call: Call | None = None) -> Place | Held:
+    def take(self, owner: str = "", call: Call | None = None) -> Place | HeldPlace:
         """A place: held at once if one is free and nobody waits, else in the owner's line."""
         if not self._line.count:
             try:

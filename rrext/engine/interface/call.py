@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANONYMOUS",
-    "Answer",
+    "AnswerSink",
     "Call",
     "Caller",
     "Feed",
     "Outlet",
-    "Work",
+    "StoppableWork",
 ]
 
 
@@ -37,7 +37,7 @@ class Caller(msgspec.Struct, frozen=True):
 ANONYMOUS = Caller()
 
 
-class Answer(Protocol):
+class AnswerSink(Protocol):
     """Where calls' answers go, one each. Methods may be called from any thread."""
 
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
@@ -86,7 +86,7 @@ class Feed(Protocol):
         ...
 
 
-class Work(Protocol):
+class StoppableWork(Protocol):
     """The run of a call, as the engine's callers see it."""
 
     def stop(self, reason: CancelReason) -> None:
@@ -108,14 +108,14 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     """
 
     operation: Operation
-    answer: Answer
+    answer: AnswerSink
     caller: Caller = ANONYMOUS
     request_id: int | str | None = None
     command: str = ""
     data: bytes | None = None
     feed: Feed | None = None
     received: float | None = None
-    work: Work | None = None
+    work: StoppableWork | None = None
     seconds: float = 0.0
     deadline: float | None = None
     redact: Callable[[RrextError], None] | None = None

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from rrext.engine.host.fair_lock import Gate, Pass
-from rrext.engine.host.places import Held, Place
+from rrext.engine.host.fair_lock import FairLock, LockTurn
+from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.call import Caller
 from rrext.errors import PipeExpired, PipeFailed, PipeNotOpen, RrextError
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from rrext.engine.tasks.task import Task
     from rrext.nodes.base.node import Entry
 
-__all__ = ["Pipe", "Pipes"]
+__all__ = ["OpenPipe", "Pipes"]
 
 
-class Pipe:
+class OpenPipe:
     """One open object with node objects of its own.
 
     `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
@@ -63,7 +63,7 @@ class Pipe:
         objects: NodeObjects,
         entry: Entry,
         intake: Intake,
-        place: Place | Held,
+        place: Place | HeldPlace,
         now: float,
     ) -> None:
         assert origin.pipe_id is not None
@@ -74,7 +74,7 @@ class Pipe:
         self.entry = entry
         self.intake = intake
         self.place = place
-        self.gate = Gate()
+        self.gate = FairLock()
         self.failed: RrextError | None = None
         self.closed = False
         self.closes = 0
@@ -156,7 +156,7 @@ class Pipe:
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "failed" if self.failed else "open"
-        return f"<Pipe {self.id} {state} {self.gate!r}>"
+        return f"<OpenPipe {self.id} {state} {self.gate!r}>"
 
 
 class Pipes:
@@ -165,7 +165,7 @@ class Pipes:
     __slots__ = ("_expired", "_keep_expired", "_numbers", "_open")
 
     def __init__(self, keep_expired: int) -> None:
-        self._open: dict[int, Pipe] = {}
+        self._open: dict[int, OpenPipe] = {}
         self._numbers = count(1)
         self._expired: OrderedDict[int, tuple[str, float]] = OrderedDict()
         self._keep_expired = keep_expired
@@ -174,20 +174,20 @@ class Pipes:
         """A number that no pipe had before."""
         return next(self._numbers)
 
-    def add(self, pipe: Pipe) -> None:
+    def add(self, pipe: OpenPipe) -> None:
         """The pipe is open."""
         self._open[pipe.id] = pipe
 
-    def at(self, pipe_id: int) -> Pipe | None:
+    def at(self, pipe_id: int) -> OpenPipe | None:
         """The open pipe of that number, whoever it belongs to."""
         return self._open.get(pipe_id)
 
-    def get(self, pipe_id: int, connection_id: str) -> Pipe | None:
+    def get(self, pipe_id: int, connection_id: str) -> OpenPipe | None:
         """The caller's open pipe, or None."""
         pipe = self._open.get(pipe_id)
         return pipe if pipe is not None and pipe.caller.connection_id == connection_id else None
 
-    def find(self, pipe_id: int, connection_id: str) -> Pipe:
+    def find(self, pipe_id: int, connection_id: str) -> OpenPipe:
         """The caller's open pipe. Raises `PipeExpired` or `PipeNotOpen`; other people's pipes do not exist for it."""
         pipe = self.get(pipe_id, connection_id)
         if pipe is not None:
@@ -201,31 +201,31 @@ class Pipes:
             )
         raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
 
-    def enter(self, pipe: Pipe, *, exclusive: bool, now: float) -> Pass:
+    def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
         """Stand in the pipe's line; each use refreshes it."""
         pipe.last_used = now
         return pipe.gate.enter(exclusive)
 
-    def remove(self, pipe: Pipe) -> None:
+    def remove(self, pipe: OpenPipe) -> None:
         """The pipe is open no more."""
         self._open.pop(pipe.id, None)
 
-    def expire(self, pipe: Pipe, idle: float) -> None:
+    def expire(self, pipe: OpenPipe, idle: float) -> None:
         """The pipe is reclaimed; its owner will be told so, for as long as there is room to remember it."""
         self.remove(pipe)
         self._expired[pipe.id] = (pipe.caller.connection_id, idle)
         while len(self._expired) > self._keep_expired:
             self._expired.popitem(last=False)
 
-    def idle_since(self, deadline: float) -> list[Pipe]:
+    def idle_since(self, deadline: float) -> list[OpenPipe]:
         """Pipes that nobody used after `deadline` and nobody uses now."""
         return [p for p in self._open.values() if p.last_used <= deadline and p.gate.is_idle and not p.leftovers]
 
-    def of_connection(self, connection_id: str) -> list[Pipe]:
+    def of_connection(self, connection_id: str) -> list[OpenPipe]:
         """The pipes that a connection opened."""
         return [pipe for pipe in self._open.values() if pipe.caller.connection_id == connection_id]
 
-    def of_task(self, task: Task) -> list[Pipe]:
+    def of_task(self, task: Task) -> list[OpenPipe]:
         """The open pipes of a task."""
         return [pipe for pipe in self._open.values() if pipe.task is task]
 
@@ -234,7 +234,7 @@ class Pipes:
         for pipe_id in [n for n, (owner, _) in self._expired.items() if owner == connection_id]:
             del self._expired[pipe_id]
 
-    def __iter__(self) -> Iterable[Pipe]:
+    def __iter__(self) -> Iterable[OpenPipe]:
         return iter(list(self._open.values()))
 
     def __len__(self) -> int:

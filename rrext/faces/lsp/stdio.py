@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from rrext.faces.lsp.incoming import Incoming
 from rrext.faces.lsp.server import PipeServer
 from rrext.limits import DEFAULTS, Limits
-from rrext.server.end_watch import Watchman
+from rrext.server.end_watch import EndWatch
 from rrext.server.ending import Grace, at_most
 from rrext.server.outbox import Outbox
 from rrext.transports.descriptors import DescriptorSink
@@ -75,7 +75,7 @@ class LspServing:
         self.server.protocol.on_exit = self._on_exit
         self.server.documents.taken = self._taken
         self._incoming = Incoming(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
-        self._watchman = Watchman(
+        self._watchman = EndWatch(
             loop,
             stdio.read_fd,
             parent=parent or ParentWatch(),

@@ -14,7 +14,7 @@ import msgspec
 from rrext.pipefile.text.source import is_plain
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Pieces"]
+__all__ = ["FastObjects"]
 
 LONGEST: Final = 65_536
 """Characters of a piece."""
@@ -36,7 +36,7 @@ _ITEM: Final = re.compile(
 _KINDS: Final = {dict: "object", list: "array", str: "string", int: "number", float: "number", type(None): "null"}
 
 
-class Pieces:
+class FastObjects:
     """The pieces of one text.
 
     What turns out to be none is read again in the slow way, so that looking for pieces ends when that was in vain for a few
@@ -66,13 +66,13 @@ class Pieces:
         if value is None or not is_plain(value, piece, self._max_depth - depth):
             self._left -= len(piece)
             return None
-        return Located("object", value, start, found.end(), inside=Unread(piece, value, start))
+        return Located("object", value, start, found.end(), inside=UnreadObject(piece, value, start))
 
     def __repr__(self) -> str:
-        return f"<Pieces of {len(self._text)} characters>"
+        return f"<FastObjects of {len(self._text)} characters>"
 
 
-class Unread(msgspec.Struct, frozen=True, gc=False):
+class UnreadObject(msgspec.Struct, frozen=True, gc=False):
     """The children of a value that begins at `start`, before anybody asked for them. `text` is all of it, and strict JSON."""
 
     text: str
@@ -97,5 +97,5 @@ class Unread(msgspec.Struct, frozen=True, gc=False):
         start, end = match.start(2) + self.start, match.end() + self.start
         key_span = None if key is None else (match.start(1) + self.start, match.end(1) + self.start)
         kind = _KINDS.get(type(value)) or match[2]  # true and false are called what they are
-        inside = Unread(match[2], value, start) if kind == "object" or kind == "array" else None
+        inside = UnreadObject(match[2], value, start) if kind == "object" or kind == "array" else None
         return Located(kind, value, start, end, key, key_span, inside)

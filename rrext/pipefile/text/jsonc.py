@@ -11,8 +11,8 @@ from typing import Final
 
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.builder import Tree
-from rrext.pipefile.text.fast_objects import Pieces
-from rrext.pipefile.text.previous_text import Former
+from rrext.pipefile.text.fast_objects import FastObjects
+from rrext.pipefile.text.previous_text import PreviousText
 from rrext.pipefile.text.problems import Problems, shown
 from rrext.pipefile.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
 
@@ -34,7 +34,12 @@ class Scanner:
     __slots__ = ("_former", "_pieces", "_pos", "_text", "_tree", "complete")
 
     def __init__(
-        self, text: str, problems: Problems, max_depth: int, pieces: Pieces | None = None, former: Former | None = None
+        self,
+        text: str,
+        problems: Problems,
+        max_depth: int,
+        pieces: FastObjects | None = None,
+        former: PreviousText | None = None,
     ) -> None:
         self._text = text
         self._tree = Tree(text, problems, max_depth)

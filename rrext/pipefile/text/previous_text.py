@@ -10,10 +10,10 @@ from rrext.pipefile.text.tree import Located
 if TYPE_CHECKING:
     from rrext.pipefile.text.source import SourceMap
 
-__all__ = ["Former"]
+__all__ = ["PreviousText"]
 
 
-class Former:
+class PreviousText:
     """What was read of another text, at the places that it has in the new text.
 
     Only sound objects in lists are given: how they are read depends on nothing around them.

@@ -13,7 +13,7 @@ from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.problems import CODES, Problem, Problems, Span
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Place", "Source", "SourceMap", "parse", "read"]
+__all__ = ["ParsedText", "SourceMap", "ValueAt", "parse", "read"]
 
 _STRING_THEN_COLON: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+(:?)')
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
@@ -22,7 +22,7 @@ FEW: Final = 20
 """Members of an object that are looked through one by one."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class ValueAt(msgspec.Struct, frozen=True):
     """What stands at an offset: the innermost value, its pointer, and whether the offset is in the key before it."""
 
     pointer: str
@@ -30,7 +30,7 @@ class Place(msgspec.Struct, frozen=True):
     in_key: bool
 
 
-class Source(msgspec.Struct, frozen=True):
+class ParsedText(msgspec.Struct, frozen=True):
     """What reading a text gave. `complete` is false if the value lacks a part of the text.
 
     `map` is None if the text is strict JSON and no positions were asked for.
@@ -95,19 +95,19 @@ class SourceMap:
         located = self.find(path)
         return located is not None and located.kind == "hole"
 
-    def at(self, offset: int) -> Place:
+    def at(self, offset: int) -> ValueAt:
         """What stands at an offset; its end counts too, as a cursor there still touches it."""
         located, path = self.root, ""
         while True:
             inner = _touched(located.children, offset)
             if inner is None:
-                return Place(path, located, False)
+                return ValueAt(path, located, False)
             index, child = inner
             path = below(path, index if child.key is None else child.key)
             if child.key_span is not None and child.key_span[0] <= offset <= child.key_span[1]:
-                return Place(path, child, True)
+                return ValueAt(path, child, True)
             if not child.start <= offset <= child.end:
-                return Place(path, child, False)
+                return ValueAt(path, child, False)
             located = child
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -167,7 +167,9 @@ class SourceMap:
         return f"<SourceMap of {len(self.text)} characters>"
 
 
-def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = False, former: SourceMap | None = None) -> Source:
+def read(
+    text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = False, former: SourceMap | None = None
+) -> ParsedText:
     """Read a pipeline file: strict JSON the fast way, everything else, and where `positions` are wanted, by `parse`.
 
     Never raises for what the text holds.
@@ -178,30 +180,30 @@ def read(text: str | bytes, *, limits: Limits = DEFAULTS, positions: bool = Fals
         except (ValueError, RecursionError):  # no JSON, no UTF-8, too deep: the scanner tells them apart
             return parse(text, limits=limits)
         if is_plain(value, text, limits.max_depth):
-            return Source(value)
+            return ParsedText(value)
     return parse(text, limits=limits, former=former)
 
 
-def parse(text: str | bytes, *, limits: Limits = DEFAULTS, former: SourceMap | None = None) -> Source:
+def parse(text: str | bytes, *, limits: Limits = DEFAULTS, former: SourceMap | None = None) -> ParsedText:
     """Read JSON with comments and trailing commas, with the place of every value. Never raises.
 
     `former` is what an earlier text gave within the same limits: what stands in both is not read again, and its objects
     in lists are the same ones. Nothing else depends on it.
     """
-    from rrext.pipefile.text.fast_objects import Pieces
+    from rrext.pipefile.text.fast_objects import FastObjects
     from rrext.pipefile.text.jsonc import Scanner
-    from rrext.pipefile.text.previous_text import Former  # strict JSON need not pay for these and their patterns
+    from rrext.pipefile.text.previous_text import PreviousText  # strict JSON need not pay for these and their patterns
 
     problems = Problems(limits.max_problems)
     if len(text) > limits.max_pipeline:
         message = f"The file is larger than {limits.max_pipeline} bytes (max_pipeline)."
         problems.append(Problem("too_large", "error", message, span=(0, 0)))
-        return Source(None, problems.listing(), False, SourceMap("", Located("hole", None, 0, 0)))
+        return ParsedText(None, problems.listing(), False, SourceMap("", Located("hole", None, 0, 0)))
     text = _decoded(text, problems)
-    known = None if former is None else Former(former, text)
-    scanner = Scanner(text, problems, limits.max_depth, Pieces(text, limits.max_depth), known)
+    known = None if former is None else PreviousText(former, text)
+    scanner = Scanner(text, problems, limits.max_depth, FastObjects(text, limits.max_depth), known)
     root = scanner.run()
-    return Source(root.value, problems.listing(), scanner.complete, SourceMap(text, root, stopped=scanner.stopped))
+    return ParsedText(root.value, problems.listing(), scanner.complete, SourceMap(text, root, stopped=scanner.stopped))
 
 
 def _decoded(text: str | bytes, problems: Problems) -> str:

@@ -12,7 +12,7 @@ from rrext.faces.lsp.runs.output import EngineOutput
 from rrext.faces.lsp.runs.trouble import NotTrusted, as_trouble
 from rrext.limits import DEFAULTS
 from rrext.server.arguments import decode
-from rrext.server.commands import COMMANDS, Cancel
+from rrext.server.commands import COMMANDS, CancelArguments
 
 if TYPE_CHECKING:
     from rrext.client.client import Client
@@ -67,7 +67,7 @@ class CustomMethods:
         self._server.protocol.tell(name, {**_without_tail(body, "chunk"), "request": request_id})
 
     async def _cancel(self, params: Any) -> dict[str, Any]:
-        given = decode(self._arguments("cancel", params), Cancel, DEFAULTS)
+        given = decode(self._arguments("cancel", params), CancelArguments, DEFAULTS)
         task = self._running.get(given.request_id)
         if task is not None:
             task.cancel()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rrext.engine.flow.objects import NodeObjects
     from rrext.nodes.base.node import Entry
 
-__all__ = ["Emission", "Link", "Target"]
+__all__ = ["Emission", "NodeLink", "Target"]
 
 # What runs on a node at the moment. Only in SENDING and SENDING_ASYNC it may emit.
 QUIET: Final = 0  # nothing of the object; perhaps a tool
@@ -31,7 +31,7 @@ class Target:
 
     __slots__ = ("call", "is_async", "lane", "link", "name", "state")
 
-    def __init__(self, link: Link, method: Method, call: Callable[..., Any]) -> None:
+    def __init__(self, link: NodeLink, method: Method, call: Callable[..., Any]) -> None:
         self.link = link
         self.name = method.name
         self.lane = method.name.removeprefix("write_") if method.name.startswith("write_") else None
@@ -46,7 +46,7 @@ class Target:
         return f"<Target {self.link.node_id}.{self.name}>"
 
 
-class Link:
+class NodeLink:
     """A node object while its pipe is open. `opened` is true from the end of `open` to the beginning of `close`.
 
     The data edges make no circle, so at most one lane method of a node runs at any time, and one state is enough.
@@ -177,7 +177,7 @@ class Link:
 
     def __repr__(self) -> str:
         state = ("quiet", "silent", "sending", "sending", "waiting")[self.state]
-        return f"<Link {self.node_id} {'opened ' if self.opened else ''}{state}>"
+        return f"<NodeLink {self.node_id} {'opened ' if self.opened else ''}{state}>"
 
 
 class Emission:
@@ -185,7 +185,7 @@ class Emission:
 
     __slots__ = ("_link", "_targets", "_value", "lane", "task", "where")
 
-    def __init__(self, link: Link, lane: str, targets: tuple[Target, ...], value: Any, where: str) -> None:
+    def __init__(self, link: NodeLink, lane: str, targets: tuple[Target, ...], value: Any, where: str) -> None:
         self._link = link
         self._targets = targets
         self._value = value

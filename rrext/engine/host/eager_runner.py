@@ -20,7 +20,7 @@ from contextvars import Context, copy_context
 from sys import getrefcount
 from typing import Any, Protocol
 
-__all__ = ["Runnable", "Runner"]
+__all__ = ["EagerRunner", "Runnable"]
 
 
 class Runnable(Protocol):
@@ -37,7 +37,7 @@ class Runnable(Protocol):
         ...
 
 
-class Runner:
+class EagerRunner:
     """Collects async calls between `begin` and `end`, and steps them at `end`. On the loop's thread."""
 
     __slots__ = ("_fiber", "_jobs", "_loop", "is_collecting")
@@ -79,7 +79,7 @@ class Runner:
             self._fiber.task.cancel()
 
     def __repr__(self) -> str:
-        return f"<Runner jobs={len(self._jobs)} {self._fiber!r}>"
+        return f"<EagerRunner jobs={len(self._jobs)} {self._fiber!r}>"
 
 
 class _Fiber:

@@ -8,13 +8,13 @@ from abc import abstractmethod
 from typing import Final, TypeAlias
 
 from rrext.engine.calls.run import Run
-from rrext.engine.host.places import Held, Place
+from rrext.engine.host.places import HeldPlace, Place
 from rrext.engine.interface.failures import internal_error
 from rrext.errors import RrextError, Unavailable
 from rrext.threads import NoThread
 from rrext.tools.context import CancelReason
 
-__all__ = ["Encoded", "Work"]
+__all__ = ["CallRun", "Encoded"]
 
 Encoded: TypeAlias = tuple[bytes, bytes | None]
 """A result as JSON, and the raw bytes instead if the result is itself bytes."""
@@ -22,7 +22,7 @@ Encoded: TypeAlias = tuple[bytes, bytes | None]
 log: Final = logging.getLogger("rrext.engine")
 
 
-class Work(Run):
+class CallRun(Run):
     """The run of a call that is answered when it ends.
 
     It runs on a thread that may block (`run`), or on the loop (`main`, in a task of its own or in the batch's). Where it
@@ -30,7 +30,7 @@ class Work(Run):
     `place` is one among the running sync calls.
     """
 
-    place: Place | Held | None = None
+    place: Place | HeldPlace | None = None
     task: asyncio.Task[None] | None = None
     _unclaimed: list[bool]
 
