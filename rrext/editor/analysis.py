@@ -22,10 +22,10 @@ from rrext.pipefile.text.source import SourceMap
 if TYPE_CHECKING:
     from rrext.editor.checked_calls import Calls
 
-__all__ = ["Analysis", "Surroundings", "analyse"]
+__all__ = ["Analysis", "AnalysisSettings", "analyse"]
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class AnalysisSettings(msgspec.Struct, frozen=True):
     """What a document is judged by. `trusted` says that its nodes may be loaded and run."""
 
     catalog: Catalog
@@ -40,14 +40,14 @@ class Analysis:
     `map` holds the text that was read: it is the document's, or empty if that was too large.
     """
 
-    __slots__ = ("_calls", "_starts", "around", "by_id", "drafts", "loaded", "map")
+    __slots__ = ("_calls", "_starts", "by_id", "drafts", "loaded", "map", "settings")
 
-    def __init__(self, loaded: LoadedPipeline, around: Surroundings) -> None:
+    def __init__(self, loaded: LoadedPipeline, settings: AnalysisSettings) -> None:
         where = loaded.source_map
         assert where is not None  # it was asked for
         self.loaded = loaded
         self.map: SourceMap = where
-        self.around = around
+        self.settings = settings
         self.drafts = loaded.outline.components
         self.by_id = {draft.id: draft for draft in reversed(self.drafts) if draft.id}
         """Components by id; of an id that stands twice, the first."""
@@ -94,7 +94,7 @@ class Analysis:
 
 
 def analyse(
-    text: str, around: Surroundings, *, before: Analysis | None = None, stop: Callable[[], bool] | None = None
+    text: str, settings: AnalysisSettings, *, before: Analysis | None = None, stop: Callable[[], bool] | None = None
 ) -> Analysis:
     """Look at a text. Nothing of it runs, and nothing is raised for what it holds.
 
@@ -106,14 +106,14 @@ def analyse(
         raise Cancelled
     loaded = check_pipeline(
         text,
-        around.catalog,
-        around.environment,
-        unknown_provider="error" if around.trusted else "information",
+        settings.catalog,
+        settings.environment,
+        unknown_provider="error" if settings.trusted else "information",
         positions=True,
-        limits=around.limits,
+        limits=settings.limits,
         before=None if before is None else before.loaded,
         stop=stop,
     )
-    analysis = Analysis(loaded, around)
+    analysis = Analysis(loaded, settings)
     _ = analysis.calls  # now, as whoever publishes them must not wait for it
     return analysis

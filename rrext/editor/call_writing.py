@@ -10,7 +10,7 @@ from typing import Any, Final
 from rrext.editor.analysis import Analysis
 from rrext.editor.edits import Edit
 from rrext.editor.schemas.examples import example_of
-from rrext.editor.schemas.inside import schemas_at
+from rrext.editor.schemas.lookup import schemas_at
 from rrext.editor.style import line_start
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.tree import Located

@@ -49,7 +49,7 @@ class Calls(msgspec.Struct, frozen=True):
 
 def calls_in(analysis: Analysis) -> Calls:
     """The calls of a document. Nothing of it runs."""
-    limits = analysis.around.limits
+    limits = analysis.settings.limits
     problems = Problems(limits.max_problems)
     check = _Check(analysis, problems)
     lines: list[CallLine] = []
@@ -151,7 +151,7 @@ class _Check:
                 return True
         except InvalidSchema:
             return True  # nobody's mistake here; a call tells it
-        limits = self._analysis.around.limits
+        limits = self._analysis.settings.limits
         size = call.span[1] - call.span[0]
         for path, message in validator.problems(given, limits.max_errors if size <= limits.all_errors_input else 1):
             is_key = message.startswith("unexpected property")

@@ -19,7 +19,7 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Edits", "Layout", "Taken", "Writing", "joined"]
+__all__ = ["Edits", "RemovedText", "TextLayout", "Writing", "joined"]
 
 Edits: TypeAlias = tuple[Edit, ...] | None
 """A change; None if it cannot be made."""
@@ -35,7 +35,7 @@ _LINE_END: Final = re.compile(r"[ \t]*+(?:\r\n|\r|\n)")
 _LINES: Final = re.compile(r"(\r\n|\r|\n)[ \t]*+")
 
 
-class Taken(msgspec.Struct, frozen=True):
+class RemovedText(msgspec.Struct, frozen=True):
     """What was taken out of an object or a list: its text, the indentation of its line, and the comment that stood after it."""
 
     text: str
@@ -44,7 +44,7 @@ class Taken(msgspec.Struct, frozen=True):
     edits: tuple[Edit, ...]
 
 
-class Layout:
+class TextLayout:
     """Changes of one document."""
 
     __slots__ = ("_text", "style")
@@ -89,7 +89,7 @@ class Layout:
         place = len(children) if place is None else place
         if not self._is_closed(holder):
             return None
-        if place > 0 and not self._is_whole(children[place - 1]):
+        if place > 0 and not self._is_complete(children[place - 1]):
             return None
         if not children:
             return self._fill(holder, writes, wide, note)
@@ -159,7 +159,7 @@ class Layout:
             edits.append(Edit(comma, comma + 1, ""))
         return tuple(sorted(edits))
 
-    def take(self, holder: Located, place: int) -> Taken | None:
+    def take(self, holder: Located, place: int) -> RemovedText | None:
         """Take a child out, to be put elsewhere. None if its own text is broken too."""
         child = holder.children[place]
         text = self._text[begin_of(child) : child.end]
@@ -170,7 +170,7 @@ class Layout:
             return None
         end = self._end_of(holder, place)
         note = self._text[end : self._after_notes(end)].strip() if self._has_own_lines(begin_of(child), end) else ""
-        return Taken(text, margin_of(self._text, begin_of(child)), note, edits)
+        return RemovedText(text, margin_of(self._text, begin_of(child)), note, edits)
 
     def _cut(self, holder: Located, place: int, *, is_tail: bool) -> list[Edit]:
         """Without one child and its comma. `is_tail`: nothing stays behind it."""
@@ -200,7 +200,7 @@ class Layout:
             at = child.end
         return not self._text[at : holder.end - 1].strip(BLANKS + ",")
 
-    def moved(self, taken: Taken, margin: str) -> str:
+    def moved(self, taken: RemovedText, margin: str) -> str:
         """The text of what was taken out, for a line with another indentation."""
         return _LINES.sub(lambda found: _shifted(found[0], found[1], taken.margin, margin), taken.text)
 
@@ -214,7 +214,7 @@ class Layout:
         last = holder.children[-1].end if holder.children else holder.start + 1
         return last < holder.end and self._comma(last, holder.end - 1) is not None
 
-    def _is_whole(self, located: Located) -> bool:
+    def _is_complete(self, located: Located) -> bool:
         """Whether a value ends where it seems to: a bracket or a quote that is missing takes in what follows."""
         key_span = located.key_span
         if key_span is not None and not self._has_its_quotes(*key_span):
@@ -223,7 +223,7 @@ class Layout:
             return self._has_its_quotes(located.start, located.end)
         if located.kind not in _BRACKETS:
             return True
-        return self._is_closed(located) and (not located.children or self._is_whole(located.children[-1]))
+        return self._is_closed(located) and (not located.children or self._is_complete(located.children[-1]))
 
     def _has_its_quotes(self, start: int, end: int) -> bool:
         return self._text[start : start + 1] not in ('"', "'") or _QUOTED.fullmatch(self._text, start, end) is not None
@@ -236,7 +236,7 @@ class Layout:
             before = self._comma_after(holder, place - 1)
             if after is None or (after < 0 and place < last) or before is None or (before < 0) != (place == 0):
                 return False
-            if place > 0 and not self._is_whole(holder.children[place - 1]):
+            if place > 0 and not self._is_complete(holder.children[place - 1]):
                 return False
         return True
 

@@ -10,15 +10,15 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.spot import EdgeKind
+from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Edge", "Part", "Written", "member", "text_of"]
+__all__ = ["WrittenComponent", "WrittenEdge", "WrittenPipeline", "member", "text_of"]
 
 
-class Edge(msgspec.Struct, frozen=True, eq=False):
+class WrittenEdge(msgspec.Struct, frozen=True, eq=False):
     """An edge to the component that holds it. `name` is its lane or class type; it and `source` are empty if there is none."""
 
     kind: EdgeKind
@@ -30,7 +30,7 @@ class Edge(msgspec.Struct, frozen=True, eq=False):
     located: Located
 
 
-class Part(msgspec.Struct, frozen=True, eq=False):
+class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
     """One component; `located` need not be an object. Texts that are missing are empty."""
 
     index: int
@@ -38,24 +38,26 @@ class Part(msgspec.Struct, frozen=True, eq=False):
     provider: str
     name: str
     description: str
-    edges: tuple[Edge, ...]
+    edges: tuple[WrittenEdge, ...]
     located: Located
 
 
-class Written:
+class WrittenPipeline:
     """The components of one state of a document, in the order of the file."""
 
-    __slots__ = ("_drafts", "by_id", "edges_from", "parts", "source")
+    __slots__ = ("_drafts", "by_id", "components", "edges_from", "source")
 
     def __init__(self, analysis: Analysis) -> None:
         self._drafts = analysis.drafts
         where, base = analysis.map, analysis.base
         listed = where.find(below(base, "components"))
         children = listed.children if listed is not None and listed.kind == "array" else []
-        self.parts: Sequence[Part] = [_part(index, located) for index, located in enumerate(children)]
-        self.by_id: dict[str, Part] = {part.id: part for part in reversed(self.parts) if part.id}
+        self.components: Sequence[WrittenComponent] = [_component(index, located) for index, located in enumerate(children)]
+        self.by_id: dict[str, WrittenComponent] = {
+            component.id: component for component in reversed(self.components) if component.id
+        }
         """Components by id; of an id that stands twice, the first."""
-        self.edges_from: dict[str, list[Edge]] = {}
+        self.edges_from: dict[str, list[WrittenEdge]] = {}
         """The edges that come from each id, whether or not there is a component of that id."""
         for edge in self.edges():
             if edge.source:
@@ -63,32 +65,32 @@ class Written:
         self.source = where.find(below(base, "source"))
         """Where the pipeline says what it begins with."""
 
-    def edges(self) -> Iterator[Edge]:
+    def edges(self) -> Iterator[WrittenEdge]:
         """All edges, in the order of the file."""
-        for part in self.parts:
-            yield from part.edges
+        for component in self.components:
+            yield from component.edges
 
-    def node_of(self, part: Part) -> type[Node] | None:
+    def node_of(self, component: WrittenComponent) -> type[Node] | None:
         """The class of a component, if it is known here and the file itself says which one it is.
 
         A provider that is written with a variable tells nothing: what is said of the class would tell the value.
         """
-        if "${" in part.provider or part.index >= len(self._drafts):
+        if "${" in component.provider or component.index >= len(self._drafts):
             return None
-        return self._drafts[part.index].node
+        return self._drafts[component.index].node
 
-    def is_first(self, part: Part) -> bool:
+    def is_first(self, component: WrittenComponent) -> bool:
         """Whether edges that name this component's id mean it, and not one before it with the same id."""
-        return self.by_id.get(part.id) is part
+        return self.by_id.get(component.id) is component
 
     def __repr__(self) -> str:
-        return f"<Written: {len(self.parts)} components>"
+        return f"<Written: {len(self.components)} components>"
 
 
-def _part(index: int, located: Located) -> Part:
+def _component(index: int, located: Located) -> WrittenComponent:
     edges = (*_edges(located, "input", index), *_edges(located, "control", index))
     edges = tuple(sorted(edges, key=lambda edge: edge.located.start))
-    return Part(
+    return WrittenComponent(
         index,
         text_of(member(located, "id")),
         text_of(member(located, "provider")),
@@ -99,14 +101,14 @@ def _part(index: int, located: Located) -> Part:
     )
 
 
-def _edges(holder: Located, kind: EdgeKind, index: int) -> Iterator[Edge]:
+def _edges(holder: Located, kind: EdgeKind, index: int) -> Iterator[WrittenEdge]:
     listed = member(holder, kind)
     if listed is None or listed.kind != "array":
         return
     key = "lane" if kind == "input" else "classType"
     for place, located in enumerate(listed.children):
         if located.kind == "object":
-            yield Edge(kind, place, index, text_of(member(located, key)), text_of(member(located, "from")), located)
+            yield WrittenEdge(kind, place, index, text_of(member(located, key)), text_of(member(located, "from")), located)
 
 
 def member(located: Located, key: str) -> Located | None:

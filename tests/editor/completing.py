@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
-from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.completions.completion import Completer, Completion
-from rrext.editor.completions.offer import Offer, Taken
+from rrext.editor.completions.offer import Offer, CompletionItem
 from rrext.editor.edits import applied
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
@@ -103,11 +103,13 @@ NODES = (RouterNode, ModelNode, AgentNode, FilesNode)
 BROKEN = {"broken_import": "no.such.module:Node", "broken_exit": "editor.leaving:LeavingNode"}
 
 
-def surroundings(*, nodes: bool = True, broken: bool = True, env: dict[str, str] | None = None) -> Surroundings:
+def surroundings(*, nodes: bool = True, broken: bool = True, env: dict[str, str] | None = None) -> AnalysisSettings:
     """Built-in nodes, those above, and two that cannot be imported."""
     builtin = {**builtin_nodes()[0], **(BROKEN if broken else {})}
     values = {"ROCKETRIDE_TOKEN": SECRET, "ROCKETRIDE_ROOM": "blue"} if env is None else env
-    return Surroundings(Catalog(NODES if nodes else (), builtin=builtin, installed=False), Environment(values), trusted=True)
+    return AnalysisSettings(
+        Catalog(NODES if nodes else (), builtin=builtin, installed=False), Environment(values), trusted=True
+    )
 
 
 AROUND = surroundings()
@@ -131,7 +133,7 @@ class Typing:
     def offers(self) -> list[Offer]:
         return [item.offer for item in self.completion.items]
 
-    def item(self, label: str, kind: str | None = None) -> Taken:
+    def item(self, label: str, kind: str | None = None) -> CompletionItem:
         """The item of a label."""
         found = [item for item in self.completion.items if item.offer.label == label and kind in (None, item.offer.kind)]
         assert found, f"{label} is not among {self.labels}"
@@ -140,7 +142,7 @@ class Typing:
     def detail(self, label: str) -> str:
         return self.item(label).offer.detail
 
-    def accept(self, label: str | Taken, kind: str | None = None) -> str:
+    def accept(self, label: str | CompletionItem, kind: str | None = None) -> str:
         """The text after an item was accepted, with stops as they are at first."""
         item = self.item(label, kind) if isinstance(label, str) else label
         return applied(self.text, item.plain(self.completion.indent))
@@ -149,14 +151,14 @@ class Typing:
         return {item.offer.label: item.offer.rank for item in self.completion.items}
 
 
-def at(text: str, around: Surroundings = AROUND, trigger: str | None = None, completer: Completer = COMPLETER) -> Typing:
+def at(text: str, around: AnalysisSettings = AROUND, trigger: str | None = None, completer: Completer = COMPLETER) -> Typing:
     """What is offered at the `¦` in a text."""
     cursor = text.index(CURSOR)
     return typed(text.replace(CURSOR, "", 1), cursor, around, trigger, completer)
 
 
 def typed(
-    text: str, cursor: int, around: Surroundings = AROUND, trigger: str | None = None, completer: Completer = COMPLETER
+    text: str, cursor: int, around: AnalysisSettings = AROUND, trigger: str | None = None, completer: Completer = COMPLETER
 ) -> Typing:
     """What is offered at an offset of a text."""
     analysis = analyse(text, around)

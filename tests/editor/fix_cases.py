@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from editor.fixing import SAMPLE
 from pipefile.sample_nodes import component
 
-from rrext.editor.analysis import Surroundings
+from rrext.editor.analysis import AnalysisSettings
 
 __all__ = ["CASES", "Case", "case", "changed", "doc"]
 
@@ -20,7 +20,7 @@ class Case(NamedTuple):
     text: str
     titles: tuple[str, ...]
     after: str
-    around: Surroundings = SAMPLE
+    around: AnalysisSettings = SAMPLE
 
 
 def doc(*components: dict[str, Any] | str, **more: Any) -> str:
@@ -53,7 +53,7 @@ def weather(**config: Any) -> str:
     return doc(W, component("t", "weather", control="tool:w", **config))
 
 
-def case(code: str, text: str, first: str, *pairs: str, more: tuple[str, ...] = (), around: Surroundings = SAMPLE) -> Case:
+def case(code: str, text: str, first: str, *pairs: str, more: tuple[str, ...] = (), around: AnalysisSettings = SAMPLE) -> Case:
     return Case(code, text, (first, *more), changed(text, *pairs), around)
 
 

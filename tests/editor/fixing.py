@@ -6,9 +6,9 @@ from typing import Any
 
 from pipefile import sample_nodes
 
-from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.edits import applied
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.table import fixes_for
 from rrext.pipefile.catalog.catalog import Catalog
@@ -17,13 +17,13 @@ from rrext.pipefile.text.problems import Problem
 
 SECRET = "hunter2"
 ENVIRONMENT = Environment({"ROCKETRIDE_KEY": SECRET})
-SAMPLE = Surroundings(sample_nodes.catalog(), ENVIRONMENT, trusted=True)
+SAMPLE = AnalysisSettings(sample_nodes.catalog(), ENVIRONMENT, trusted=True)
 """A few nodes, made for tests."""
-REAL = Surroundings(Catalog(installed=False), ENVIRONMENT, trusted=True)
+REAL = AnalysisSettings(Catalog(installed=False), ENVIRONMENT, trusted=True)
 """The nodes that come with rrext."""
 
 
-def look(text: str, around: Surroundings = SAMPLE) -> Analysis:
+def look(text: str, around: AnalysisSettings = SAMPLE) -> Analysis:
     return analyse(text, around)
 
 
@@ -36,19 +36,19 @@ def codes(analysis: Analysis) -> list[str]:
     return [problem.code for problem in analysis.problems]
 
 
-def fixes(text: str, code: str, around: Surroundings = SAMPLE) -> list[Fix]:
+def fixes(text: str, code: str, around: AnalysisSettings = SAMPLE) -> list[Fix]:
     """The fixes of the first problem of a code."""
     analysis = look(text, around)
     problem = next((problem for problem in analysis.problems if problem.code == code), None)
     assert problem is not None, codes(analysis)
-    return fixes_for(Bench(analysis), problem)
+    return fixes_for(FixContext(analysis), problem)
 
 
-def titles(text: str, code: str, around: Surroundings = SAMPLE) -> list[str]:
+def titles(text: str, code: str, around: AnalysisSettings = SAMPLE) -> list[str]:
     return [fix.title for fix in fixes(text, code, around)]
 
 
-def mended_by(text: str, title: str, code: str, around: Surroundings = SAMPLE) -> str:
+def mended_by(text: str, title: str, code: str, around: AnalysisSettings = SAMPLE) -> str:
     """The text after the fix of a title."""
     found = next(fix for fix in fixes(text, code, around) if fix.title == title)
     return applied(text, found.edits)
@@ -56,7 +56,7 @@ def mended_by(text: str, title: str, code: str, around: Surroundings = SAMPLE) -
 
 def preferred(analysis: Analysis) -> Fix | None:
     """The preferred fix of the first problem that has one."""
-    bench = Bench(analysis)
+    bench = FixContext(analysis)
     for problem in analysis.problems:
         for fix in fixes_for(bench, problem):
             if fix.preferred:
@@ -74,7 +74,7 @@ def breach(analysis: Analysis, problem: Problem, fix: Fix) -> str:
             return "its edits do not overlap"
     if any(not 0 <= edit.start <= edit.end <= len(text) for edit in fix.edits):
         return "its edits are in the text"
-    after = look(applied(text, fix.edits), analysis.around)
+    after = look(applied(text, fix.edits), analysis.settings)
     if mistakes(after) > mistakes(analysis):
         return f"the text is no more broken: {codes(after)}"
     hidden = (problem.code, "duplicate_edge")  # the same edge again is told as that alone, until the first one is gone

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from hypothesis import strategies as st
 
-from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -87,7 +87,7 @@ ENVIRONMENT = Environment({"ROCKETRIDE_SECRET": VALUE, "ROCKETRIDE_ID": "llm_1",
 def look(document: Any, *, trusted: bool = True) -> Analysis:
     """The analysis of a text, or of a document that is written in lines."""
     text = document if isinstance(document, str) else json.dumps(document, indent=2, ensure_ascii=False)
-    return analyse(text, Surroundings(CATALOG, ENVIRONMENT, trusted))
+    return analyse(text, AnalysisSettings(CATALOG, ENVIRONMENT, trusted))
 
 
 TALK: dict[str, Any] = {

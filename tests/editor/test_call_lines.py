@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.checked_calls import MOST, CallLine
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
@@ -47,7 +47,7 @@ class Drawer(Node):
         """Open it."""
 
 
-AROUND = Surroundings(Catalog([Desk, Drawer], installed=False), Environment(), trusted=True)
+AROUND = AnalysisSettings(Catalog([Desk, Drawer], installed=False), Environment(), trusted=True)
 
 PIPELINE = """{
   "components": [
@@ -231,7 +231,7 @@ def test_a_node_that_is_not_known_here_may_have_any_tool() -> None:
 
 
 def test_a_whole_pipeline_with_a_node_that_is_not_known_here_is_looked_at() -> None:
-    strange = Surroundings(Catalog(installed=False), Environment())  # where trust is missing, that is no error
+    strange = AnalysisSettings(Catalog(installed=False), Environment())  # where trust is missing, that is no error
     analysis = analyse(PIPELINE % ("// rrext tool anything", ""), strange)
     assert only(analysis).sound
     assert {problem.code for problem in analysis.problems if problem.severity != "warning"} == {"unknown_provider"}

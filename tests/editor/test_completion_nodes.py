@@ -94,7 +94,7 @@ def test_the_nodes_of_a_catalog_are_looked_at_once() -> None:
 
     analysis = analyse(component('"provider": ""'), around)
     counted = type(around)(Counting(), around.environment, True)  # type: ignore[arg-type]
-    analysis.around = counted
+    analysis.settings = counted
     cursor = analysis.text.index('""') + 1
     assert completer.complete(analysis, cursor).items
     first = len(asked)

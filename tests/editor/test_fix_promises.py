@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.edits import applied
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.table import fixes_for
 from rrext.pipefile.text.source import parse
 
@@ -113,7 +113,7 @@ def spoil(document: Any, data: st.DataObject) -> None:
 def check(text: str, data: st.DataObject) -> None:
     """Some fixes of some problems of a text keep their promises."""
     analysis = look(text, SAMPLE)
-    bench = Bench(analysis)
+    bench = FixContext(analysis)
     problems = list(analysis.problems)
     for problem in problems if len(problems) <= 6 else data.draw(st.lists(st.sampled_from(problems), min_size=1, max_size=6)):
         found = fixes_for(bench, problem)
@@ -198,7 +198,7 @@ def test_a_bracket_or_quote_that_is_missing_is_put_back_somewhere(data: st.DataO
     for _ in range(10):
         if not mistakes(analysis):
             return
-        bench = Bench(analysis)
+        bench = FixContext(analysis)
         broken = [fixes_for(bench, problem) for problem in analysis.problems if problem.span is not None]
         fix = next(found[0] for found in broken if found and found[0].preferred)
         analysis = look(applied(analysis.text, fix.edits))
@@ -215,7 +215,7 @@ def test_nearly_every_sign_of_a_document_can_be_restored_where_it_was() -> None:
 def is_restored(text: str) -> bool:
     analysis = look(text)
     for _ in range(4):
-        bench = Bench(analysis)
+        bench = FixContext(analysis)
         broken = [fixes_for(bench, problem) for problem in analysis.problems if problem.span is not None]
         fix = next((found[0] for found in broken if found and found[0].preferred), None)
         if fix is None:

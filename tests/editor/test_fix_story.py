@@ -12,12 +12,12 @@ from editor.test_fix_promises import FLAT, LINES, places, spoil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.analysis import Analysis, Surroundings
+from rrext.editor.analysis import Analysis, AnalysisSettings
 from rrext.editor.edits import Edit, applied
-from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.changes import Changes
+from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.fix_all import fix_all_edits, is_safe
 from rrext.editor.fixes.table import fixes_for
-from rrext.editor.fixes.together import is_safe, mended
 from rrext.pipefile.text.source import parse
 
 BROKEN = """{
@@ -96,7 +96,7 @@ PROFILES = """{"components": [
 """
 
 
-def repaired(text: str, around: Surroundings) -> tuple[Analysis, list[str]]:
+def repaired(text: str, around: AnalysisSettings) -> tuple[Analysis, list[str]]:
     """A document after the preferred fix of the first problem that has one, again and again; and what was done."""
     analysis, done = look(text, around), list[str]()
     while (fix := preferred(analysis)) is not None:
@@ -165,7 +165,7 @@ def test_from_an_empty_file_to_a_pipeline() -> None:
 
 def test_all_safe_fixes_of_a_document_are_one_change() -> None:
     analysis = look(BROKEN, REAL)
-    edits = mended(analysis, is_safe)
+    edits = fix_all_edits(analysis, is_safe)
     after = look(applied(BROKEN, edits), REAL)
     assert mistakes(after) == 0
     assert set(codes(after)) == {"control_on_invoker", "not_connected"}
@@ -175,7 +175,7 @@ def test_all_safe_fixes_of_a_document_are_one_change() -> None:
 
 def test_a_file_in_the_way_of_python_becomes_json() -> None:
     text = str(parse(LINES).value)
-    after = applied(text, mended(look(text), is_safe))
+    after = applied(text, fix_all_edits(look(text), is_safe))
     assert parse(after).problems == ()
     assert json.loads(after) == parse(LINES).value
 
@@ -184,18 +184,18 @@ def test_more_mistakes_than_are_told_are_mended_too() -> None:
     text = "{" + ", ".join(f"'k{number}': {number}" for number in range(2500)) + "}"
     analysis = look(text)
     assert "too_many_problems" in codes(analysis)
-    assert applied(text, mended(analysis, is_safe)) == text.replace("'", '"')
-    (fix,) = fixes_for(Bench(analysis), next(problem for problem in analysis.problems if problem.code == "single_quotes"))
+    assert applied(text, fix_all_edits(analysis, is_safe)) == text.replace("'", '"')
+    (fix,) = fixes_for(FixContext(analysis), next(problem for problem in analysis.problems if problem.code == "single_quotes"))
     assert fix.preferred
 
 
 def test_nothing_is_changed_where_nothing_is_wrong() -> None:
-    assert mended(look(LINES), is_safe) == ()
+    assert fix_all_edits(look(LINES), is_safe) == ()
 
 
 def test_only_what_is_wanted_is_mended() -> None:
     text = "{'components': [], 'version': 2}"
-    after = applied(text, mended(look(text), lambda problem: problem.code == "single_quotes"))
+    after = applied(text, fix_all_edits(look(text), lambda problem: problem.code == "single_quotes"))
     assert after == '{"components": [], "version": 2}'
 
 
@@ -216,7 +216,7 @@ def test_all_safe_fixes_leave_no_text_more_broken(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text) - 1))
     text = text[:at] + data.draw(st.sampled_from(["", '"', ",", "}", "x"])) + text[at + 1 :]
     analysis = look(text)
-    edits = mended(analysis, is_safe)
+    edits = fix_all_edits(analysis, is_safe)
     after = look(applied(text, edits))
     assert mistakes(after) <= mistakes(analysis)
     assert not edits or after.text != text

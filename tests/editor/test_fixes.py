@@ -10,7 +10,7 @@ from editor.fixing import REAL, breach, fixes, look, mended_by, titles, untouche
 from pipefile.sample_nodes import component
 
 from rrext.editor.edits import applied
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.table import MAKERS, NO_FIX, fixes_for
 from rrext.pipefile.text.problems import CODES
 
@@ -43,7 +43,7 @@ def test_the_first_fix_of_a_problem_is_the_obvious_one(case: Case) -> None:
 @each_case
 def test_every_fix_of_every_problem_mends_it_and_nothing_else(case: Case) -> None:
     analysis = look(case.text, case.around)
-    bench = Bench(analysis)
+    bench = FixContext(analysis)
     for problem in analysis.problems:
         for fix in fixes_for(bench, problem):
             assert breach(analysis, problem, fix) == "", fix.title
@@ -60,7 +60,7 @@ def test_what_has_a_reason_has_no_fix(code: str) -> None:
     (problem,) = analysis.problems
     from msgspec.structs import replace
 
-    assert fixes_for(Bench(analysis), replace(problem, code=code)) == []
+    assert fixes_for(FixContext(analysis), replace(problem, code=code)) == []
 
 
 # where there is a choice
@@ -171,7 +171,7 @@ def test_a_node_that_others_lead_to_is_connected_at_its_head() -> None:
     ]
     analysis = look(text)
     last = analysis.problems[-1]
-    assert [fix.title for fix in fixes_for(Bench(analysis), last)] == ['Remove "o"']
+    assert [fix.title for fix in fixes_for(FixContext(analysis), last)] == ['Remove "o"']
 
 
 def test_no_circle_is_closed_by_connecting() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.editor.edits import applied
-from rrext.editor.layout import Edits, Layout, joined
+from rrext.editor.layout import Edits, TextLayout, joined
 from rrext.editor.style import style_of
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap, parse
@@ -38,16 +38,16 @@ def changed(text: str, edits: Edits) -> str:
 
 
 def with_element(text: str, value: dict[str, Any], path: str = "/c", at: int | None = None, *, wide: bool = False) -> str:
-    return changed(text, Layout(read(text)).add_elements(place(text, path), [value], at, wide=wide))
+    return changed(text, TextLayout(read(text)).add_elements(place(text, path), [value], at, wide=wide))
 
 
 def with_member(text: str, key: str, value: Any, path: str = "", order: tuple[str, ...] = ()) -> str:
-    layout = Layout(read(text))
+    layout = TextLayout(read(text))
     return changed(text, layout.add_member(place(text, path), key, lambda _: layout.style.flat(value), order))
 
 
 def without(text: str, *places: int, path: str = "/c") -> str:
-    return changed(text, Layout(read(text)).remove(place(text, path), places))
+    return changed(text, TextLayout(read(text)).remove(place(text, path), places))
 
 
 NEW = {"id": "n"}
@@ -106,7 +106,7 @@ def test_a_member_stands_where_people_look_for_it() -> None:
 
 def test_a_member_that_is_there_is_not_added_again() -> None:
     text = '{"id": 1}'
-    assert Layout(read(text)).add_member(place(text, ""), "id", lambda _: "2") is None
+    assert TextLayout(read(text)).add_member(place(text, ""), "id", lambda _: "2") is None
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_a_member_is_taken_out_with_its_key() -> None:
 
 @pytest.mark.parametrize("text", ['{"c": [1 2]}', '{"c": [1,, 2]}', '{"c": [1, 2', '{"c": [1 ; , 2]}', '{"c": [,1, 2]}'])
 def test_nothing_is_changed_where_the_text_is_broken(text: str) -> None:
-    layout, holder = Layout(read(text)), place(text, "/c")
+    layout, holder = TextLayout(read(text)), place(text, "/c")
     assert layout.remove(holder, [0]) is None
     assert layout.add_elements(holder, [NEW]) is None or "1 2" in text or "," in text
 
 
 def test_what_is_moved_is_indented_anew_and_keeps_its_comment() -> None:
     text = '{\n    "a": {\n        "b": [\n            1\n        ]\n    }, // note\n    "z": 1\n}'
-    layout = Layout(read(text))
+    layout = TextLayout(read(text))
     taken = layout.take(place(text, ""), 0)
     assert taken is not None
     assert (taken.note, taken.margin) == ("// note", "    ")
@@ -162,12 +162,12 @@ def test_what_is_moved_is_indented_anew_and_keeps_its_comment() -> None:
 
 def test_what_is_broken_inside_is_not_moved() -> None:
     text = '{"a": [1 2], "b": 1}'
-    assert Layout(read(text)).take(place(text, ""), 0) is None
+    assert TextLayout(read(text)).take(place(text, ""), 0) is None
 
 
 def test_changes_that_touch_the_same_text_are_none() -> None:
     text = '{"c": [1, 2]}'
-    layout, holder = Layout(read(text)), place(text, "/c")
+    layout, holder = TextLayout(read(text)), place(text, "/c")
     assert joined(layout.remove(holder, [0]), layout.remove(holder, [0])) is None
     assert joined(layout.remove(holder, [0]), None) is None
 
@@ -234,7 +234,7 @@ def test_something_can_be_put_into_any_document_and_nothing_else_changes(
     document: tuple[str, Any], data: st.DataObject
 ) -> None:
     text, value = document
-    layout, holder = Layout(read(text)), place(text, "/c")
+    layout, holder = TextLayout(read(text)), place(text, "/c")
     at = data.draw(st.integers(0, len(value)))
     news = [NEW] * data.draw(st.integers(1, 2))
     if isinstance(value, dict):
@@ -259,7 +259,7 @@ def test_something_can_be_taken_out_of_any_document_and_nothing_else_changes(
     text, value = document
     holder = place(text, "/c")
     places = data.draw(st.sets(st.integers(0, len(value) - 1)) if value else st.just(set()))
-    after = changed(text, Layout(read(text)).remove(holder, places))
+    after = changed(text, TextLayout(read(text)).remove(holder, places))
     kept = [item for at, item in enumerate(value.items() if isinstance(value, dict) else value) if at not in places]
     assert value_of(after) == (dict(kept) if isinstance(value, dict) else kept)
     staying = Counter(notes(text))
@@ -278,7 +278,7 @@ def test_something_can_be_moved_within_any_document(document: tuple[str, Any], d
     if not isinstance(value, dict) or not value:
         return
     text = '{"to": {' + data.draw(gaps) + "}, " + text[text.index("{") + 1 :]
-    layout, holder = Layout(read(text)), place(text, "/c")
+    layout, holder = TextLayout(read(text)), place(text, "/c")
     at = data.draw(st.integers(0, len(value) - 1))
     taken = layout.take(holder, at)
     assert taken is not None
@@ -292,7 +292,7 @@ def test_something_can_be_moved_within_any_document(document: tuple[str, Any], d
 @given(st.text("{}[]:,\"'ab1 \n/*\\", max_size=60), st.data())
 def test_any_text_is_survived_and_not_made_worse(text: str, data: st.DataObject) -> None:
     where = read(text)
-    layout = Layout(where)
+    layout = TextLayout(where)
     paths = [""]
     for path in paths:
         located = where.find(path)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.outline.lenses import lenses_of
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
@@ -26,7 +26,7 @@ class Free(Node):
     lanes = {"_source": ("text", "questions")}
 
 
-AROUND = Surroundings(Catalog([Free], installed=False), Environment())
+AROUND = AnalysisSettings(Catalog([Free], installed=False), Environment())
 
 
 def look(text: str) -> Analysis:

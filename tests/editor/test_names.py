@@ -15,7 +15,7 @@ from rrext.editor.checked_calls import MOST
 from rrext.editor.edits import applied
 from rrext.editor.outline import names as names_module
 from rrext.editor.outline.names import Name, Names, NotRenamed
-from rrext.editor.written import Written, text_of
+from rrext.editor.written import WrittenPipeline, text_of
 
 PLAIN = ["a", "b", "c d", "é😀", 'q"uote', "[x]"]
 
@@ -39,13 +39,13 @@ def renamed(analysis: Analysis, name: Name, new: str) -> str:
 
 def edges(text: str) -> set[tuple[str, int, str, str]]:
     """Every edge as it is written, and the place of the component that it ends at."""
-    return {(edge.kind, edge.holder, edge.name, edge.source) for edge in Written(look(text)).edges()}
+    return {(edge.kind, edge.holder, edge.name, edge.source) for edge in WrittenPipeline(look(text)).edges()}
 
 
 def ids(text: str) -> list[str]:
     """The ids of the components, and at last the one that the pipeline begins with."""
-    written = Written(look(text))
-    return [*(part.id for part in written.parts), text_of(written.source)]
+    written = WrittenPipeline(look(text))
+    return [*(part.id for part in written.components), text_of(written.source)]
 
 
 def test_an_id_is_found_wherever_it_is_meant() -> None:

@@ -10,7 +10,7 @@ from editor.fixing import REAL, SAMPLE, codes, look
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.editor.analysis import Surroundings
+from rrext.editor.analysis import AnalysisSettings
 from rrext.faces.lsp.manual import Manual
 from rrext.pipefile.text.located import related_places
 from rrext.pipefile.text.problems import CODES, Problem, Severity, Span
@@ -33,7 +33,7 @@ def unmarked(text: str) -> tuple[str, Span, list[Span]]:
     return clean, span, sorted(others)
 
 
-def found(text: str, code: str, around: Surroundings = SAMPLE) -> tuple[str, Problem, Span, list[Span]]:
+def found(text: str, code: str, around: AnalysisSettings = SAMPLE) -> tuple[str, Problem, Span, list[Span]]:
     clean, _, _ = unmarked(text)
     analysis = look(clean, around)
     problem = next((problem for problem in analysis.problems if problem.code == code), None)

@@ -9,7 +9,7 @@ import pytest
 from editor.readers import CATALOG, TALK, VALUE, broken, documents, look, written
 from hypothesis import given
 
-from rrext.editor.analysis import Surroundings, analyse
+from rrext.editor.analysis import AnalysisSettings, analyse
 from rrext.editor.outline.symbols import MOST, Symbol, symbols_of
 from rrext.pipefile.environment import Environment
 
@@ -141,7 +141,7 @@ def test_a_component_without_id_has_a_name_all_the_same() -> None:
 
 def test_there_are_only_so_many_symbols_and_every_component_is_among_them() -> None:
     many = [{**node(f"n{index}"), "config": {f"k{key}": key for key in range(40)}} for index in range(300)]
-    found = symbols_of(analyse(str({"components": many}).replace("'", '"'), Surroundings(CATALOG, Environment())))
+    found = symbols_of(analyse(str({"components": many}).replace("'", '"'), AnalysisSettings(CATALOG, Environment())))
     assert len(found) == 300
     assert len(list(everything(found))) == MOST
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rrext.editor.completions.offer import About
-from rrext.editor.completions.shelf import Shelf, Ware, input_schema
+from rrext.editor.known_nodes import KnownNode, KnownNodes, input_schema
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.node import add_lanes, listed
 from rrext.editor.pages.page import Code, Page, inlines_of
 from rrext.editor.pages.setting import profile_page
 from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, CONFIG_TEXTS, EDGE_TEXTS, LANE_TEXTS, ROOT_TEXTS
-from rrext.editor.schemas.inside import Schema, field_at
-from rrext.editor.schemas.words import bounds_text, signature_of, type_text
+from rrext.editor.schemas.descriptions import bounds_text, signature_of, type_text
+from rrext.editor.schemas.lookup import Schema, field_at
 from rrext.editor.secrets import masked
 from rrext.pipefile.catalog.services import definition_of
 
@@ -27,51 +27,51 @@ _TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
-def page_about(shelf: Shelf, about: About) -> Page | None:
+def page_about(known_nodes: KnownNodes, about: About) -> Page | None:
     """The documentation of an offer; None if there is none, or if `about` is nothing that an offer has."""
     match about:
         case ("provider", name):
-            ware = shelf.ware(name)
-            return None if ware is None else _node_page(shelf, ware)
+            entry = known_nodes.entry(name)
+            return None if entry is None else _node_page(known_nodes, entry)
         case ("key", where, key):
             text = _TEXTS.get(where, {}).get(key)
             return None if text is None else Page().prose(text)
         case ("lane", lane):
             return Page().text("Carries ", *inlines_of(LANE_TEXTS[lane]), ".") if lane in LANE_TEXTS else None
         case ("profile", provider, name):
-            return profile_page(shelf.node(provider), name)
+            return profile_page(known_nodes.node(provider), name)
         case ("tool", provider, name):
-            return _tool_page(shelf, provider, name)
+            return _tool_page(known_nodes, provider, name)
         case ("argument", provider, name, *parts):
-            return _argument_page(shelf, provider, name, tuple(parts))
+            return _argument_page(known_nodes, provider, name, tuple(parts))
         case ("setting", provider, profile, *parts):
-            return _setting_page(shelf, provider, profile, tuple(parts))
+            return _setting_page(known_nodes, provider, profile, tuple(parts))
         case ("variable", name):
             return Page().text("What the environment variable ", Code(name), " says when the pipeline runs.")
         case _:
             return None
 
 
-def _node_page(shelf: Shelf, ware: Ware) -> Page:
-    node = ware.node
-    page = Page().title(ware.title)
+def _node_page(known_nodes: KnownNodes, entry: KnownNode) -> Page:
+    node = entry.node
+    page = Page().title(entry.title)
     if node is None:
-        return page.text(ware.reason)
+        return page.text(entry.reason)
     try:
-        definition = definition_of(node, None, ware.aliases)
+        definition = definition_of(node, None, entry.aliases)
     except Exception as error:  # descriptions are code of others
         return page.text(f"{type(error).__name__}: {error}")
     page.prose("\n".join(definition["description"]).partition("\n\n")[0])
     add_lanes(page, definition)
-    if ware.aliases:
-        page.text("Also called ", *listed(ware.aliases), ".")
+    if entry.aliases:
+        page.text("Also called ", *listed(entry.aliases), ".")
     if node.tools:
         page.text("Tools: ", *listed(tuple(node.tools)), ".")
     return page
 
 
-def _tool_page(shelf: Shelf, provider: str, name: str) -> Page | None:
-    node = shelf.node(provider)
+def _tool_page(known_nodes: KnownNodes, provider: str, name: str) -> Page | None:
+    node = known_nodes.node(provider)
     spec = None if node is None else node.tools.get(name)
     schema = None if spec is None else input_schema(spec)
     if spec is None or schema is None:
@@ -80,16 +80,16 @@ def _tool_page(shelf: Shelf, provider: str, name: str) -> Page | None:
     return page.prose(str(spec.describe(None).get("description", "")))
 
 
-def _argument_page(shelf: Shelf, provider: str, name: str, parts: tuple[str, ...]) -> Page | None:
-    node = shelf.node(provider)
+def _argument_page(known_nodes: KnownNodes, provider: str, name: str, parts: tuple[str, ...]) -> Page | None:
+    node = known_nodes.node(provider)
     spec = None if node is None else node.tools.get(name)
     schema = None if spec is None else input_schema(spec)
     return None if schema is None else _field_page(schema, parts, "", {})
 
 
-def _setting_page(shelf: Shelf, provider: str, profile: str, parts: tuple[str, ...]) -> Page | None:
-    node = shelf.node(provider)
-    root = None if node is None else shelf.schema(node)
+def _setting_page(known_nodes: KnownNodes, provider: str, profile: str, parts: tuple[str, ...]) -> Page | None:
+    node = known_nodes.node(provider)
+    root = None if node is None else known_nodes.schema(node)
     if node is None or root is None:
         return None
     chosen = profile or node.default_profile or ""
@@ -103,8 +103,8 @@ def _field_page(root: Schema, parts: tuple[str, ...], profile: str, given: Mappi
     field = field_at(root, parts)
     if field is None:
         return None
-    said = [text for text in (type_text(field.schema, root), bounds_text(field.schema)) if text]
-    page = Page().text(Code(field.name), ": ", ", ".join(said), ", required." if field.required else ".")
+    text = [text for text in (type_text(field.schema, root), bounds_text(field.schema)) if text]
+    page = Page().text(Code(field.name), ": ", ", ".join(text), ", required." if field.required else ".")
     text = field.schema.get("description")
     if text:
         page.prose(str(text))

@@ -11,12 +11,12 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.completions.fields import schema_keys, schema_values
 from rrext.editor.completions.gap import Gap, gap_at
-from rrext.editor.completions.offer import Offer, Taken, ranked, taken
-from rrext.editor.completions.parts import Part, Parts
-from rrext.editor.completions.shelf import Shelf, input_schema
+from rrext.editor.completions.offer import CompletionItem, Offer, completion_item, ranked
+from rrext.editor.completions.summaries import ComponentSummaries, ComponentSummary
 from rrext.editor.completions.template import Template, has_stops
 from rrext.editor.completions.values import template_of
-from rrext.editor.schemas.inside import Schema, fields_of, schemas_at
+from rrext.editor.known_nodes import KnownNodes, input_schema
+from rrext.editor.schemas.lookup import Schema, fields_of, schemas_at
 from rrext.editor.style import Style
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap, parse
@@ -41,43 +41,49 @@ _KINDS: Final = {
 class Owner(msgspec.Struct, frozen=True):
     """A component that has tools."""
 
-    part: Part
+    summary: ComponentSummary
     tools: dict[str, ToolSpec]
 
 
-def call_offers(analysis: Analysis, gap: Gap, file: Parts, shelf: Shelf, cursor: int, style: Style) -> list[Taken]:
+def call_offers(
+    analysis: Analysis, gap: Gap, summaries: ComponentSummaries, known_nodes: KnownNodes, cursor: int, style: Style
+) -> list[CompletionItem]:
     """What a call can go on with at the cursor, which is in a comment; nothing in a comment that is no call."""
     call = _CALL.match(gap.typed)
     if call is None:
         begun = _BEGUN.match(gap.typed)
         return [] if begun is None else _kinds(gap, cursor - len(begun[1]), cursor, style)
-    said, at = gap.typed[call.end() :], gap.start + call.end()
-    owners = [Owner(part, dict(node.tools)) for part in file.all if (node := shelf.node(part.provider)) and node.tools]
-    given = _INPUT.match(said)
+    text, at = gap.typed[call.end() :], gap.start + call.end()
+    owners = [
+        Owner(summary, dict(node.tools))
+        for summary in summaries.all
+        if (node := known_nodes.node(summary.provider)) and node.tools
+    ]
+    given = _INPUT.match(text)
     if given is not None:
         owner = _owner(owners, given[2], given[1] or given[3] or "")
         return [] if owner is None else _inside(analysis.text, owner, given[2], at + given.end(), cursor, style)
     offers: Iterator[Offer] = iter(())
-    if (node := _NODE.search(said)) is not None:
+    if (node := _NODE.search(text)) is not None:
         offers = _ids(owners, (at + node.start(1), cursor))
-    elif (name := _NAME.match(said)) is not None:
+    elif (name := _NAME.match(text)) is not None:
         offers = _names(analysis.text, owners, name[1] or "", (at + name.start(2), cursor))
-    return [taken(offer, gap, analysis.text, style) for offer in ranked(offers)]
+    return [completion_item(offer, gap, analysis.text, style) for offer in ranked(offers)]
 
 
-def _kinds(gap: Gap, start: int, cursor: int, style: Style) -> list[Taken]:
-    found: list[Taken] = []
+def _kinds(gap: Gap, start: int, cursor: int, style: Style) -> list[CompletionItem]:
+    found: list[CompletionItem] = []
     for name, detail in _KINDS.items():
         offer = Offer(f"rrext {name}", "snippet", (f"rrext {name} ",), detail, span=(start, cursor))
-        found.append(taken(offer, gap, "", style))
+        found.append(completion_item(offer, gap, "", style))
     return found
 
 
 def _ids(owners: list[Owner], span: tuple[int, int]) -> Iterator[Offer]:
     for owner in owners:
-        if owner.part.id:
-            detail = f"{owner.part.provider} · {', '.join(owner.tools)}"
-            yield Offer(owner.part.id, "node", (owner.part.id,), detail, ("provider", owner.part.provider), span=span)
+        if owner.summary.id:
+            detail = f"{owner.summary.provider} · {', '.join(owner.tools)}"
+            yield Offer(owner.summary.id, "node", (owner.summary.id,), detail, ("provider", owner.summary.provider), span=span)
 
 
 def _names(text: str, owners: list[Owner], node_id: str, span: tuple[int, int]) -> Iterator[Offer]:
@@ -87,12 +93,12 @@ def _names(text: str, owners: list[Owner], node_id: str, span: tuple[int, int]) 
     rest = _REST.match(text, end)
     is_last = rest is None or not rest[0].replace("*/", "").strip()
     for owner in owners:
-        if node_id and owner.part.id != node_id:
+        if node_id and owner.summary.id != node_id:
             continue
         for name, spec in owner.tools.items():
-            about = ("tool", owner.part.provider, name)
+            about = ("tool", owner.summary.provider, name)
             written: Template = (name, *_input(spec)) if is_last else (name,)
-            detail = f"{owner.part.id} ({owner.part.provider})"
+            detail = f"{owner.summary.id} ({owner.summary.provider})"
             yield Offer(name, "tool", written, detail, about, span=(span[0], end))
 
 
@@ -102,7 +108,7 @@ def _input(spec: ToolSpec) -> Template:
     return (" ", *begun) if has_stops(begun) and len(begun) > 3 else ()
 
 
-def _inside(text: str, owner: Owner, name: str, start: int, cursor: int, style: Style) -> list[Taken]:
+def _inside(text: str, owner: Owner, name: str, start: int, cursor: int, style: Style) -> list[CompletionItem]:
     """What an input can go on with: it is JSON of its own, in one line."""
     schema = input_schema(owner.tools[name])
     rest = _REST.match(text, start)
@@ -112,8 +118,8 @@ def _inside(text: str, owner: Owner, name: str, start: int, cursor: int, style: 
     where = parse(written).map
     assert where is not None  # parse always makes it
     gap = gap_at(where, cursor - start)
-    offers = _in_input(schema, where, gap, ("argument", owner.part.provider, name))
-    return [_moved(taken(offer, gap, written, style), start) for offer in ranked(offers)]
+    offers = _in_input(schema, where, gap, ("argument", owner.summary.provider, name))
+    return [_moved(completion_item(offer, gap, written, style), start) for offer in ranked(offers)]
 
 
 def _in_input(schema: Schema, where: SourceMap, gap: Gap, about: tuple[str, ...]) -> Iterator[Offer]:
@@ -127,10 +133,10 @@ def _in_input(schema: Schema, where: SourceMap, gap: Gap, about: tuple[str, ...]
         yield from schema_keys(schema, fields_of(schema, schemas), present, (*about, *gap.path), {})
 
 
-def _moved(item: Taken, by: int) -> Taken:
+def _moved(item: CompletionItem, by: int) -> CompletionItem:
     before = tuple(msgspec.structs.replace(edit, start=edit.start + by, end=edit.end + by) for edit in item.before)
     return msgspec.structs.replace(item, start=item.start + by, end=item.end + by, before=before)
 
 
 def _owner(owners: list[Owner], name: str, node_id: str) -> Owner | None:
-    return next((owner for owner in owners if name in owner.tools and node_id in ("", owner.part.id)), None)
+    return next((owner for owner in owners if name in owner.tools and node_id in ("", owner.summary.id)), None)

@@ -11,17 +11,17 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.completions.about import page_about
 from rrext.editor.completions.calls import call_offers
 from rrext.editor.completions.configs import config_keys, config_values, takes_texts
-from rrext.editor.completions.edges import edge_keys, edge_values, whole_edges
-from rrext.editor.completions.files import whole_pipelines
+from rrext.editor.completions.context import CompletionContext, CursorComponent
+from rrext.editor.completions.edges import edge_keys, edge_snippets, edge_values
+from rrext.editor.completions.files import pipeline_snippets
 from rrext.editor.completions.gap import Gap, gap_at
-from rrext.editor.completions.here import Here, Scene
 from rrext.editor.completions.keys import component_keys, component_values, root_keys, root_values
-from rrext.editor.completions.nodes import provider_names, source_ids, suggested_ids, whole_components
-from rrext.editor.completions.offer import About, Offer, Taken, ranked, taken
-from rrext.editor.completions.parts import Parts
-from rrext.editor.completions.shelf import Shelf
+from rrext.editor.completions.nodes import component_snippets, provider_names, source_ids, suggested_ids
+from rrext.editor.completions.offer import About, CompletionItem, Offer, completion_item, ranked
+from rrext.editor.completions.summaries import ComponentSummaries
 from rrext.editor.completions.template import Indent
-from rrext.editor.completions.variables import variables_begun, variables_whole
+from rrext.editor.completions.variables import variables_as_values, variables_in_text
+from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.pages.page import Page
 from rrext.editor.style import Style, margin_of, style_of
 from rrext.pipefile.catalog.catalog import Catalog
@@ -44,7 +44,7 @@ FEW: Final = 10
 class Completion(msgspec.Struct, frozen=True):
     """The offers, best first, and how their lines begin. `cut` says that more of them fit: they must be asked for again."""
 
-    items: tuple[Taken, ...] = ()
+    items: tuple[CompletionItem, ...] = ()
     indent: Indent = Indent()
     cut: bool = False
 
@@ -55,44 +55,48 @@ class Completer:
     The first question may take long, as it imports the code of every node that there is.
     """
 
-    __slots__ = ("_analysis", "_file", "_shelf")
+    __slots__ = ("_analysis", "_known_nodes", "_summaries")
 
     def __init__(self) -> None:
-        self._shelf: Shelf | None = None
+        self._known_nodes: KnownNodes | None = None
         self._analysis: Analysis | None = None
-        self._file: Parts | None = None
+        self._summaries: ComponentSummaries | None = None
 
     def complete(self, analysis: Analysis, offset: int, trigger: str | None = None) -> Completion:
         """What can be typed at an offset; `trigger` is the sign after which the editor asked by itself."""
         gap = gap_at(analysis.map, offset)
         if gap.place == "nowhere" or not _is_wanted(gap, analysis.text, offset, trigger):
             return Completion()
-        file, shelf, style = self._file_of(analysis), self._shelf_of(analysis.around.catalog), _style(analysis)
+        summaries, known_nodes, style = (
+            self._summaries_of(analysis),
+            self._nodes_of(analysis.settings.catalog),
+            _style(analysis),
+        )
         if gap.place == "comment":
-            return Completion(tuple(call_offers(analysis, gap, file, shelf, offset, style)))
-        scene = Scene(analysis, gap, file, shelf)
-        offers = variables_begun(scene, offset) if _takes_variables(scene) else []
-        offers = ranked(offers or _offers(scene))
+            return Completion(tuple(call_offers(analysis, gap, summaries, known_nodes, offset, style)))
+        context = CompletionContext(analysis, gap, summaries, known_nodes)
+        offers = variables_in_text(context, offset) if _takes_variables(context) else []
+        offers = ranked(offers or _offers(context))
         kept = offers if len(offers) <= MOST else [offer for offer in offers if _resembles(offer, gap)][:MOST]
-        items = tuple(taken(offer, gap, analysis.text, style) for offer in kept)
+        items = tuple(completion_item(offer, gap, analysis.text, style) for offer in kept)
         return Completion(items, Indent(margin_of(analysis.text, gap.start), style.indent), len(kept) < len(offers))
 
     def explain(self, about: About, catalog: Catalog) -> Page | None:
         """The documentation of an offer; None if there is none."""
-        return page_about(self._shelf_of(catalog), about)
+        return page_about(self._nodes_of(catalog), about)
 
-    def _shelf_of(self, catalog: Catalog) -> Shelf:
-        if self._shelf is None or self._shelf.catalog is not catalog:
-            self._shelf = Shelf(catalog)
-        return self._shelf
+    def _nodes_of(self, catalog: Catalog) -> KnownNodes:
+        if self._known_nodes is None or self._known_nodes.catalog is not catalog:
+            self._known_nodes = KnownNodes(catalog)
+        return self._known_nodes
 
-    def _file_of(self, analysis: Analysis) -> Parts:
-        if self._file is None or self._analysis is not analysis:
-            self._analysis, self._file = analysis, Parts(analysis)
-        return self._file
+    def _summaries_of(self, analysis: Analysis) -> ComponentSummaries:
+        if self._summaries is None or self._analysis is not analysis:
+            self._analysis, self._summaries = analysis, ComponentSummaries(analysis)
+        return self._summaries
 
     def __repr__(self) -> str:
-        return f"<Completer of {self._shelf!r}>"
+        return f"<Completer of {self._known_nodes!r}>"
 
 
 def _style(analysis: Analysis) -> Style:
@@ -115,8 +119,12 @@ def _is_wanted(gap: Gap, text: str, offset: int, trigger: str | None) -> bool:
     return True
 
 
-def _takes_variables(scene: Scene) -> bool:
-    return scene.here is not None and scene.here.parts[:1] == ("config",) and scene.gap.place in ("value", "element")
+def _takes_variables(context: CompletionContext) -> bool:
+    return (
+        context.component is not None
+        and context.component.parts[:1] == ("config",)
+        and context.gap.place in ("value", "element")
+    )
 
 
 def _resembles(offer: Offer, gap: Gap) -> bool:
@@ -125,53 +133,53 @@ def _resembles(offer: Offer, gap: Gap) -> bool:
     return all(letter in letters for letter in gap.typed[len(gap.quote) :].casefold())
 
 
-def _offers(scene: Scene) -> Iterator[Offer]:
-    parts, gap, here = scene.parts, scene.gap, scene.here
+def _offers(context: CompletionContext) -> Iterator[Offer]:
+    parts, gap, component = context.parts, context.gap, context.component
     if gap.place == "root" or (parts == () and gap.place == "value"):
-        yield from whole_pipelines(scene)
+        yield from pipeline_snippets(context)
     elif parts is None:
         return
-    elif here is not None:
-        yield from _in_component(scene, here)
+    elif component is not None:
+        yield from _in_component(context, component)
     elif parts and parts[0] == "components" and gap.place == "element" and len(parts) == 2:
-        yield from whole_components(scene, int(parts[1]))
+        yield from component_snippets(context, int(parts[1]))
     elif not parts and gap.place == "key":
-        if not scene.keys() and gap.colon == "none":
-            yield from whole_pipelines(scene)
-        yield from root_keys(scene)
+        if not context.keys() and gap.colon == "none":
+            yield from pipeline_snippets(context)
+        yield from root_keys(context)
     elif parts == ("source",) and gap.place == "value":
-        yield from source_ids(scene)
+        yield from source_ids(context)
     elif len(parts) == 1 and gap.place == "value":
-        yield from root_values(scene, parts[0])
+        yield from root_values(context, parts[0])
 
 
-def _in_component(scene: Scene, here: Here) -> Iterator[Offer]:
-    parts, is_key = here.parts, scene.gap.place == "key"
+def _in_component(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
+    parts, is_key = component.parts, context.gap.place == "key"
     match parts:
         case ():
-            yield from component_keys(scene, here) if is_key else ()
-            if is_key and not here.keys() and scene.gap.colon == "none":
-                yield from whole_components(scene, here.index)
+            yield from component_keys(context, component) if is_key else ()
+            if is_key and not component.keys() and context.gap.colon == "none":
+                yield from component_snippets(context, component.index)
         case ("config", *_):
-            yield from _in_config(scene, here)
+            yield from _in_config(context, component)
         case ("provider",):
-            yield from provider_names(scene)
+            yield from provider_names(context)
         case ("id",):
-            yield from suggested_ids(scene, here)
+            yield from suggested_ids(context, component)
         case ("input" | "control" as kind, _):
-            yield from edge_keys(scene, here, kind) if is_key else whole_edges(scene, here, kind)
+            yield from edge_keys(context, component, kind) if is_key else edge_snippets(context, component, kind)
         case ("input" | "control" as kind, _, _):
-            yield from edge_values(scene, here, kind) if not is_key else ()
+            yield from edge_values(context, component, kind) if not is_key else ()
         case (key,) if not is_key:
-            yield from component_values(scene, here, key)
+            yield from component_values(context, component, key)
         case _:
             return
 
 
-def _in_config(scene: Scene, here: Here) -> Iterator[Offer]:
-    if scene.gap.place == "key":
-        yield from config_keys(scene, here)
+def _in_config(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
+    if context.gap.place == "key":
+        yield from config_keys(context, component)
         return
-    yield from config_values(scene, here)
-    if takes_texts(scene, here):
-        yield from variables_whole(scene)
+    yield from config_values(context, component)
+    if takes_texts(context, component):
+        yield from variables_as_values(context)

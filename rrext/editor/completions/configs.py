@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.fields import schema_keys, schema_values
-from rrext.editor.completions.here import Here, Scene
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import Section, profile_names, required_settings, section_of
 from rrext.editor.completions.template import Stop, Template, literal
-from rrext.editor.schemas.inside import kinds_of
+from rrext.editor.schemas.lookup import kinds_of
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes
 from rrext.pipefile.config import COMMON
@@ -30,18 +30,18 @@ _COMMON_VALUES: Final[Mapping[str, Template]] = {
 }
 
 
-def config_keys(scene: Scene, here: Here) -> Iterator[Offer]:
+def config_keys(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
     """The keys that are not there yet, in the object in which the cursor is."""
-    parts = here.parts[1:]
-    section = section_of(scene, here, parts)
-    present = here.keys("config", *parts)
-    about = ("setting", here.provider, section.profile, *(section.inner or ()))
+    parts = component.parts[1:]
+    section = section_of(context, component, parts)
+    present = component.keys("config", *parts)
+    about = ("setting", component.provider, section.profile, *(section.inner or ()))
     given = {} if section.inner else section.given
     for offer in schema_keys(section.root, section.fields(), present, about, given):
-        own = not section.inner and offer.label == "type" and here.node is not None and here.node.is_source()
-        yield _naming(offer, here.provider) if own else offer
+        own = not section.inner and offer.label == "type" and component.node is not None and component.node.is_source()
+        yield _naming(offer, component.provider) if own else offer
     if not parts:
-        yield from _common_keys(here, present, section)
+        yield from _common_keys(component, present, section)
 
 
 def _naming(offer: Offer, provider: str) -> Offer:
@@ -49,12 +49,12 @@ def _naming(offer: Offer, provider: str) -> Offer:
     return Offer(offer.label, "key", offer.template, offer.detail, offer.about, offer.rank, value=('"', Stop(provider), '"'))
 
 
-def _common_keys(here: Here, present: frozenset[str], section: Section) -> Iterator[Offer]:
+def _common_keys(component: CursorComponent, present: frozenset[str], section: Section) -> Iterator[Offer]:
     """Keys that every config may have, as far as they make sense for this node."""
-    profile, node = section.profile, here.node
+    profile, node = section.profile, component.node
     if profile and profile not in present:
         detail = f"settings over those of the profile {profile}"
-        about = ("profile", here.provider, profile)
+        about = ("profile", component.provider, profile)
         yield Offer(profile, "key", (literal(profile),), detail, about, value=section.begun())
     for at, key in enumerate(COMMON):
         if key not in present and not section.has(key) and _makes_sense(key, node):
@@ -75,28 +75,28 @@ def _makes_sense(key: str, node: type[Node] | None) -> bool:
     return key not in _SOURCE_KEYS or node.is_source()
 
 
-def config_values(scene: Scene, here: Here) -> Iterator[Offer]:
+def config_values(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
     """What may stand at a place of a config, as far as the node says so."""
-    parts = here.parts[1:]
+    parts = component.parts[1:]
     if not parts:
-        value = required_settings(scene, here.node)
+        value = required_settings(context, component.node)
         yield Offer("{ }", "value", value, "the settings", ("key", "component", "config"), finds="{")
         return
-    section = section_of(scene, here, parts)
-    if _is_sources_own(here, parts) or (len(parts) == 1 and not section.has(parts[0])):
-        yield from _common_values(here, parts[0], section)
+    section = section_of(context, component, parts)
+    if _is_sources_own(component, parts) or (len(parts) == 1 and not section.has(parts[0])):
+        yield from _common_values(component, parts[0], section)
     else:
-        yield from _setting_values(scene, here, section, parts)
+        yield from _setting_values(context, component, section, parts)
 
 
-def _is_sources_own(here: Here, parts: tuple[str, ...]) -> bool:
+def _is_sources_own(component: CursorComponent, parts: tuple[str, ...]) -> bool:
     """Whether a setting says that the component is a source, and which one: there is but one right value."""
-    return parts in (("mode",), ("type",)) and here.node is not None and here.node.is_source()
+    return parts in (("mode",), ("type",)) and component.node is not None and component.node.is_source()
 
 
-def _common_values(here: Here, key: str, section: Section) -> Iterator[Offer]:
+def _common_values(component: CursorComponent, key: str, section: Section) -> Iterator[Offer]:
     """Values of what is no setting of the node itself, or of the settings that every source has."""
-    node, provider, about = here.node, here.provider, ("key", "config", key)
+    node, provider, about = component.node, component.provider, ("key", "config", key)
     if key == "profile" and node is not None:
         yield from _profiles(node, provider)
     elif node is not None and key in node.profiles:
@@ -119,40 +119,42 @@ def _profiles(node: type[Node], provider: str) -> Iterator[Offer]:
         yield Offer(name, "profile", (literal(name),), detail, ("profile", provider, name), rank)
 
 
-def _setting_values(scene: Scene, here: Here, section: Section, parts: tuple[str, ...]) -> Iterator[Offer]:
+def _setting_values(
+    context: CompletionContext, component: CursorComponent, section: Section, parts: tuple[str, ...]
+) -> Iterator[Offer]:
     schemas = section.schemas()
     name = next((part for part in reversed(parts) if not part.isdecimal()), "")
     if name == "laneId":
-        yield from _lane_ids(here)
+        yield from _lane_ids(component)
     if _TOOL_KEY.fullmatch(name) and "string" in kinds_of(schemas):
-        yield from _tools(scene, here)
-    yield from schema_values(section.root, schemas, ("setting", here.provider, section.profile, *(section.inner or ())))
+        yield from _tools(context, component)
+    yield from schema_values(section.root, schemas, ("setting", component.provider, section.profile, *(section.inner or ())))
 
 
-def takes_texts(scene: Scene, here: Here) -> bool:
+def takes_texts(context: CompletionContext, component: CursorComponent) -> bool:
     """Whether a text of one's own can stand at the place, which may be a variable."""
-    parts = here.parts[1:]
-    if not parts or parts[-1] == "laneId" or _is_sources_own(here, parts):
+    parts = component.parts[1:]
+    if not parts or parts[-1] == "laneId" or _is_sources_own(component, parts):
         return False
-    schemas = section_of(scene, here, parts).schemas()
+    schemas = section_of(context, component, parts).schemas()
     return "string" in kinds_of([schema for schema in schemas if "enum" not in schema and "const" not in schema])
 
 
-def _lane_ids(here: Here) -> Iterator[Offer]:
+def _lane_ids(component: CursorComponent) -> Iterator[Offer]:
     """The lanes of a response node: those that arrive there first."""
-    found = [edge.get("lane") for edge in here.items("input") if isinstance(edge, dict)]
+    found = [edge.get("lane") for edge in component.items("input") if isinstance(edge, dict)]
     arriving = [lane for lane in found if isinstance(lane, str)]
-    accepted = () if here.node is None else accepted_lanes(here.node)
+    accepted = () if component.node is None else accepted_lanes(component.node)
     for lane in dict.fromkeys((*arriving, *accepted)):
         arrives = lane in arriving
         detail = "arrives here" if arrives else "does not arrive here"
         yield Offer(lane, "lane", (literal(lane),), detail, ("lane", lane), 0 if arrives else 1)
 
 
-def _tools(scene: Scene, here: Here) -> Iterator[Offer]:
+def _tools(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
     """The tools of the components that this one may invoke."""
-    for part in scene.others:
-        node = scene.node(part)
-        if node is not None and any(edge.kind == "control" and edge.source == here.id for edge in part.edges):
+    for part in context.others:
+        node = context.node(part)
+        if node is not None and any(edge.kind == "control" and edge.source == component.id for edge in part.edges):
             for name in node.tools:
                 yield Offer(name, "tool", (literal(name),), f"{part.id} ({part.provider})", ("tool", part.provider, name))

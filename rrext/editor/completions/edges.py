@@ -5,25 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.editor.completions.fitting import End, Fit, fits, invoked_types, names_between, peers
-from rrext.editor.completions.here import Here, Scene
+from rrext.editor.completions.context import CompletionContext, CursorComponent
+from rrext.editor.completions.fitting import (
+    EdgeTarget,
+    PossibleEdge,
+    invoked_types,
+    names_between,
+    possible_edges,
+    source_candidates,
+)
 from rrext.editor.completions.offer import Offer
-from rrext.editor.completions.parts import KINDS
+from rrext.editor.completions.summaries import KINDS
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
-from rrext.editor.spot import EdgeKind
+from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.shape import EDGE_KEYS
 
-__all__ = ["NAME_KEYS", "edge_keys", "edge_template", "edge_values", "whole_edges"]
+__all__ = ["NAME_KEYS", "edge_keys", "edge_snippets", "edge_template", "edge_values"]
 
 NAME_KEYS: Final = {kind: EDGE_KEYS[kind][0] for kind in KINDS}
 """The key that says what an edge is for."""
 
 
-def end_of(here: Here) -> End:
+def target_of(component: CursorComponent) -> EdgeTarget:
     """The component in which the cursor is, as the end of an edge."""
-    return End(here.node, here.index, here.id)
+    return EdgeTarget(component.node, component.index, component.id)
 
 
 def edge_template(name_key: str, name: str, source: str, *, braces: bool = True) -> Template:
@@ -38,42 +45,44 @@ def edge_template(name_key: str, name: str, source: str, *, braces: bool = True)
     return ("{ ", *inner, " }") if braces else inner
 
 
-def edge_values(scene: Scene, here: Here, kind: EdgeKind) -> Iterator[Offer]:
+def edge_values(context: CompletionContext, component: CursorComponent, kind: EdgeKind) -> Iterator[Offer]:
     """What may stand after a key of an edge."""
-    _, place, key = here.parts
+    _, place, key = component.parts
     if key == "from":
-        yield from _sources(scene, here, kind, here.text(kind, place, NAME_KEYS[kind]))
+        yield from _sources(context, component, kind, component.text(kind, place, NAME_KEYS[kind]))
     elif key == NAME_KEYS[kind]:
-        source = _node_of(scene, here.text(kind, place, "from"))
-        yield from _lanes(here, place, source) if kind == "input" else _class_types(here, place, source)
+        source = _node_of(context, component.text(kind, place, "from"))
+        yield from _lanes(component, place, source) if kind == "input" else _class_types(component, place, source)
 
 
-def edge_keys(scene: Scene, here: Here, kind: EdgeKind) -> Iterator[Offer]:
+def edge_keys(context: CompletionContext, component: CursorComponent, kind: EdgeKind) -> Iterator[Offer]:
     """The keys of an edge; of an empty one, also whole edges."""
-    present = here.keys(*here.parts)
+    present = component.keys(*component.parts)
     for rank, key in enumerate(EDGE_KEYS[kind]):
         if key not in present:
-            value = _begun(scene, here, kind, key)
+            value = _begun(context, component, kind, key)
             about = ("key", "edge", key)
             yield Offer(key, "key", (literal(key),), rank=rank - 10, about=about, value=('"', Stop(value), '"'))
-    if not present and scene.gap.colon == "none":
-        yield from whole_edges(scene, here, kind, braces=False)
+    if not present and context.gap.colon == "none":
+        yield from edge_snippets(context, component, kind, braces=False)
 
 
-def whole_edges(scene: Scene, here: Here, kind: EdgeKind, *, braces: bool = True) -> Iterator[Offer]:
+def edge_snippets(
+    context: CompletionContext, component: CursorComponent, kind: EdgeKind, *, braces: bool = True
+) -> Iterator[Offer]:
     """An edge for each way to connect the component, those that are not there yet first."""
-    there = {(_text(edge, NAME_KEYS[kind]), _text(edge, "from")) for edge in here.items(kind)}
-    found = list(fits(scene, kind, end_of(here)))
+    there = {(_text(edge, NAME_KEYS[kind]), _text(edge, "from")) for edge in component.items(kind)}
+    found = list(possible_edges(context, kind, target_of(component)))
     for fit in found:
         rank = 5 if (fit.name, fit.source) in there else fit.wanted
-        yield _whole_edge(fit, rank, braces=braces)
+        yield _edge_snippet(fit, rank, braces=braces)
     if not found:
         label = f'"{NAME_KEYS[kind]}": …, "from": …'
         template = edge_template(NAME_KEYS[kind], "", "", braces=braces)
         yield Offer(label, "snippet", template, "a new edge", about=("key", "component", kind))
 
 
-def _whole_edge(fit: Fit, rank: int, *, braces: bool) -> Offer:
+def _edge_snippet(fit: PossibleEdge, rank: int, *, braces: bool) -> Offer:
     verb = "sends" if fit.kind == "input" else "invokes as"
     return Offer(
         f"{fit.source} → {fit.name}",
@@ -86,20 +95,20 @@ def _whole_edge(fit: Fit, rank: int, *, braces: bool) -> Offer:
     )
 
 
-def _sources(scene: Scene, here: Here, kind: EdgeKind, name: str) -> Iterator[Offer]:
-    for peer in peers(scene, kind, end_of(here), name):
-        part = peer.part
-        detail = " · ".join(text for text in (part.provider, peer.terms.why) if text)
-        about = ("provider", part.provider)
-        yield Offer(part.id, "node", (literal(part.id),), detail, about, rank=peer.terms.fit)
+def _sources(context: CompletionContext, component: CursorComponent, kind: EdgeKind, name: str) -> Iterator[Offer]:
+    for peer in source_candidates(context, kind, target_of(component), name):
+        summary = peer.summary
+        detail = " · ".join(text for text in (summary.provider, peer.suitability.why) if text)
+        about = ("provider", summary.provider)
+        yield Offer(summary.id, "node", (literal(summary.id),), detail, about, rank=peer.suitability.fit)
 
 
-def _lanes(here: Here, place: str, source: type[Node] | None) -> Iterator[Offer]:
-    fitting = names_between("input", source, here.node)
+def _lanes(component: CursorComponent, place: str, source: type[Node] | None) -> Iterator[Offer]:
+    fitting = names_between("input", source, component.node)
     offered = None if source is None else offered_lanes(source)
-    accepted = None if here.node is None else accepted_lanes(here.node)
-    from_id, to_id = here.text("input", place, "from"), here.id
-    taken = {_text(edge, "lane") for edge in here.items("input") if _text(edge, "from") == from_id} if from_id else set()
+    accepted = None if component.node is None else accepted_lanes(component.node)
+    from_id, to_id = component.text("input", place, "from"), component.id
+    taken = {_text(edge, "lane") for edge in component.items("input") if _text(edge, "from") == from_id} if from_id else set()
     for lane in dict.fromkeys((*fitting, *(accepted or ()), *(offered or ()))):
         sides = (
             _side(from_id or "the other end", "sends it", "does not send it", lane, offered),
@@ -109,11 +118,11 @@ def _lanes(here: Here, place: str, source: type[Node] | None) -> Iterator[Offer]
         yield Offer(lane, "lane", (literal(lane),), "; ".join(side for side in sides if side), ("lane", lane), rank)
 
 
-def _class_types(here: Here, place: str, source: type[Node] | None) -> Iterator[Offer]:
-    fitting = names_between("control", source, here.node)
-    served = None if here.node is None else served_types(here.node)
+def _class_types(component: CursorComponent, place: str, source: type[Node] | None) -> Iterator[Offer]:
+    fitting = names_between("control", source, component.node)
+    served = None if component.node is None else served_types(component.node)
     invoked = None if source is None else invoked_types(source, dict.fromkeys((*source.invoke, "tool")))
-    from_id, to_id = here.text("control", place, "from"), here.id
+    from_id, to_id = component.text("control", place, "from"), component.id
     for name in dict.fromkeys((*fitting, *(served or ()), *(invoked or ()))):
         sides = (
             _side(to_id or "this node", "serves as it", "does not serve as it", name, served),
@@ -131,19 +140,19 @@ def _side(who: str, yes: str, no: str, name: str, known: tuple[str, ...] | None)
     return f"{who} {yes if name in known else no}"
 
 
-def _begun(scene: Scene, here: Here, kind: EdgeKind, key: str) -> str:
+def _begun(context: CompletionContext, component: CursorComponent, kind: EdgeKind, key: str) -> str:
     """What a key of an edge most likely says, given its other key."""
-    place = here.parts[1]
-    other = here.text(kind, place, NAME_KEYS[kind] if key == "from" else "from")
-    for fit in fits(scene, kind, end_of(here)):
+    place = component.parts[1]
+    other = component.text(kind, place, NAME_KEYS[kind] if key == "from" else "from")
+    for fit in possible_edges(context, kind, target_of(component)):
         if not other or other == (fit.name if key == "from" else fit.source):
             return inside_quotes(fit.source if key == "from" else fit.name)
     return ""
 
 
-def _node_of(scene: Scene, node_id: str) -> type[Node] | None:
-    part = scene.file.by_id.get(node_id)
-    return None if part is None else scene.node(part)
+def _node_of(context: CompletionContext, node_id: str) -> type[Node] | None:
+    summary = context.summaries.by_id.get(node_id)
+    return None if summary is None else context.node(summary)
 
 
 def _text(edge: object, key: str) -> str:

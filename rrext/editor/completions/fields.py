@@ -8,8 +8,8 @@ from typing import Any, Final
 from rrext.editor.completions.offer import About, Offer
 from rrext.editor.completions.template import literal
 from rrext.editor.completions.values import template_of, values_of
-from rrext.editor.schemas.inside import Field, Schema, kinds_of
-from rrext.editor.schemas.words import type_text
+from rrext.editor.schemas.descriptions import type_text
+from rrext.editor.schemas.lookup import Field, Schema, kinds_of
 from rrext.editor.secrets import masked
 
 __all__ = ["schema_keys", "schema_values"]

@@ -6,20 +6,30 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from rrext.editor.completions.here import Scene
-from rrext.editor.completions.parts import Part
-from rrext.editor.spot import EdgeKind
+from rrext.editor.completions.context import CompletionContext
+from rrext.editor.completions.summaries import ComponentSummary
+from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.graph import reached
 
-__all__ = ["End", "Fit", "Peer", "best", "fits", "invoked_types", "names_between", "nearest_of_each", "peers"]
+__all__ = [
+    "EdgeTarget",
+    "PossibleEdge",
+    "SourceCandidate",
+    "best",
+    "invoked_types",
+    "names_between",
+    "nearest_of_each",
+    "possible_edges",
+    "source_candidates",
+]
 
 FITS, PERHAPS, NOT, CIRCLE = range(4)
 
 
-class End(msgspec.Struct, frozen=True):
+class EdgeTarget(msgspec.Struct, frozen=True):
     """The component that an edge leads to: its node, if that is known, its place in the file and its id."""
 
     node: type[Node] | None
@@ -27,7 +37,7 @@ class End(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-class Terms(msgspec.Struct, frozen=True):
+class Suitability(msgspec.Struct, frozen=True):
     """What a node can be to the end of an edge. `names` are the lanes or class types that fit; `why` is it in words.
 
     `fit` is one of `FITS`, `PERHAPS`, `NOT` and `CIRCLE`; `wanted` is 0 if the node asks for such an edge, 1 if it allows it.
@@ -39,14 +49,14 @@ class Terms(msgspec.Struct, frozen=True):
     wanted: int
 
 
-class Peer(msgspec.Struct, frozen=True):
+class SourceCandidate(msgspec.Struct, frozen=True):
     """A component that an edge could come from."""
 
-    part: Part
-    terms: Terms
+    summary: ComponentSummary
+    suitability: Suitability
 
 
-class Fit(msgspec.Struct, frozen=True):
+class PossibleEdge(msgspec.Struct, frozen=True):
     """An edge that could be added."""
 
     kind: EdgeKind
@@ -74,80 +84,86 @@ def names_between(kind: EdgeKind, source: type[Node] | None, end: type[Node] | N
     return tuple(source.invoke) if served is None else invoked_types(source, served)
 
 
-def peers(scene: Scene, kind: EdgeKind, end: End, name: str = "", among: Iterable[Part] | None = None) -> list[Peer]:
+def source_candidates(
+    context: CompletionContext, kind: EdgeKind, end: EdgeTarget, name: str = "", among: Iterable[ComponentSummary] | None = None
+) -> list[SourceCandidate]:
     """The components from which an edge of a kind could come, best first; with a `name`, for that lane or class type.
 
     They are the others in the pipeline, or `among` them, the nearest first.
     """
-    behind = _behind(scene, kind, end.id)
-    known: dict[type[Node] | None, Terms] = {}
-    found: list[Peer] = []
-    for part in _nearest(scene, end.index) if among is None else among:
-        node = scene.node(part)
-        terms = known.get(node)
-        if terms is None:
-            terms = known[node] = _terms(node, kind, end.node, name)
-        if part.id in behind:
-            terms = msgspec.structs.replace(terms, fit=CIRCLE, why="would make a circle")
-        found.append(Peer(part, terms))
-    return sorted(found, key=lambda peer: (peer.terms.fit, peer.terms.wanted))
+    behind = _behind(context, kind, end.id)
+    known: dict[type[Node] | None, Suitability] = {}
+    found: list[SourceCandidate] = []
+    for summary in _nearest(context, end.index) if among is None else among:
+        node = context.node(summary)
+        suitability = known.get(node)
+        if suitability is None:
+            suitability = known[node] = _suitability(node, kind, end.node, name)
+        if summary.id in behind:
+            suitability = msgspec.structs.replace(suitability, fit=CIRCLE, why="would make a circle")
+        found.append(SourceCandidate(summary, suitability))
+    return sorted(found, key=lambda peer: (peer.suitability.fit, peer.suitability.wanted))
 
 
-def fits(scene: Scene, kind: EdgeKind, end: End, among: Iterable[Part] | None = None) -> Iterator[Fit]:
+def possible_edges(
+    context: CompletionContext, kind: EdgeKind, end: EdgeTarget, among: Iterable[ComponentSummary] | None = None
+) -> Iterator[PossibleEdge]:
     """The edges of a kind that could lead to a component, best first."""
-    for peer in peers(scene, kind, end, among=among):
-        if peer.terms.fit == FITS:
-            for name in peer.terms.names:
-                yield Fit(kind, name, peer.part.id, peer.terms.wanted)
+    for peer in source_candidates(context, kind, end, among=among):
+        if peer.suitability.fit == FITS:
+            for name in peer.suitability.names:
+                yield PossibleEdge(kind, name, peer.summary.id, peer.suitability.wanted)
 
 
-def best(scene: Scene, end: End, kind: EdgeKind | None = None, among: Iterable[Part] | None = None) -> Fit | None:
+def best(
+    context: CompletionContext, end: EdgeTarget, kind: EdgeKind | None = None, among: Iterable[ComponentSummary] | None = None
+) -> PossibleEdge | None:
     """The edge that a component most likely needs: of somebody who asks for one like it, else where data comes from."""
     if end.node is None:
         return None
-    control = next(fits(scene, "control", end, among), None) if kind != "input" and served_types(end.node) else None
+    control = next(possible_edges(context, "control", end, among), None) if kind != "input" and served_types(end.node) else None
     if control is not None and (kind == "control" or control.wanted == 0):
         return control
-    data = next(fits(scene, "input", end, among), None) if kind != "control" and accepted_lanes(end.node) else None
+    data = next(possible_edges(context, "input", end, among), None) if kind != "control" and accepted_lanes(end.node) else None
     return data or control
 
 
-def nearest_of_each(scene: Scene, index: int) -> list[Part]:
+def nearest_of_each(context: CompletionContext, index: int) -> list[ComponentSummary]:
     """The nearest component of each node: what a component that nothing leads to yet needs to look at."""
-    found: dict[str, Part] = {}
-    for part in _nearest(scene, index):
-        found.setdefault(part.provider, part)
+    found: dict[str, ComponentSummary] = {}
+    for summary in _nearest(context, index):
+        found.setdefault(summary.provider, summary)
     return list(found.values())
 
 
-def _nearest(scene: Scene, index: int) -> Iterator[Part]:
+def _nearest(context: CompletionContext, index: int) -> Iterator[ComponentSummary]:
     """The other components: upwards from a place in the file, as pipelines are written downwards, then those below it."""
-    yield from (part for part in reversed(scene.others) if part.index < index)
-    yield from (part for part in scene.others if part.index >= index)
+    yield from (summary for summary in reversed(context.others) if summary.index < index)
+    yield from (summary for summary in context.others if summary.index >= index)
 
 
-def _behind(scene: Scene, kind: EdgeKind, node_id: str) -> set[str]:
+def _behind(context: CompletionContext, kind: EdgeKind, node_id: str) -> set[str]:
     """The ids that edges of a kind lead to from a component: one back from there would close a circle."""
     if not node_id:
         return set()
     follows: dict[str, list[str]] = {}
-    for part in scene.file.all:
-        for edge in part.edges:
+    for summary in context.summaries.all:
+        for edge in summary.edges:
             if edge.kind == kind:
-                follows.setdefault(edge.source, []).append(part.id)
+                follows.setdefault(edge.source, []).append(summary.id)
     return reached([node_id], follows)
 
 
-def _terms(node: type[Node] | None, kind: EdgeKind, end: type[Node] | None, name: str) -> Terms:
+def _suitability(node: type[Node] | None, kind: EdgeKind, end: type[Node] | None, name: str) -> Suitability:
     names = names_between(kind, node, end)
     fitting = tuple(each for each in names if each == name) if name else names
     wanted = 0 if kind == "input" or (node is not None and any(each in node.invoke for each in fitting)) else 1
     if node is None:
-        return Terms(PERHAPS, fitting, "", wanted)
+        return Suitability(PERHAPS, fitting, "", wanted)
     verb = "sends" if kind == "input" else "invokes"
     if fitting:
-        return Terms(FITS, fitting, f"{verb} {', '.join(fitting)}", wanted)
+        return Suitability(FITS, fitting, f"{verb} {', '.join(fitting)}", wanted)
     has = offered_lanes(node) if kind == "input" else invoked_types(node, dict.fromkeys((*node.invoke, "tool")))
     if not has:
-        return Terms(NOT, (), f"{verb} nothing", wanted)
-    return Terms(NOT, (), f"{verb} {f'no {name}, ' if name else ''}only {', '.join(has)}", wanted)
+        return Suitability(NOT, (), f"{verb} nothing", wanted)
+    return Suitability(NOT, (), f"{verb} {f'no {name}, ' if name else ''}only {', '.join(has)}", wanted)

@@ -6,14 +6,14 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
+from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.edges import NAME_KEYS, edge_template
-from rrext.editor.completions.fitting import End, best
-from rrext.editor.completions.here import Here, Scene
+from rrext.editor.completions.fitting import EdgeTarget, best
 from rrext.editor.completions.nodes import free_id
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.section import required_settings
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
-from rrext.editor.spot import EdgeKind
+from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.ports import accepted_lanes, served_types
 from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS, VERSION
 
@@ -23,16 +23,16 @@ TEXT: Final[Template] = ('"', Stop(), '"')
 _IN_ORDER: Final = ("id", "provider", "config", "input", "control")
 
 
-def root_keys(scene: Scene) -> Iterator[Offer]:
+def root_keys(context: CompletionContext) -> Iterator[Offer]:
     """The keys of the pipeline that are not there yet."""
-    present = scene.keys()
+    present = context.keys()
     for rank, key in enumerate(ROOT_KEYS):
         if key not in present:
             about = ("key", "pipeline", key)
-            yield Offer(key, "key", (literal(key),), "", about, rank, value=_root_value(scene, key))
+            yield Offer(key, "key", (literal(key),), "", about, rank, value=_root_value(context, key))
 
 
-def root_values(scene: Scene, key: str) -> Iterator[Offer]:
+def root_values(context: CompletionContext, key: str) -> Iterator[Offer]:
     """Values of the pipeline's own keys that can be said in advance; `source` is not among them."""
     about = ("key", "pipeline", key)
     if key == "version":
@@ -44,31 +44,31 @@ def root_values(scene: Scene, key: str) -> Iterator[Offer]:
         yield Offer("[ ]", "value", ("[", Stop(), "]"), "a list of components", about, finds="[")
 
 
-def component_keys(scene: Scene, here: Here) -> Iterator[Offer]:
+def component_keys(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
     """The keys of a component that are not there yet; edges that its node cannot have come last."""
-    present = here.keys()
+    present = component.keys()
     for rank, key in enumerate((*_IN_ORDER, *(key for key in COMPONENT_KEYS if key not in _IN_ORDER))):
         if key in present:
             continue
-        senseless = (key == "input" or key == "control") and here.node is not None and not _names(here, key)
-        detail = f"{here.provider} takes none" if senseless else ""
-        value = _component_value(scene, here, key)
+        senseless = (key == "input" or key == "control") and component.node is not None and not _names(component, key)
+        detail = f"{component.provider} takes none" if senseless else ""
+        value = _component_value(context, component, key)
         yield Offer(key, "key", (literal(key),), detail, ("key", "component", key), 90 if senseless else rank - 10, value=value)
 
 
-def component_values(scene: Scene, here: Here, key: str) -> Iterator[Offer]:
+def component_values(context: CompletionContext, component: CursorComponent, key: str) -> Iterator[Offer]:
     """Values of a component's keys that are lists or objects."""
     if key in ("input", "control", "ui"):
         label = "{ }" if key == "ui" else "[ ]"
-        yield Offer(label, "value", _component_value(scene, here, key), "", ("key", "component", key), finds=label[0])
+        yield Offer(label, "value", _component_value(context, component, key), "", ("key", "component", key), finds=label[0])
 
 
-def _names(here: Here, kind: str) -> tuple[str, ...]:
-    assert here.node is not None
-    return accepted_lanes(here.node) if kind == "input" else served_types(here.node)
+def _names(component: CursorComponent, kind: str) -> tuple[str, ...]:
+    assert component.node is not None
+    return accepted_lanes(component.node) if kind == "input" else served_types(component.node)
 
 
-def _root_value(scene: Scene, key: str) -> Template:
+def _root_value(context: CompletionContext, key: str) -> Template:
     if key == "components":
         return ("[\n\t", Stop(), "\n]")
     if key == "version":
@@ -76,23 +76,23 @@ def _root_value(scene: Scene, key: str) -> Template:
     if key == "project_id":
         return (f'"{uuid.uuid4()}"',)
     if key == "source":
-        nodes = ((part, scene.node(part)) for part in scene.file.all)
-        first = next((part.id for part, node in nodes if part.id and node is not None and node.is_source()), "")
+        nodes = ((summary, context.node(summary)) for summary in context.summaries.all)
+        first = next((summary.id for summary, node in nodes if summary.id and node is not None and node.is_source()), "")
         return ('"', Stop(inside_quotes(first)), '"')
     return TEXT
 
 
-def _component_value(scene: Scene, here: Here, key: str) -> Template:
+def _component_value(context: CompletionContext, component: CursorComponent, key: str) -> Template:
     if key == "id":
-        return ('"', Stop(inside_quotes(free_id(scene, here.provider or "node", own=here))), '"')
+        return ('"', Stop(inside_quotes(free_id(context, component.provider or "node", own=component))), '"')
     if key == "config":
-        return required_settings(scene, here.node)
+        return required_settings(context, component.node)
     if key == "input" or key == "control":
-        return _edges(scene, here, key)
+        return _edges(context, component, key)
     return ("{", Stop(), "}") if key == "ui" else TEXT
 
 
-def _edges(scene: Scene, here: Here, kind: EdgeKind) -> Template:
-    fit = best(scene, End(here.node, here.index, here.id), kind)
+def _edges(context: CompletionContext, component: CursorComponent, kind: EdgeKind) -> Template:
+    fit = best(context, EdgeTarget(component.node, component.index, component.id), kind)
     name, source = ("", "") if fit is None else (fit.name, fit.source)
     return ("[", *edge_template(NAME_KEYS[kind], name, source), "]")

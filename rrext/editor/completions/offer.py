@@ -14,7 +14,7 @@ from rrext.editor.edits import Edit
 from rrext.editor.style import Style
 from rrext.pipefile.text.problems import Span
 
-__all__ = ["About", "Kind", "Offer", "Taken", "ranked", "taken"]
+__all__ = ["About", "CompletionItem", "Kind", "Offer", "completion_item", "ranked"]
 
 Kind: TypeAlias = Literal[
     "provider", "node", "lane", "class_type", "key", "value", "profile", "tool", "variable", "snippet", "name"
@@ -42,7 +42,7 @@ class Offer(msgspec.Struct, frozen=True):
     span: Span | None = None
 
 
-class Taken(msgspec.Struct, frozen=True):
+class CompletionItem(msgspec.Struct, frozen=True):
     """An offer as edits: `template` in place of a span, and `before` further up. `finds` begins as the typed text does."""
 
     offer: Offer
@@ -57,11 +57,11 @@ class Taken(msgspec.Struct, frozen=True):
         return (*self.before, Edit(self.start, self.end, as_plain(self.template, indent)))
 
 
-def taken(offer: Offer, gap: Gap, text: str, style: Style) -> Taken:
+def completion_item(offer: Offer, gap: Gap, text: str, style: Style) -> CompletionItem:
     """The edits that make an offer valid JSON where the gap is."""
     if offer.span is not None:
         start, end = offer.span
-        return Taken(offer, start, end, offer.template, offer.finds or offer.label)
+        return CompletionItem(offer, start, end, offer.template, offer.finds or offer.label)
     template = offer.template
     if offer.kind == "key" and gap.colon == "missing":
         template = (*template, ":")
@@ -76,9 +76,9 @@ def taken(offer: Offer, gap: Gap, text: str, style: Style) -> Taken:
     finds = offer.finds or offer.label
     before = () if gap.before is None else (gap.before,)
     if gap.quote != '"' or not _begins_quoted(template):
-        return Taken(offer, gap.start, gap.end, template, gap.quote + finds + gap.quote, before)
+        return CompletionItem(offer, gap.start, gap.end, template, gap.quote + finds + gap.quote, before)
     template, end = _inside_quotes(template, gap, text)
-    return Taken(offer, gap.start + 1, end, template, finds, before)
+    return CompletionItem(offer, gap.start + 1, end, template, finds, before)
 
 
 def _begins_quoted(template: Template) -> bool:

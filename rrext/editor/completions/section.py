@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rrext.editor.completions.here import Here, Scene
+from rrext.editor.completions.context import CompletionContext, CursorComponent
 from rrext.editor.completions.template import Stop, Template, joined, literal
 from rrext.editor.completions.values import template_of
-from rrext.editor.schemas.inside import Field, Schema, fields_of, schemas_at
+from rrext.editor.schemas.lookup import Field, Schema, fields_of, schemas_at
 from rrext.nodes.base.node import Node
 
 __all__ = ["Section", "profile_names", "required_settings", "section_of"]
@@ -59,13 +59,13 @@ class Section:
         return f"<Section {self.profile or 'without profile'}, {self.inner}>"
 
 
-def section_of(scene: Scene, here: Here, parts: tuple[str, ...]) -> Section:
+def section_of(context: CompletionContext, component: CursorComponent, parts: tuple[str, ...]) -> Section:
     """The settings around a place in a config; `parts` is the way to it from there."""
-    node = here.node
+    node = component.node
     if node is None:
         return Section(ANYTHING, "", {}, parts)
-    section = _plain(scene, node, parts)
-    chosen = here.get("config", "profile")
+    section = _plain(context, node, parts)
+    chosen = component.get("config", "profile")
     if isinstance(chosen, str) and chosen in node.profiles and not section.has("profile"):
         inner = parts[1:] if parts[:1] == (chosen,) else None
         return Section(section.root, chosen, node.profiles[chosen], inner)
@@ -74,11 +74,11 @@ def section_of(scene: Scene, here: Here, parts: tuple[str, ...]) -> Section:
     return section
 
 
-def required_settings(scene: Scene, node: type[Node] | None) -> Template:
+def required_settings(context: CompletionContext, node: type[Node] | None) -> Template:
     """A config to begin with: what a node must be told, or the choice of a profile if it has no default one."""
     if node is None:
         return ("{", Stop(), "}")
-    section = _plain(scene, node, ())
+    section = _plain(context, node, ())
     if node.profiles and node.default_profile is None and not section.has("profile"):
         return ('{ "profile": ', profile_names(node), " }")
     return section.begun()
@@ -89,7 +89,7 @@ def profile_names(node: type[Node]) -> Stop:
     return Stop(choices=tuple(literal(name) for name in node.profiles))
 
 
-def _plain(scene: Scene, node: type[Node], inner: tuple[str, ...]) -> Section:
+def _plain(context: CompletionContext, node: type[Node], inner: tuple[str, ...]) -> Section:
     """The settings of a config that names no profile."""
-    root = scene.shelf.schema(node) or ANYTHING
+    root = context.known_nodes.schema(node) or ANYTHING
     return Section(root, "", node.profiles.get(node.default_profile or "", {}), inner)

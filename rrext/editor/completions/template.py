@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 __all__ = [
-    "Frame",
     "Indent",
     "Stop",
     "Template",
+    "Wrapping",
     "as_plain",
     "as_snippet",
     "block",
@@ -37,7 +37,7 @@ class Stop(msgspec.Struct, frozen=True):
         return self.choices[0] if self.choices else self.text
 
 
-Frame: TypeAlias = Literal["braces", "lines", "none"]
+Wrapping: TypeAlias = Literal["braces", "lines", "none"]
 """What stands around the members of an object: its braces, only the line breaks in them, or nothing."""
 
 Template: TypeAlias = tuple[str | Stop, ...]
@@ -113,12 +113,12 @@ def deeper(template: Template, levels: int) -> Template:
     return tuple(piece.replace("\n", f"\n{tabs}") if isinstance(piece, str) else piece for piece in template)
 
 
-def block(members: Iterable[Template], frame: Frame) -> Template:
+def block(members: Iterable[Template], wrapping: Wrapping) -> Template:
     """The members of an object, each in a line of its own, inside of what `frame` says."""
-    if frame == "none":
+    if wrapping == "none":
         return joined(members, ",\n")
     inner = deeper(joined(members, ",\n"), 1)
-    return ("{\n\t", *inner, "\n}") if frame == "braces" else ("\n\t", *inner, "\n")
+    return ("{\n\t", *inner, "\n}") if wrapping == "braces" else ("\n\t", *inner, "\n")
 
 
 def literal(value: Any) -> str:

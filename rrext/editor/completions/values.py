@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rrext.editor.completions.template import Stop, Template, inside_quotes, joined, literal
 from rrext.editor.schemas.examples import choices_of
-from rrext.editor.schemas.inside import Schema, fields_of, kinds_of, list_of
+from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
 
 __all__ = ["template_of", "values_of"]
 

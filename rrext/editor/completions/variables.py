@@ -6,21 +6,21 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.editor.completions.here import Scene
+from rrext.editor.completions.context import CompletionContext
 from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.walk import is_closed
 from rrext.pipefile.environment import PLACEHOLDER
 
-__all__ = ["variables_begun", "variables_whole"]
+__all__ = ["variables_as_values", "variables_in_text"]
 
 _BEGUN: Final = re.compile(r"\$(?:\{(\w*))?\Z")
 _REST: Final = re.compile(r"\w*\}?")
 _NAME: Final = re.compile(PLACEHOLDER)
 
 
-def variables_begun(scene: Scene, cursor: int) -> list[Offer]:
+def variables_in_text(context: CompletionContext, cursor: int) -> list[Offer]:
     """Variables in place of the one in a text that the cursor is in, however much of it is there; none if there is none."""
-    gap, text = scene.gap, scene.analysis.text
+    gap, text = context.gap, context.analysis.text
     begun = _BEGUN.search(gap.typed) if gap.quote else None
     if begun is None:
         return []
@@ -28,7 +28,7 @@ def variables_begun(scene: Scene, cursor: int) -> list[Offer]:
     rest = _REST.match(text, cursor, gap.end - closed) if begun[1] is not None else None
     start, end = gap.start + begun.start(), cursor if rest is None else rest.end()
     found: list[Offer] = []
-    for name, detail, rank in _names(scene):
+    for name, detail, rank in _names(context):
         variable, about = f"${{{name}}}", ("variable", name)
         if closed:
             found.append(Offer(variable, "variable", (variable,), detail, about, rank, span=(start, end)))
@@ -39,18 +39,18 @@ def variables_begun(scene: Scene, cursor: int) -> list[Offer]:
     return found
 
 
-def variables_whole(scene: Scene) -> Iterator[Offer]:
+def variables_as_values(context: CompletionContext) -> Iterator[Offer]:
     """Variables as whole texts."""
-    for name, detail, rank in _names(scene):
+    for name, detail, rank in _names(context):
         variable = f"${{{name}}}"
         yield Offer(variable, "variable", (f'"{variable}"',), detail, ("variable", name), 300 + rank)
 
 
-def _names(scene: Scene) -> Iterator[tuple[str, str, int]]:
+def _names(context: CompletionContext) -> Iterator[tuple[str, str, int]]:
     """Each name with what is known of it: first those that have a value, then those that the file reads elsewhere."""
-    environment = scene.analysis.around.environment
+    environment = context.analysis.settings.environment
     for name in environment.names:
         yield name, "has a value", 0
-    for name in sorted({match[1] for match in _NAME.finditer(scene.analysis.text)}):
+    for name in sorted({match[1] for match in _NAME.finditer(context.analysis.text)}):
         if environment.may_read(name) and environment.get(name) is None:
             yield name, "has no value here; the file reads it", 1

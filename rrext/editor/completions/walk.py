@@ -17,7 +17,7 @@ from rrext.pipefile.text.jsonc import KINDS
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 
-__all__ = ["COLON", "Frame", "Token", "Walk", "is_closed"]
+__all__ = ["COLON", "OpenBracket", "Token", "Walk", "is_closed"]
 
 COLON: Final = 7
 """Beside what a `Tree` expects: the colon after a key."""
@@ -31,7 +31,7 @@ _CLOSED: Final = {
 }
 
 
-class Frame:
+class OpenBracket:
     """An open bracket. `part` is its key or index in what is around it; `name` the key whose value comes, in an object.
 
     `count` is how many elements have begun, in a list. `implied` says that the bracket itself is missing.
@@ -74,7 +74,7 @@ class Walk:
         self._text = where.text
         self._at = 1 if where.text.startswith("\ufeff") else 0
         self.expect = ROOT
-        self.frames: list[Frame] = []
+        self.frames: list[OpenBracket] = []
         self.touched: Token | None = None
         self._begin(where.root, cursor)
         self.last = self._at
@@ -93,7 +93,7 @@ class Walk:
         """Go down the tree along what begins last before the cursor, and start a little before that."""
         part = ""
         while self._is_open(located, cursor):
-            frame = Frame(located.kind, located.start, part)
+            frame = OpenBracket(located.kind, located.start, part)
             self.frames.append(frame)
             children = located.children
             index = bisect_left(children, cursor, key=_beginning) - 1
@@ -109,7 +109,7 @@ class Walk:
             located = child
         return None
 
-    def _begin_at(self, at: int, frame: Frame, count: int) -> None:
+    def _begin_at(self, at: int, frame: OpenBracket, count: int) -> None:
         self._at = at
         frame.count = count
         self.expect = KEY if frame.kind == "object" else ELEMENT
@@ -230,7 +230,7 @@ class Walk:
             around = self.frames[-1]
             part = around.name if around.kind == "object" else str(around.count)
             around.count += 1
-        self.frames.append(Frame(kind, start, part, implied=implied))
+        self.frames.append(OpenBracket(kind, start, part, implied=implied))
         self.expect = KEY if kind == "object" else ELEMENT
 
     def _close(self, kind: str) -> None:

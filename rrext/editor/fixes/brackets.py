@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.trial import Candidate, tried
 from rrext.editor.layout import Edits
@@ -32,16 +32,16 @@ _LINE: Final = re.compile(r"(?:\r\n|\r|\n)(?:([ \t]*+)[^ \t\r\n][^\r\n]*+|[ \t]*
 """A line with what stands before; the group is its indentation, if anything stands on it."""
 
 
-def missing_brace(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def missing_brace(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Braces around the members, or the first one alone if the last one is there."""
-    start = bench.span(problem)[0]
-    holder = bench.find(problem.path)
+    start = context.span(problem)[0]
+    holder = context.find(problem.path)
     found = [] if holder is None else [holder, *holder.children]
     implied = next((each for each in found if each.kind == "object" and each.start == start), None)
     if holder is None or implied is None:
         return
     yield from tried(
-        bench,
+        context,
         problem,
         [
             ("Insert braces around these members", (Edit(start, start, "{"), Edit(implied.end, implied.end, "}"))),
@@ -59,19 +59,19 @@ def _ended_before(holder: Located, offset: int) -> list[Candidate]:
     return [("Insert the missing ]", (Edit(last.end, last.end, "]"),))]
 
 
-def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unclosed(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The closing bracket where the value ends or at the end of the text; or without what closed something else."""
-    start = bench.span(problem)[0]
-    opened = _opened_at(bench.map.root, start)
+    start = context.span(problem)[0]
+    opened = _opened_at(context.map.root, start)
     if opened is None:
         return
     closer = _CLOSERS[opened.kind]
-    candidates = [_below(bench, other) for other in _closed_further_out(bench, opened)]
-    at_end: Candidate = ("Insert the missing closing brackets at the end", _closed_at_end(bench, problem))
-    if not bench.text[opened.end :].strip(BLANKS):
+    candidates = [_below(context, other) for other in _closed_further_out(context, opened)]
+    at_end: Candidate = ("Insert the missing closing brackets at the end", _closed_at_end(context, problem))
+    if not context.text[opened.end :].strip(BLANKS):
         candidates.append(at_end)
-    candidates.append(_below(bench, opened))
-    _, following, at = bench.token(opened.end)
+    candidates.append(_below(context, opened))
+    _, following, at = context.token(opened.end)
     if following in ("}", "]"):
         if following == "]" and opened.children:
             begin = opened.children[-1].start
@@ -80,42 +80,42 @@ def unclosed(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
         candidates.append((f"Replace {following} with {closer}", (Edit(at, at + 1, closer),)))
     candidates.append((f"Insert the missing {closer}", (Edit(opened.end, opened.end, closer),)))
     candidates.append(at_end)
-    yield from _unless_a_consequence(bench, tried(bench, problem, candidates))
+    yield from _unless_a_consequence(context, tried(context, problem, candidates))
 
 
-def unexpected_closer(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unexpected_closer(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """No bracket, or the other one."""
-    start, end = bench.span(problem)
-    sign = bench.text[start:end]
+    start, end = context.span(problem)
+    sign = context.text[start:end]
     other = "]" if sign == "}" else "}"
     replaced: Candidate = (f"Replace {sign} with {other}", (Edit(start, end, other),))
     removed: Candidate = (f"Remove the extra {sign}", (Edit(start, end, ""),))
-    yield from _unless_a_consequence(bench, tried(bench, problem, [replaced, removed]))
+    yield from _unless_a_consequence(context, tried(context, problem, [replaced, removed]))
 
 
-def trailing_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def trailing_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Without the bracket that ended the value too early, or without the text that follows it."""
-    start, end = bench.span(problem)
-    root = bench.map.root
-    sign = bench.text[root.end - 1 : root.end]
+    start, end = context.span(problem)
+    root = context.map.root
+    sign = context.text[root.end - 1 : root.end]
     candidates: list[Candidate] = []
     if sign in ("}", "]"):
         candidates.append((f"Remove the {sign} that ends the value too early", (Edit(root.end - 1, root.end, ""),)))
-    rest = bench.text[start:end]
+    rest = context.text[start:end]
     what = shown(rest) if len(rest) <= 20 and "\n" not in rest else "the text after the end of the value"
     candidates.append((f"Remove {what}", (Edit(start, end, ""),)))
-    for found in _unless_a_consequence(bench, tried(bench, problem, candidates)):
+    for found in _unless_a_consequence(context, tried(context, problem, candidates)):
         harmless = not rest.strip(BLANKS + ",}]")
         yield Fix(found.title, found.edits, problem, found.preferred and (harmless or found.title != f"Remove {what}"))
 
 
-def unterminated_comment(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unterminated_comment(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The end of the comment, where its line ends or where the text does."""
-    start, text = bench.span(problem)[0], bench.text
+    start, text = context.span(problem)[0], context.text
     ends = [found for found in (text.find("\n", start), text.find("\r", start)) if found >= 0]
     line_end = min(ends, default=len(text))
     yield from tried(
-        bench,
+        context,
         problem,
         [
             ("End the comment at the end of its line", (Edit(line_end, line_end, " */"),)),
@@ -124,9 +124,9 @@ def unterminated_comment(bench: Bench, problem: Problem) -> Iterator[Fix | None]
     )
 
 
-def _unless_a_consequence(bench: Bench, fixes: Iterator[Fix]) -> Iterator[Fix]:
+def _unless_a_consequence(context: FixContext, fixes: Iterator[Fix]) -> Iterator[Fix]:
     """The fixes; none is preferred where another mistake may be what left a bracket open or closed it too early."""
-    codes = {other.code for other in bench.analysis.loaded.problems if other.span is not None}
+    codes = {other.code for other in context.analysis.loaded.problems if other.span is not None}
     is_consequence = not codes <= _NO_CAUSES
     for fix in fixes:
         yield Fix(fix.title, fix.edits, fix.problem, fix.preferred and not is_consequence)
@@ -143,9 +143,9 @@ def _opened_at(root: Located, offset: int) -> Located | None:
     return located
 
 
-def _closed_further_out(bench: Bench, opened: Located) -> list[Located]:
+def _closed_further_out(context: FixContext, opened: Located) -> list[Located]:
     """What is closed, by its indentation, with the bracket of something around it."""
-    text, waiting, found = bench.text, [opened], list[Located]()
+    text, waiting, found = context.text, [opened], list[Located]()
     while waiting and len(found) < 3:
         located = waiting.pop()
         waiting.extend(child for child in located.children if child.kind in _CLOSERS)
@@ -156,15 +156,15 @@ def _closed_further_out(bench: Bench, opened: Located) -> list[Located]:
     return found
 
 
-def _below(bench: Bench, opened: Located) -> Candidate:
-    edits = _closed_by_indentation(bench, opened)
-    line = 0 if edits is None else bench.map.position(edits[0].start)[0]
+def _below(context: FixContext, opened: Located) -> Candidate:
+    edits = _closed_by_indentation(context, opened)
+    line = 0 if edits is None else context.map.position(edits[0].start)[0]
     return f"Insert the missing {_CLOSERS[opened.kind]} below line {line}", edits
 
 
-def _closed_by_indentation(bench: Bench, opened: Located) -> Edits:
+def _closed_by_indentation(context: FixContext, opened: Located) -> Edits:
     """The closing bracket on its own line, before the first one that is not indented more than that of the opening bracket."""
-    text, margin = bench.text, margin_of(bench.text, opened.start)
+    text, margin = context.text, margin_of(context.text, opened.start)
     if _REST_OF_LINE.match(text, opened.start + 1) is None:
         return None
     last = opened.start + 1
@@ -175,13 +175,13 @@ def _closed_by_indentation(bench: Bench, opened: Located) -> Edits:
             last = line.end()
     else:
         return None
-    comma = "" if bench.token(last)[1] in ("}", "]", "") else ","
-    return (Edit(last, last, bench.layout.style.newline + margin + _CLOSERS[opened.kind] + comma),)
+    comma = "" if context.token(last)[1] in ("}", "]", "") else ","
+    return (Edit(last, last, context.layout.style.newline + margin + _CLOSERS[opened.kind] + comma),)
 
 
-def _closed_at_end(bench: Bench, problem: Problem) -> Edits:
+def _closed_at_end(context: FixContext, problem: Problem) -> Edits:
     """The closing brackets of everything around a bracket, at the end of the text, as wide as it is written."""
-    text, style, where = bench.text, bench.layout.style, bench.map
+    text, style, where = context.text, context.layout.style, context.map
     parts = parts_of(problem.path)
     path, around = "", [where.root]
     for part in parts:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix
-from rrext.editor.fixes.near import replacements
+from rrext.editor.fixes.replacements import replacements
 from rrext.editor.fixes.values import allowed_near
 from rrext.editor.layout import Edits
 from rrext.editor.schemas.examples import example_of
-from rrext.editor.schemas.inside import Field, Schema, field_at, schemas_at
+from rrext.editor.schemas.lookup import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
 from rrext.editor.written import text_of
 from rrext.pipefile.shape import Draft
@@ -24,33 +24,33 @@ __all__ = ["CONFIG_MAKERS"]
 MANY: Final = 6
 
 
-def profile_not_found(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def profile_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A profile that there is; or none."""
-    yield from replacements(bench, problem)
-    draft = bench.draft(problem.path)
+    yield from replacements(context, problem)
+    draft = context.draft(problem.path)
     known = tuple(draft.node.profiles) if draft is not None and draft.node is not None else ()
     for name in known[:MANY]:
         if name not in problem.near:
             title = f"Choose the profile {shown(name)}"
-            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(known) == 1 and not problem.near)
-    yield fix(problem, 'Remove "profile"', bench.remove(problem.path), preferred=not known)
+            yield fix(problem, title, context.replace(problem.path, name), preferred=len(known) == 1 and not problem.near)
+    yield fix(problem, 'Remove "profile"', context.remove(problem.path), preferred=not known)
 
 
-def beside_profile(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def beside_profile(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The key in the section of the profile; or nowhere."""
     *around, key = parts_of(problem.path)
     config = pointer(*around)
-    profile = text_of(bench.find(below(config, "profile")))
+    profile = text_of(context.find(below(config, "profile")))
     if profile and "${" not in profile:  # a section is not called after a variable
-        edits = _moved(bench, config, key, profile)
+        edits = _moved(context, config, key, profile)
         yield fix(problem, f"Move {shown(key)} into {shown(profile)}", edits, preferred=True)
-    yield fix(problem, f"Remove {shown(key)}", bench.remove(problem.path))
+    yield fix(problem, f"Remove {shown(key)}", context.remove(problem.path))
 
 
-def _moved(bench: Bench, path: str, key: str, profile: str) -> Edits:
+def _moved(context: FixContext, path: str, key: str, profile: str) -> Edits:
     """A key of a config in a section of it, which is made around the key if it is not there."""
-    config, section, layout = bench.find(path), bench.find(below(path, profile)), bench.layout
-    place = next((index for index, child in enumerate(bench.children(path)) if child.key == key), None)
+    config, section, layout = context.find(path), context.find(below(path, profile)), context.layout
+    place = next((index for index, child in enumerate(context.children(path)) if child.key == key), None)
     if config is None or place is None:
         return None
     if section is None:
@@ -64,69 +64,69 @@ def _moved(bench: Bench, path: str, key: str, profile: str) -> Edits:
     return None if put is None else (*taken.edits, *put)
 
 
-def profile_not_selected(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def profile_not_selected(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The profile selected; or its section gone."""
     *around, key = parts_of(problem.path)
-    config = bench.find(pointer(*around))
+    config = context.find(pointer(*around))
     others = [
         other
-        for other in bench.analysis.loaded.problems
+        for other in context.analysis.loaded.problems
         if other.code == problem.code and pointer(*parts_of(other.path)[:-1]) == pointer(*around)
     ]
     if config is None:
         return
-    selected = bench.layout.insert(config, [lambda _: bench.layout.style.member("profile", f'"{key}"')], 0)
+    selected = context.layout.insert(config, [lambda _: context.layout.style.member("profile", f'"{key}"')], 0)
     if any(child.key == "profile" for child in config.children):
-        selected = bench.replace(below(pointer(*around), "profile"), key)
+        selected = context.replace(below(pointer(*around), "profile"), key)
     yield fix(problem, f"Select the profile {shown(key)}", selected, preferred=len(others) == 1)
-    yield fix(problem, f"Remove {shown(key)}", bench.remove(problem.path))
+    yield fix(problem, f"Remove {shown(key)}", context.remove(problem.path))
 
 
-def unknown_config_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unknown_config_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A key that the node knows; or none."""
-    yield from replacements(bench, problem)
-    yield fix(problem, f"Remove {shown(parts_of(problem.path)[-1])}", bench.remove(problem.path))
+    yield from replacements(context, problem)
+    yield fix(problem, f"Remove {shown(parts_of(problem.path)[-1])}", context.remove(problem.path))
 
 
-def invalid_config(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def invalid_config(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A value that the node accepts; or none, so that its default holds."""
-    draft = bench.draft(problem.path)
-    root = _schema_of(bench, draft)
-    parts = bench.parts(problem.path)[3:]
+    draft = context.draft(problem.path)
+    root = _schema_of(context, draft)
+    parts = context.parts(problem.path)[3:]
     if draft is None or root is None or not parts:
         return
     inside = parts[1:] if draft.config.get("profile") == parts[0] and "profile" not in root.get("properties", {}) else parts
     if not inside:
         return
     schemas, field = schemas_at(root, inside), field_at(root, inside)
-    located = bench.find(problem.path)
+    located = context.find(problem.path)
     if located is None:
-        yield _added(bench, problem, root, field)
+        yield _added(context, problem, root, field)
         return
     values = allowed_near(located.value, schemas, root) if located.kind != "hole" else []
-    old = bench.text[located.start : located.end]
+    old = context.text[located.start : located.end]
     for value in values[:MANY]:
-        new = bench.layout.style.flat(value)
+        new = context.layout.style.flat(value)
         title = f"Replace {old} with {new}" if len(old) <= 40 else f"Replace it with {new}"
-        yield fix(problem, title, bench.replace(problem.path, value), preferred=len(values) == 1)
+        yield fix(problem, title, context.replace(problem.path, value), preferred=len(values) == 1)
     if field is None or not field.required:
         has_default = field is not None and field.default is not None
-        default = f"; its default is {bench.layout.style.flat(field.default)}" if field is not None and has_default else ""
+        default = f"; its default is {context.layout.style.flat(field.default)}" if field is not None and has_default else ""
         what = "this element" if parts[-1].isdecimal() and field is None else shown(parts[-1])
-        yield fix(problem, f"Remove {what}{default if len(default) <= 80 else ''}", bench.remove(problem.path))
+        yield fix(problem, f"Remove {what}{default if len(default) <= 80 else ''}", context.remove(problem.path))
 
 
-def _added(bench: Bench, problem: Problem, root: Schema, field: Field | None) -> Fix | None:
+def _added(context: FixContext, problem: Problem, root: Schema, field: Field | None) -> Fix | None:
     """A setting that must be there and is not."""
     if field is None or not field.required:
         return None
     value = example_of(root, field.schemas)
-    title = f'Add "{field.name}": {bench.layout.style.flat(value)}'
-    return fix(problem, title, bench.set(pointer(*parts_of(problem.path)[:-1]), field.name, value), preferred=True)
+    title = f'Add "{field.name}": {context.layout.style.flat(value)}'
+    return fix(problem, title, context.set(pointer(*parts_of(problem.path)[:-1]), field.name, value), preferred=True)
 
 
-def _schema_of(bench: Bench, draft: Draft | None) -> Schema | None:
-    return bench.shelf.schema(draft.node) if draft is not None and draft.node is not None else None
+def _schema_of(context: FixContext, draft: Draft | None) -> Schema | None:
+    return context.known_nodes.schema(draft.node) if draft is not None and draft.node is not None else None
 
 
 CONFIG_MAKERS: Final = {

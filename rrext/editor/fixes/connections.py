@@ -8,8 +8,9 @@ from typing import Final
 import msgspec
 
 from rrext.editor.completions.fitting import names_between
-from rrext.editor.fixes.bench import Bench
-from rrext.editor.fixes.ends import behind, is_first, known_nodes, may_bind
+from rrext.editor.cursor_target import EdgeKind
+from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.edge_ends import behind, catalog_nodes, is_first, may_bind
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import (
     add_components,
@@ -20,7 +21,6 @@ from rrext.editor.fixes.nodes import (
     remove_component,
     remove_edge,
 )
-from rrext.editor.spot import EdgeKind
 from rrext.nodes.base.ports import served_types
 from rrext.pipefile.reachability import sent_lanes
 from rrext.pipefile.shape import Draft
@@ -41,126 +41,126 @@ class Join(msgspec.Struct, frozen=True):
     unread: bool
 
 
-def joins_to(bench: Bench, draft: Draft, sources: list[Draft]) -> list[Join]:
+def joins_to(context: FixContext, draft: Draft, sources: list[Draft]) -> list[Join]:
     """The edges that could lead to a component from some others, without a circle."""
     found: list[Join] = []
     if draft.node is None:
         return found
-    read = {edge.source_id for other in bench.analysis.drafts for edge in other.inputs}
-    after: dict[EdgeKind, set[str]] = {"input": behind(bench, draft, "input"), "control": behind(bench, draft, "control")}
+    read = {edge.source_id for other in context.analysis.drafts for edge in other.inputs}
+    after: dict[EdgeKind, set[str]] = {"input": behind(context, draft, "input"), "control": behind(context, draft, "control")}
     for source in sources:
-        if source.node is None or not is_first(bench, source) or not bench.name(source):
+        if source.node is None or not is_first(context, source) or not context.name(source):
             continue
         for lane in names_between("input", source.node, draft.node):
             if source.id not in after["input"] and (not source.inputs or lane in sent_lanes(source)):
                 found.append(Join("input", lane, source, source.id not in read))
         for kind in names_between("control", source.node, draft.node):
-            if source.id not in after["control"] and may_bind(bench, source, kind):
+            if source.id not in after["control"] and may_bind(context, source, kind):
                 found.append(Join("control", kind, source, unread=True))
     return found
 
 
-def not_connected(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """An edge from what is reached; or without the node and every edge from it."""
-    draft = bench.draft(problem.path)
+    draft = context.draft(problem.path)
     if draft is None:
         return
-    joins = [] if _is_led_to(bench, draft) else joins_to(bench, draft, _members(bench))
+    joins = [] if _is_led_to(context, draft) else joins_to(context, draft, _members(context))
     unread = [join for join in joins if join.unread]
     best = unread if len(unread) == 1 else joins
     for join in sorted(joins, key=lambda join: not join.unread)[:MANY]:
-        name = bench.name(join.source)
-        edits = add_edges(bench, draft, join.kind, [edge_of(join.kind, join.name, name)])
+        name = context.name(join.source)
+        edits = add_edges(context, draft, join.kind, [edge_of(join.kind, join.name, name)])
         verb = "Connect it to" if join.kind == "input" else "Bind it to"
         yield fix(problem, f"{verb} {shown(name)} ({join.name})", edits, preferred=len(best) == 1 and join is best[0])
-    title = f"Remove {shown(bench.name(draft))}" + (", with every edge from it" if _is_used(bench, draft) else "")
-    yield fix(problem, title, remove_component(bench, draft), preferred=not joins)
+    title = f"Remove {shown(context.name(draft))}" + (", with every edge from it" if _is_used(context, draft) else "")
+    yield fix(problem, title, remove_component(context, draft), preferred=not joins)
 
 
-def _members(bench: Bench) -> list[Draft]:
+def _members(context: FixContext) -> list[Draft]:
     """What is reached: the source and its chain."""
-    outline = bench.analysis.loaded.outline
+    outline = context.analysis.loaded.outline
     ids = {outline.source, *outline.chain}
-    return [draft for draft in bench.analysis.drafts if draft.id in ids and is_first(bench, draft)]
+    return [draft for draft in context.analysis.drafts if draft.id in ids and is_first(context, draft)]
 
 
-def _is_led_to(bench: Bench, draft: Draft) -> bool:
+def _is_led_to(context: FixContext, draft: Draft) -> bool:
     """Whether another node leads to it, which is the one to be connected."""
     edges = (*draft.inputs, *draft.controls)
-    return any(edge.source_id in bench.analysis.by_id and edge.source_id != draft.id for edge in edges)
+    return any(edge.source_id in context.analysis.by_id and edge.source_id != draft.id for edge in edges)
 
 
-def _is_used(bench: Bench, draft: Draft) -> bool:
-    return bool(bench.written.edges_from.get(bench.name(draft)))
+def _is_used(context: FixContext, draft: Draft) -> bool:
+    return bool(context.written.edges_from.get(context.name(draft)))
 
 
 # helpers
 
 
-def invoke_missing(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def invoke_missing(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A node bound that serves nobody yet; or a new one."""
-    draft = bench.draft(problem.path)
-    class_type = None if draft is None else _missing_type(bench, draft, problem)
+    draft = context.draft(problem.path)
+    class_type = None if draft is None else _missing_type(context, draft, problem)
     if draft is None or class_type is None:
         return
-    edge = edge_of("control", class_type, bench.name(draft))
-    unbound = [other for other in bench.analysis.drafts if _could_help(bench, other, draft, class_type)]
+    edge = edge_of("control", class_type, context.name(draft))
+    unbound = [other for other in context.analysis.drafts if _could_help(context, other, draft, class_type)]
     for other in unbound[:MANY]:
-        title = f"Bind {shown(bench.name(other))} to {shown(bench.name(draft))} ({class_type})"
-        yield fix(problem, title, add_edges(bench, other, "control", [edge]), preferred=len(unbound) == 1)
-    nodes = [(name, node) for name, node in known_nodes(bench) if class_type in served_types(node) and not node.is_source()]
+        title = f"Bind {shown(context.name(other))} to {shown(context.name(draft))} ({class_type})"
+        yield fix(problem, title, add_edges(context, other, "control", [edge]), preferred=len(unbound) == 1)
+    nodes = [(name, node) for name, node in catalog_nodes(context) if class_type in served_types(node) and not node.is_source()]
     for name, node in nodes[:MANY]:
-        id_ = fresh_id(bench, name)
-        component = new_component(bench, name, node, node_id=id_, controls=[edge])
-        title = f"Add {shown(id_)}, bound to {shown(bench.name(draft))} ({class_type})"
-        yield fix(problem, title, add_components(bench, component), preferred=len(nodes) == 1 and not unbound)
+        id_ = fresh_id(context, name)
+        component = new_component(context, name, node, node_id=id_, controls=[edge])
+        title = f"Add {shown(id_)}, bound to {shown(context.name(draft))} ({class_type})"
+        yield fix(problem, title, add_components(context, component), preferred=len(nodes) == 1 and not unbound)
 
 
-def _missing_type(bench: Bench, draft: Draft, problem: Problem) -> str | None:
+def _missing_type(context: FixContext, draft: Draft, problem: Problem) -> str | None:
     """The class type that a problem is about: of several at one node the problems come in the order of `invoke`."""
     if draft.node is None:
         return None
-    others = [other for other in bench.analysis.loaded.problems if other.code == problem.code and other.path == problem.path]
+    others = [other for other in context.analysis.loaded.problems if other.code == problem.code and other.path == problem.path]
     place = next((index for index, other in enumerate(others) if other is problem), 0)
     missing = [
         class_type
         for class_type, slot in draft.node.invoke.items()
-        if len(_bound(bench, draft, class_type)) < (slot.get("min") or 0)
+        if len(_bound(context, draft, class_type)) < (slot.get("min") or 0)
     ]
     return missing[place] if place < len(missing) else None
 
 
-def _bound(bench: Bench, draft: Draft, class_type: str) -> list[tuple[Draft, int]]:
+def _bound(context: FixContext, draft: Draft, class_type: str) -> list[tuple[Draft, int]]:
     """The helpers of a node, each with the index of the edge that binds it."""
     return [
         (other, edge.index)
-        for other in bench.analysis.drafts
+        for other in context.analysis.drafts
         for edge in other.controls
         if edge.source_id == draft.id and edge.class_type == class_type
     ]
 
 
-def _could_help(bench: Bench, other: Draft, draft: Draft, class_type: str) -> bool:
-    if other is draft or other.node is None or other.controls or other.inputs or not is_first(bench, other):
+def _could_help(context: FixContext, other: Draft, draft: Draft, class_type: str) -> bool:
+    if other is draft or other.node is None or other.controls or other.inputs or not is_first(context, other):
         return False
     return (
         class_type in served_types(other.node)
-        and draft.id not in behind(bench, other, "control")
+        and draft.id not in behind(context, other, "control")
         and not other.node.is_source()
     )
 
 
-def invoke_excess(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def invoke_excess(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Without one of the helpers that are too many."""
-    draft = bench.draft(problem.path)
+    draft = context.draft(problem.path)
     if draft is None or draft.node is None:
         return
     paths = {other.path for other in problem.related}
     for class_type in draft.node.invoke:
-        for helper, index in _bound(bench, draft, class_type)[:MANY]:
+        for helper, index in _bound(context, draft, class_type)[:MANY]:
             if below(helper.path, "id") in paths:
-                title = f"Unbind {shown(bench.name(helper))} from {shown(bench.name(draft))}"
-                yield fix(problem, title, remove_edge(bench, below(helper.path, "control", index)))
+                title = f"Unbind {shown(context.name(helper))} from {shown(context.name(draft))}"
+                yield fix(problem, title, remove_edge(context, below(helper.path, "control", index)))
 
 
 CONNECTION_MAKERS: Final = {

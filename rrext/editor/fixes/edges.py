@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rrext.editor.fixes.bench import Bench
-from rrext.editor.fixes.ends import ends_of, names_for, sources_for
+from rrext.editor.cursor_target import EdgeKind
+from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
 from rrext.editor.fixes.fix import Fix, fix
-from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import add_edges, edge_of, remove_edge, response_for
-from rrext.editor.spot import EdgeKind
-from rrext.editor.written import Edge
+from rrext.editor.fixes.replacements import replacements
+from rrext.editor.written import WrittenEdge
 from rrext.nodes.base.ports import offered_lanes, served_types
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
@@ -20,117 +20,117 @@ from rrext.pipefile.text.problems import Problem, shown
 __all__ = ["EDGE_MAKERS"]
 
 
-def from_not_found(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def from_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The id that was meant; else a component that has what the edge wants; or no edge."""
-    found = _edge_at(bench, problem)
+    found = _edge_at(context, problem)
     if found is None:
         return
     draft, edge = found
-    taken = _others(bench, draft, edge, name=edge.name)
-    yield from replacements(bench, problem, taken)
+    taken = _others(context, draft, edge, name=edge.name)
+    yield from replacements(context, problem, taken)
     if not problem.near:
-        names = [name for name in sources_for(bench, draft, edge.kind, edge.name) if name not in taken]
-        yield from _instead(bench, problem, edge.source, names)
-    yield _without(bench, problem, edge)
+        names = [name for name in sources_for(context, draft, edge.kind, edge.name) if name not in taken]
+        yield from _instead(context, problem, edge.source, names)
+    yield _without(context, problem, edge)
 
 
-def wrong_lane(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def wrong_lane(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The lane that fits; else a response node that takes this one; or no edge."""
-    found = _edge_at(bench, problem)
+    found = _edge_at(context, problem)
     if found is None:
         return
     draft, edge = found
-    taken = _others(bench, draft, edge, source=edge.source)
-    yield from replacements(bench, problem, taken)
-    ends = ends_of(bench, draft, edge.source)
+    taken = _others(context, draft, edge, source=edge.source)
+    yield from replacements(context, problem, taken)
+    ends = ends_of(context, draft, edge.source)
     common = [] if ends is None else names_for("input", *ends)
     names = [name for name in common if name not in taken]
-    yield from _instead(bench, problem, edge.name, names)
+    yield from _instead(context, problem, edge.name, names)
     if ends is not None and not common:
-        yield _other_response(bench, problem, ends[0], draft, edge)
-    yield _without(bench, problem, edge, preferred=bool(common) and not names)
+        yield _other_response(context, problem, ends[0], draft, edge)
+    yield _without(context, problem, edge, preferred=bool(common) and not names)
 
 
-def _instead(bench: Bench, problem: Problem, old: str, names: Sequence[str]) -> Iterator[Fix | None]:
+def _instead(context: FixContext, problem: Problem, old: str, names: Sequence[str]) -> Iterator[Fix | None]:
     """Names that fit, beside those that the problem itself knows."""
     for name in names:
         if name not in problem.near:
             title = f"Replace {shown(old)} with {shown(name)}"
-            yield fix(problem, title, bench.replace(problem.path, name), preferred=len(names) == 1 and not problem.near)
+            yield fix(problem, title, context.replace(problem.path, name), preferred=len(names) == 1 and not problem.near)
 
 
-def _other_response(bench: Bench, problem: Problem, producer: Draft, draft: Draft, edge: Edge) -> Fix | None:
+def _other_response(context: FixContext, problem: Problem, producer: Draft, draft: Draft, edge: WrittenEdge) -> Fix | None:
     """A response node for what the producer sends, if this is one that takes something else and reads nothing but this."""
-    if not bench.provider(draft).startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
+    if not context.provider(draft).startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
         return None
     offered = offered_lanes(producer.node)
     lane = edge.name if edge.name in offered else offered[0] if len(offered) == 1 else ""
-    found = response_for(bench, [lane]) if lane else None
+    found = response_for(context, [lane]) if lane else None
     if found is None or found[0] == draft.provider:
         return None
-    changes = [bench.replace(below(draft.path, "provider"), found[0])]
+    changes = [context.replace(below(draft.path, "provider"), found[0])]
     if lane != edge.name:
-        changes.append(bench.replace(problem.path, lane))
-    title = f"Make {shown(bench.name(draft))} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
+        changes.append(context.replace(problem.path, lane))
+    title = f"Make {shown(context.name(draft))} a {found[0]}" + ("" if lane == edge.name else f" that reads {lane}")
     return fix(problem, title, *changes, preferred=True)
 
 
-def duplicate_edge(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def duplicate_edge(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """One edge less."""
-    yield fix(problem, "Remove this edge, which stands here already", remove_edge(bench, problem.path), preferred=True)
+    yield fix(problem, "Remove this edge, which stands here already", remove_edge(context, problem.path), preferred=True)
 
 
-def class_type_not_served(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def class_type_not_served(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A class type as which the node serves; or no edge."""
-    found = _edge_at(bench, problem)
+    found = _edge_at(context, problem)
     if found is None:
         return
     draft, edge = found
-    taken = _others(bench, draft, edge, source=edge.source)
-    yield from replacements(bench, problem, taken)
+    taken = _others(context, draft, edge, source=edge.source)
+    yield from replacements(context, problem, taken)
     served = [name for name in served_types(draft.node)[:5] if name not in taken] if draft.node is not None else []
-    yield from _instead(bench, problem, edge.name, served)
-    yield _without(bench, problem, edge)
+    yield from _instead(context, problem, edge.name, served)
+    yield _without(context, problem, edge)
 
 
-def control_on_invoker(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def control_on_invoker(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The edge on the component that is invoked; or no edge."""
-    found = _edge_at(bench, problem)
+    found = _edge_at(context, problem)
     if found is None:
         return
     draft, edge = found
-    ends = ends_of(bench, draft, edge.source)
+    ends = ends_of(context, draft, edge.source)
     if ends is not None:
-        moved = edge_of("control", edge.name, bench.name(draft))
+        moved = edge_of("control", edge.name, context.name(draft))
         title = f"Move this edge to {shown(edge.source)}, which is invoked"
         yield fix(
-            problem, title, remove_edge(bench, problem.path), add_edges(bench, ends[0], "control", [moved]), preferred=True
+            problem, title, remove_edge(context, problem.path), add_edges(context, ends[0], "control", [moved]), preferred=True
         )
-    yield _without(bench, problem, edge)
+    yield _without(context, problem, edge)
 
 
-def circle(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def circle(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Without one of the edges that make the circle: the last one, which closes it, comes first."""
     paths = [problem.path, *(other.path for other in reversed(problem.related))]
     for path in paths[:5]:
-        found = _edge_of(bench, path)
+        found = _edge_of(context, path)
         if found is not None:
             draft, edge = found
-            title = f"Remove the edge {_shown_edge(edge, bench.name(draft))}"
-            yield fix(problem, title, remove_edge(bench, path), preferred=len(paths) == 1)
+            title = f"Remove the edge {_shown_edge(edge, context.name(draft))}"
+            yield fix(problem, title, remove_edge(context, path), preferred=len(paths) == 1)
 
 
 # which edge
 
 
-def _edge_at(bench: Bench, problem: Problem) -> tuple[Draft, Edge] | None:
+def _edge_at(context: FixContext, problem: Problem) -> tuple[Draft, WrittenEdge] | None:
     """The component and the edge that a problem is about."""
-    return _edge_of(bench, problem.path)
+    return _edge_of(context, problem.path)
 
 
-def _edge_of(bench: Bench, path: str) -> tuple[Draft, Edge] | None:
-    parts, draft = bench.parts(path), bench.draft(path)
-    part = None if draft is None else bench.part(draft)
+def _edge_of(context: FixContext, path: str) -> tuple[Draft, WrittenEdge] | None:
+    parts, draft = context.parts(path), context.draft(path)
+    part = None if draft is None else context.part(draft)
     if draft is None or part is None or len(parts) < 4 or not parts[3].isdecimal():
         return None
     kind: EdgeKind = "input" if parts[2] == "input" else "control"
@@ -139,22 +139,22 @@ def _edge_of(bench: Bench, path: str) -> tuple[Draft, Edge] | None:
     return None if edge is None else (draft, edge)
 
 
-def _others(bench: Bench, draft: Draft, edge: Edge, *, name: str = "", source: str = "") -> set[str]:
+def _others(context: FixContext, draft: Draft, edge: WrittenEdge, *, name: str = "", source: str = "") -> set[str]:
     """What would make an edge the same as another one: the sources of a `name`, or the names from a `source`."""
-    part = bench.part(draft)
+    part = context.part(draft)
     others = [other for other in (part.edges if part is not None else ()) if other.kind == edge.kind and other is not edge]
     if source:
         return {other.name for other in others if other.source == source}
     return {other.source for other in others if other.name == name}
 
 
-def _without(bench: Bench, problem: Problem, edge: Edge, *, preferred: bool = False) -> Fix | None:
-    steps = len(parts_of(bench.analysis.base)) + 4
+def _without(context: FixContext, problem: Problem, edge: WrittenEdge, *, preferred: bool = False) -> Fix | None:
+    steps = len(parts_of(context.analysis.base)) + 4
     path = pointer(*parts_of(problem.path)[:steps])
-    return fix(problem, f"Remove the edge from {shown(edge.source)}", remove_edge(bench, path), preferred=preferred)
+    return fix(problem, f"Remove the edge from {shown(edge.source)}", remove_edge(context, path), preferred=preferred)
 
 
-def _shown_edge(edge: Edge, end: str) -> str:
+def _shown_edge(edge: WrittenEdge, end: str) -> str:
     return f"{edge.source}-[{edge.name}]->{end}"
 
 

@@ -12,7 +12,7 @@ from rrext.editor.layout import Edits, joined
 from rrext.pipefile.text.problems import Problem
 
 if TYPE_CHECKING:
-    from rrext.editor.fixes.bench import Bench
+    pass
 
 __all__ = ["Fix", "Maker", "fix"]
 
@@ -29,7 +29,7 @@ class Fix(msgspec.Struct, frozen=True):
     preferred: bool = False
 
 
-Maker: TypeAlias = "Callable[[Bench, Problem], Iterator[Fix | None]]"
+Maker: TypeAlias = "Callable[[FixContext, Problem], Iterator[Fix | None]]"
 """Gives the ways to mend a problem, the best first; None for one that is not possible in this text."""
 
 

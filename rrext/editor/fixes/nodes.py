@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.cursor_target import EdgeKind
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.layout import Edits, joined
 from rrext.editor.schemas.examples import example_of
-from rrext.editor.schemas.inside import fields_of, schemas_at
-from rrext.editor.spot import EdgeKind
+from rrext.editor.schemas.lookup import fields_of, schemas_at
 from rrext.editor.written import member, text_of
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes
@@ -28,10 +28,10 @@ __all__ = [
 ]
 
 
-def fresh_id(bench: Bench, provider: str, taken: Sequence[str] = ()) -> str:
+def fresh_id(context: FixContext, provider: str, taken: Sequence[str] = ()) -> str:
     """An id that nothing in the document uses, as people call components: `webhook_1`."""
-    written = bench.written
-    used = {*written.by_id, *bench.analysis.by_id, *written.edges_from, text_of(written.source), *taken}
+    written = context.written
+    used = {*written.by_id, *context.analysis.by_id, *written.edges_from, text_of(written.source), *taken}
     number = 1
     while f"{provider}_{number}" in used:
         number += 1
@@ -44,7 +44,7 @@ def edge_of(kind: EdgeKind, name: str, source: str) -> dict[str, str]:
 
 
 def new_component(
-    bench: Bench,
+    context: FixContext,
     provider: str,
     node: type[Node],
     *,
@@ -54,9 +54,9 @@ def new_component(
 ) -> dict[str, Any]:
     """A component as it stands in a file, with the settings that it cannot do without."""
     component: dict[str, Any] = {
-        "id": node_id or fresh_id(bench, provider),
+        "id": node_id or fresh_id(context, provider),
         "provider": provider,
-        "config": _settings(bench, node),
+        "config": _settings(context, node),
     }
     if inputs:
         component["input"] = list(inputs)
@@ -65,10 +65,10 @@ def new_component(
     return component
 
 
-def _settings(bench: Bench, node: type[Node]) -> dict[str, Any]:
+def _settings(context: FixContext, node: type[Node]) -> dict[str, Any]:
     if node.is_source():
         return {"mode": "Source", "type": node.provider}
-    schema = bench.shelf.schema(node)
+    schema = context.known_nodes.schema(node)
     if schema is None:
         return {}
     given = node.profiles.get(node.default_profile or "", {})
@@ -76,11 +76,11 @@ def _settings(bench: Bench, node: type[Node]) -> dict[str, Any]:
     return {field.name: example_of(schema, field.schemas) for field in fields if field.required and field.name not in given}
 
 
-def response_for(bench: Bench, lanes: Sequence[str]) -> tuple[str, type[Node]] | None:
+def response_for(context: FixContext, lanes: Sequence[str]) -> tuple[str, type[Node]] | None:
     """The response node that takes some lanes: the one that takes nothing else, or the one that takes all."""
     names = [f"response_{lanes[0]}"] if len(lanes) == 1 else []
     for provider in (*names, "response"):
-        node = bench.shelf.node(provider)
+        node = context.known_nodes.node(provider)
         if node is not None and set(lanes) <= set(accepted_lanes(node)):
             return provider, node
     return None
@@ -89,12 +89,12 @@ def response_for(bench: Bench, lanes: Sequence[str]) -> tuple[str, type[Node]] |
 # changes
 
 
-def add_components(bench: Bench, *components: dict[str, Any], first: bool = False) -> Edits:
+def add_components(context: FixContext, *components: dict[str, Any], first: bool = False) -> Edits:
     """Components more: at the end of the list, or at its beginning."""
-    listed = bench.at("components")
+    listed = context.at("components")
     if listed is None:
-        holder = bench.find(bench.analysis.base)
-        style = bench.layout.style
+        holder = context.find(context.analysis.base)
+        style = context.layout.style
 
         def write(margin: str) -> str:
             if not style.wide:
@@ -103,47 +103,47 @@ def add_components(bench: Bench, *components: dict[str, Any], first: bool = Fals
             lines = (style.newline + inner + style.block(component, inner) for component in components)
             return "[" + ",".join(lines) + style.newline + margin + "]"
 
-        return None if holder is None else bench.layout.add_member(holder, "components", write)
-    return bench.layout.add_elements(listed, components, 0 if first else None, wide=bench.layout.style.wide)
+        return None if holder is None else context.layout.add_member(holder, "components", write)
+    return context.layout.add_elements(listed, components, 0 if first else None, wide=context.layout.style.wide)
 
 
-def add_edges(bench: Bench, draft: Draft, kind: EdgeKind, edges: Sequence[dict[str, str]]) -> Edits:
+def add_edges(context: FixContext, draft: Draft, kind: EdgeKind, edges: Sequence[dict[str, str]]) -> Edits:
     """Edges more that end at a component; those that are there already are not added again."""
-    holder = bench.find(draft.path)
+    holder = context.find(draft.path)
     listed = None if holder is None else member(holder, kind)
     if listed is None or listed.kind == "null":
-        return bench.set(draft.path, kind, list(edges), COMPONENT_KEYS)
+        return context.set(draft.path, kind, list(edges), COMPONENT_KEYS)
     missing = [edge for edge in edges if all(child.value != edge for child in listed.children)]
-    return bench.layout.add_elements(listed, missing) if missing else ()
+    return context.layout.add_elements(listed, missing) if missing else ()
 
 
-def remove_edge(bench: Bench, path: str) -> Edits:
+def remove_edge(context: FixContext, path: str) -> Edits:
     """One edge less; with the list that had nothing else, not even a comment."""
-    return _without_edges(bench, path.rpartition("/")[0], [int(path.rpartition("/")[2])])
+    return _without_edges(context, path.rpartition("/")[0], [int(path.rpartition("/")[2])])
 
 
-def _without_edges(bench: Bench, path: str, places: Sequence[int]) -> Edits:
-    listed = bench.find(path)
+def _without_edges(context: FixContext, path: str, places: Sequence[int]) -> Edits:
+    listed = context.find(path)
     if listed is None or listed.kind != "array":
         return None
-    if len(places) == len(listed.children) and bench.layout.is_bare(listed):
-        return bench.remove(path)
-    return bench.layout.remove(listed, places)
+    if len(places) == len(listed.children) and context.layout.is_bare(listed):
+        return context.remove(path)
+    return context.layout.remove(listed, places)
 
 
-def remove_component(bench: Bench, draft: Draft) -> Edits:
+def remove_component(context: FixContext, draft: Draft) -> Edits:
     """A component less, and every edge that comes from it."""
-    return joined(bench.remove(draft.path), *_without_edges_from(bench, draft))
+    return joined(context.remove(draft.path), *_without_edges_from(context, draft))
 
 
-def _without_edges_from(bench: Bench, draft: Draft) -> Iterator[Edits]:
-    part = bench.part(draft)
-    if part is None or not bench.written.is_first(part):
+def _without_edges_from(context: FixContext, draft: Draft) -> Iterator[Edits]:
+    part = context.part(draft)
+    if part is None or not context.written.is_first(part):
         return
     places: dict[str, list[int]] = {}
-    for edge in bench.written.edges_from.get(part.id, ()):
+    for edge in context.written.edges_from.get(part.id, ()):
         if edge.holder != draft.index:
-            path = below(bench.analysis.base, "components", edge.holder, edge.kind)
+            path = below(context.analysis.base, "components", edge.holder, edge.kind)
             places.setdefault(path, []).append(edge.index)
     for path, indexes in places.items():
-        yield _without_edges(bench, path, indexes)
+        yield _without_edges(context, path, indexes)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.connections import joins_to
-from rrext.editor.fixes.ends import ends_of, is_first, known_nodes, names_for
+from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.edge_ends import catalog_nodes, ends_of, is_first, names_for
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, response_for
 from rrext.editor.written import member, text_of
@@ -25,122 +25,126 @@ _USUAL: Final = ("text", "answers", "questions", "documents", "json", "table")
 """The lanes that a person most likely wants to see, in that order."""
 
 
-def no_response(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def no_response(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A response node behind the nodes whose output nobody reads, all of them or one."""
-    found = (bench.draft(other.path) for other in problem.related)
-    leaves = [leaf for leaf in found if leaf is not None and is_first(bench, leaf)]
+    found = (context.draft(other.path) for other in problem.related)
+    leaves = [leaf for leaf in found if leaf is not None and is_first(context, leaf)]
     if len(leaves) > 1:
-        yield _response(bench, problem, [(leaf, lane) for leaf in leaves for lane in sent_lanes(leaf)], preferred=True)
+        yield _response(context, problem, [(leaf, lane) for leaf in leaves for lane in sent_lanes(leaf)], preferred=True)
     for leaf in leaves[:MANY]:
-        yield from _after(bench, problem, leaf, preferred=len(leaves) == 1)
+        yield from _after(context, problem, leaf, preferred=len(leaves) == 1)
 
 
-def output_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def output_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A response node behind the node."""
-    draft = bench.draft(problem.path)
+    draft = context.draft(problem.path)
     if draft is not None:
-        yield from _after(bench, problem, draft, preferred=True)
+        yield from _after(context, problem, draft, preferred=True)
 
 
-def _after(bench: Bench, problem: Problem, leaf: Draft, *, preferred: bool) -> Iterator[Fix | None]:
+def _after(context: FixContext, problem: Problem, leaf: Draft, *, preferred: bool) -> Iterator[Fix | None]:
     lanes = sent_lanes(leaf)
-    yield _response(bench, problem, [(leaf, lane) for lane in lanes], preferred=preferred)
+    yield _response(context, problem, [(leaf, lane) for lane in lanes], preferred=preferred)
     if len(lanes) > 1:
         for lane in lanes[:MANY]:
-            yield _response(bench, problem, [(leaf, lane)])
+            yield _response(context, problem, [(leaf, lane)])
 
 
-def _response(bench: Bench, problem: Problem, reads: Sequence[tuple[Draft, str]], *, preferred: bool = False) -> Fix | None:
+def _response(
+    context: FixContext, problem: Problem, reads: Sequence[tuple[Draft, str]], *, preferred: bool = False
+) -> Fix | None:
     """A response node that reads some lanes of some components."""
     lanes = list(dict.fromkeys(lane for _, lane in reads))
-    found = response_for(bench, lanes) if lanes else None
-    if found is None or not all(bench.name(draft) for draft, _ in reads):
+    found = response_for(context, lanes) if lanes else None
+    if found is None or not all(context.name(draft) for draft, _ in reads):
         return None
-    inputs = [edge_of("input", lane, bench.name(draft)) for draft, lane in reads]
-    component = new_component(bench, found[0], found[1], inputs=inputs)
-    behind = " and ".join(dict.fromkeys(shown(bench.name(draft)) for draft, _ in reads))
+    inputs = [edge_of("input", lane, context.name(draft)) for draft, lane in reads]
+    component = new_component(context, found[0], found[1], inputs=inputs)
+    behind = " and ".join(dict.fromkeys(shown(context.name(draft)) for draft, _ in reads))
     which = f" for {', '.join(lanes)}" if len(lanes) > 1 else ""
-    return fix(problem, f"Add {found[0]} after {behind}{which}", add_components(bench, component), preferred=preferred)
+    return fix(problem, f"Add {found[0]} after {behind}{which}", add_components(context, component), preferred=preferred)
 
 
 # the source
 
 
-def source_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def source_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A node that reads what the source sends: one that is there and reads nothing, or new ones that answer."""
-    source = bench.draft(problem.path)
-    if source is None or source.node is None or not bench.name(source):
+    source = context.draft(problem.path)
+    if source is None or source.node is None or not context.name(source):
         return
-    idle = [draft for draft in bench.analysis.drafts if draft is not source and not draft.inputs and not draft.controls]
-    joins = [(draft, join) for draft in idle for join in joins_to(bench, draft, [source]) if join.kind == "input"]
+    idle = [draft for draft in context.analysis.drafts if draft is not source and not draft.inputs and not draft.controls]
+    joins = [(draft, join) for draft in idle for join in joins_to(context, draft, [source]) if join.kind == "input"]
     for draft, join in joins[:MANY]:
-        edits = add_edges(bench, draft, "input", [edge_of("input", join.name, bench.name(source))])
-        title = f"Connect {shown(bench.name(draft))} to it ({join.name})"
+        edits = add_edges(context, draft, "input", [edge_of("input", join.name, context.name(source))])
+        title = f"Connect {shown(context.name(draft))} to it ({join.name})"
         yield fix(problem, title, edits, preferred=len(joins) == 1)
     offered = offered_lanes(source.node)
-    answering = _answering(bench) if "chat" in source.node.accepts and "questions" in offered else []
+    answering = _answering(context) if "chat" in source.node.accepts and "questions" in offered else []
     for name, node in answering[:MANY]:
-        yield _answer(bench, problem, source, name, node, preferred=len(answering) == 1 and not joins)
+        yield _answer(context, problem, source, name, node, preferred=len(answering) == 1 and not joins)
     for lane in [lane for lane in (*_USUAL, *offered) if lane in offered][:1]:
-        yield _response(bench, problem, [(source, lane)], preferred=not joins and not answering)
+        yield _response(context, problem, [(source, lane)], preferred=not joins and not answering)
 
 
-def _answering(bench: Bench) -> list[tuple[str, type[Node]]]:
+def _answering(context: FixContext) -> list[tuple[str, type[Node]]]:
     """The nodes that make answers of questions, and need nobody for it."""
     return [
         (name, node)
-        for name, node in known_nodes(bench)
+        for name, node in catalog_nodes(context)
         if "answers" in node.lanes.get("questions", ()) and not any(slot.get("min") for slot in node.invoke.values())
     ]
 
 
-def _answer(bench: Bench, problem: Problem, source: Draft, name: str, node: type[Node], *, preferred: bool) -> Fix | None:
-    found = response_for(bench, ["answers"])
+def _answer(
+    context: FixContext, problem: Problem, source: Draft, name: str, node: type[Node], *, preferred: bool
+) -> Fix | None:
+    found = response_for(context, ["answers"])
     if found is None:
         return None
-    id_ = fresh_id(bench, name)
-    first = new_component(bench, name, node, node_id=id_, inputs=[edge_of("input", "questions", bench.name(source))])
-    last = new_component(bench, found[0], found[1], inputs=[edge_of("input", "answers", id_)])
-    title = f"Add {name} and {found[0]} after {shown(bench.name(source))}"
-    return fix(problem, title, add_components(bench, first, last), preferred=preferred)
+    id_ = fresh_id(context, name)
+    first = new_component(context, name, node, node_id=id_, inputs=[edge_of("input", "questions", context.name(source))])
+    last = new_component(context, found[0], found[1], inputs=[edge_of("input", "answers", id_)])
+    title = f"Add {name} and {found[0]} after {shown(context.name(source))}"
+    return fix(problem, title, add_components(context, first, last), preferred=preferred)
 
 
 # keys of the result
 
 
-def response_key_unread(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def response_key_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The key for a lane that arrives; or the lane made to arrive; or no key."""
-    draft = bench.draft(problem.path)
-    located = bench.find(problem.path)
+    draft = context.draft(problem.path)
+    located = context.find(problem.path)
     if draft is None or located is None:
         return
     lane = str(located.value)
-    entries = bench.children(below(draft.path, "config", "lanes"))
+    entries = context.children(below(draft.path, "config", "lanes"))
     named = {text_of(member(entry, "laneId")) for entry in entries}
-    arriving = [other for other in _arriving(bench, draft) if other not in named]
+    arriving = [other for other in _arriving(context, draft) if other not in named]
     for other in arriving[:MANY]:
         title = f"Replace {shown(lane)} with {shown(other)}"
-        yield fix(problem, title, bench.replace(problem.path, other), preferred=len(arriving) == 1)
-    for edge in _also_offering(bench, draft, lane):
+        yield fix(problem, title, context.replace(problem.path, other), preferred=len(arriving) == 1)
+    for edge in _also_offering(context, draft, lane):
         title = f"Read {lane} from {shown(edge['from'])} too"
-        yield fix(problem, title, add_edges(bench, draft, "input", [edge]))
+        yield fix(problem, title, add_edges(context, draft, "input", [edge]))
     entry = pointer(*parts_of(problem.path)[:-1])
-    yield fix(problem, f"Remove the key for {shown(lane)}", bench.remove(entry), preferred=not arriving)
+    yield fix(problem, f"Remove the key for {shown(lane)}", context.remove(entry), preferred=not arriving)
 
 
-def _arriving(bench: Bench, draft: Draft) -> list[str]:
+def _arriving(context: FixContext, draft: Draft) -> list[str]:
     """The lanes that arrive at a component, as they are written; not those that a variable says."""
-    part = bench.part(draft)
+    part = context.part(draft)
     edges = () if part is None else part.edges
     return list(dict.fromkeys(edge.name for edge in edges if edge.kind == "input" and edge.name and "${" not in edge.name))
 
 
-def _also_offering(bench: Bench, draft: Draft, lane: str) -> list[dict[str, Any]]:
+def _also_offering(context: FixContext, draft: Draft, lane: str) -> list[dict[str, Any]]:
     """The edges with which a lane would arrive from where others come from."""
-    part = bench.part(draft)
+    part = context.part(draft)
     found: list[dict[str, Any]] = []
     for source in dict.fromkeys(edge.source for edge in (part.edges if part is not None else ()) if edge.kind == "input"):
-        ends = ends_of(bench, draft, source)
+        ends = ends_of(context, draft, source)
         if ends is not None and lane in names_for("input", *ends):
             found.append(edge_of("input", lane, source))
     return found[:MANY]

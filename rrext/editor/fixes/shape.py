@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.bench import Bench
-from rrext.editor.fixes.ends import ends_of, names_for, sources_for
+from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.edge_ends import ends_of, names_for, sources_for
 from rrext.editor.fixes.fix import Fix, fix
-from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import edge_of, fresh_id, remove_edge
+from rrext.editor.fixes.replacements import replacements
 from rrext.editor.layout import Edits
-from rrext.editor.spot import EdgeKind
 from rrext.editor.style import begin_of, quoted
 from rrext.editor.written import member
 from rrext.pipefile.shape import COMPONENT_KEYS, EDGE_KEYS, ROOT_KEYS, VERSION, Draft
@@ -26,55 +26,58 @@ _LISTS: Final = ("components", "input", "control")
 _OPTIONAL: Final = ("source", "project_id", "name", "description")
 
 
-def unknown_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unknown_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The key that has a meaning, or none."""
-    yield from replacements(bench, problem)
+    yield from replacements(context, problem)
     key = parts_of(problem.path)[-1]
-    yield fix(problem, f"Remove {shown(key)}", bench.remove(problem.path))
+    yield fix(problem, f"Remove {shown(key)}", context.remove(problem.path))
 
 
-def invalid_version(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def invalid_version(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The version that there is."""
-    yield fix(problem, f"Set version to {VERSION}", bench.replace(problem.path, VERSION), preferred=True)
+    yield fix(problem, f"Set version to {VERSION}", context.replace(problem.path, VERSION), preferred=True)
 
 
-def duplicate_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def duplicate_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Without the first of several: the last one counts, so nothing changes. Or without this one."""
-    start = bench.span(problem)[0]
-    holder = bench.find(pointer(*parts_of(problem.path)[:-1]))
+    start = context.span(problem)[0]
+    holder = context.find(pointer(*parts_of(problem.path)[:-1]))
     key = parts_of(problem.path)[-1] if problem.path else ""
     places = [] if holder is None else [index for index, child in enumerate(holder.children) if child.key == key]
     if holder is None or len(places) < 2:
         return
     this = next((place for place in places if begin_of(holder.children[place]) == start), None)
     yield fix(
-        problem, f"Remove the first {shown(key)}, which does not count", bench.layout.remove(holder, places[:1]), preferred=True
+        problem,
+        f"Remove the first {shown(key)}, which does not count",
+        context.layout.remove(holder, places[:1]),
+        preferred=True,
     )
     if this is not None:
-        yield fix(problem, f"Remove this {shown(key)}", bench.layout.remove(holder, [this]))
+        yield fix(problem, f"Remove this {shown(key)}", context.layout.remove(holder, [this]))
 
 
-def duplicate_id(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def duplicate_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Another id for this component: edges stay with the first one, or go with this one."""
-    draft = bench.draft(problem.path)
-    located = bench.find(problem.path)
+    draft = context.draft(problem.path)
+    located = context.find(problem.path)
     if draft is None or located is None or located.kind != "string":
         return
-    old = bench.name(draft)
-    new = fresh_id(bench, bench.provider(draft) or "node")
-    renamed = bench.replace(problem.path, new)
-    uses = _uses_of(bench, draft, old)
+    old = context.name(draft)
+    new = fresh_id(context, context.provider(draft) or "node")
+    renamed = context.replace(problem.path, new)
+    uses = _uses_of(context, draft, old)
     stay = f"Rename this {shown(old)} to {shown(new)}"
     yield fix(problem, f"{stay}; edges stay with the first one" if uses else stay, renamed, preferred=True)
     if uses:
         moved = tuple(Edit(*span, quoted(new)) for span in uses)
         yield fix(problem, f"{stay}, with every edge from it", renamed, moved)
-    yield fix(problem, f"Remove this {shown(old)}", bench.remove(draft.path))
+    yield fix(problem, f"Remove this {shown(old)}", context.remove(draft.path))
 
 
-def _uses_of(bench: Bench, draft: Draft, old: str) -> list[tuple[int, int]]:
+def _uses_of(context: FixContext, draft: Draft, old: str) -> list[tuple[int, int]]:
     """Where an id is used, but for the components that have it, and for this one, which does not read from itself."""
-    written = bench.written
+    written = context.written
     edges = written.edges_from.get(old, ())
     places = [member(edge.located, "from") for edge in edges if edge.holder != draft.index]
     if written.source is not None and written.source.value == old:
@@ -85,25 +88,25 @@ def _uses_of(bench: Bench, draft: Draft, old: str) -> list[tuple[int, int]]:
 # keys that are missing
 
 
-def missing_key(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def missing_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The key, with a value if the rest says which; or the misspelt one in its place."""
     *around, key = parts_of(problem.path)
-    path, parts = pointer(*around), bench.parts(problem.path)
-    for other in bench.analysis.loaded.problems:
+    path, parts = pointer(*around), context.parts(problem.path)
+    for other in context.analysis.loaded.problems:
         if other.code == "unknown_key" and key in other.near and pointer(*parts_of(other.path)[:-1]) == path:
             misspelt = parts_of(other.path)[-1]
-            yield fix(problem, f"Replace {shown(misspelt)} with {shown(key)}", bench.rename(other.path, key), preferred=True)
+            yield fix(problem, f"Replace {shown(misspelt)} with {shown(key)}", context.rename(other.path, key), preferred=True)
             return
-    values = _values_for(bench, bench.draft(problem.path), parts)
+    values = _values_for(context, context.draft(problem.path), parts)
     order = ROOT_KEYS if len(parts) == 1 else COMPONENT_KEYS if len(parts) == 3 else EDGE_KEYS.get(parts[2], ())
     for value in values:
-        title = f'Add "{key}": {bench.layout.style.flat(value)}'
-        yield fix(problem, title, bench.set(path, key, value, order), preferred=len(values) == 1)
+        title = f'Add "{key}": {context.layout.style.flat(value)}'
+        yield fix(problem, title, context.set(path, key, value, order), preferred=len(values) == 1)
     if len(parts) == 5:
-        yield fix(problem, "Remove this edge", remove_edge(bench, path))
+        yield fix(problem, "Remove this edge", remove_edge(context, path))
 
 
-def _values_for(bench: Bench, draft: Draft | None, parts: list[str]) -> list[Any]:
+def _values_for(context: FixContext, draft: Draft | None, parts: list[str]) -> list[Any]:
     """The values that a key may have had."""
     key = parts[-1] if parts else ""
     if key in ("components", "input", "control"):
@@ -113,60 +116,60 @@ def _values_for(bench: Bench, draft: Draft | None, parts: list[str]) -> list[Any
     if key == "config":
         return [{}]
     if key == "id":
-        return [fresh_id(bench, bench.provider(draft) or "node")]
+        return [fresh_id(context, context.provider(draft) or "node")]
     if key == "provider":
-        name = bench.name(draft)
+        name = context.name(draft)
         guess = name.rstrip("0123456789").rstrip("_-")
-        return [name for name in (name, guess) if bench.shelf.node(name) is not None][:1]
-    return _edge_values(bench, draft, parts) if len(parts) == 5 else []
+        return [name for name in (name, guess) if context.known_nodes.node(name) is not None][:1]
+    return _edge_values(context, draft, parts) if len(parts) == 5 else []
 
 
-def _edge_values(bench: Bench, draft: Draft, parts: list[str]) -> list[Any]:
+def _edge_values(context: FixContext, draft: Draft, parts: list[str]) -> list[Any]:
     kind: EdgeKind = "input" if parts[2] == "input" else "control"
-    located = bench.at(*parts[:-1])
+    located = context.at(*parts[:-1])
     if located is None or not isinstance(located.value, dict):
         return []
     edge: dict[str, Any] = located.value
     name, source = (edge.get(key) for key in EDGE_KEYS[kind])
     if parts[-1] == "from":
-        return sources_for(bench, draft, kind, name) if isinstance(name, str) else []
-    ends = ends_of(bench, draft, source) if isinstance(source, str) else None
+        return sources_for(context, draft, kind, name) if isinstance(name, str) else []
+    ends = ends_of(context, draft, source) if isinstance(source, str) else None
     return [] if ends is None else names_for(kind, *ends)
 
 
 # values of the wrong type
 
 
-def wrong_type(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def wrong_type(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The value in the type that is expected, if it can be had without losing anything; or none."""
-    located = bench.find(problem.path)
+    located = context.find(problem.path)
     if located is None or located.kind == "hole":
         return
-    parts = bench.parts(problem.path)
+    parts = context.parts(problem.path)
     if not parts:
-        yield _wrapped_root(bench, problem, located)
+        yield _wrapped_root(context, problem, located)
         return
     key = parts[-1]
     in_config = len(parts) > 3 and parts[2] == "config"
     if in_config:
-        yield from _in_config(bench, problem, parts)
+        yield from _in_config(context, problem, parts)
     elif key.isdecimal():
-        yield from _element(bench, problem, located, parts)
+        yield from _element(context, problem, located, parts)
     elif key in _LISTS:
-        yield _listed(bench, problem, located, key)
+        yield _listed(context, problem, located, key)
     elif key == "config":
         empty = located.value in (None, "", [])
-        yield fix(problem, f"Replace {_old(bench, located)} with {{}}", bench.replace(problem.path, {}), preferred=empty)
+        yield fix(problem, f"Replace {_old(context, located)} with {{}}", context.replace(problem.path, {}), preferred=empty)
     elif key == "version":
-        yield fix(problem, f"Set version to {VERSION}", bench.replace(problem.path, VERSION), preferred=True)
+        yield fix(problem, f"Set version to {VERSION}", context.replace(problem.path, VERSION), preferred=True)
     else:
-        yield from _text(bench, problem, located, parts)
+        yield from _text(context, problem, located, parts)
 
 
-def _wrapped_root(bench: Bench, problem: Problem, located: Located) -> Fix | None:
+def _wrapped_root(context: FixContext, problem: Problem, located: Located) -> Fix | None:
     if located.kind != "array" or not all(child.kind == "object" for child in located.children):
         return None
-    key = f'{{"components"{bench.layout.style.colon}'
+    key = f'{{"components"{context.layout.style.colon}'
     return fix(
         problem,
         "Make this list the components of a pipeline",
@@ -175,62 +178,62 @@ def _wrapped_root(bench: Bench, problem: Problem, located: Located) -> Fix | Non
     )
 
 
-def _in_config(bench: Bench, problem: Problem, parts: list[str]) -> Iterator[Fix | None]:
-    draft = bench.draft(problem.path)
+def _in_config(context: FixContext, problem: Problem, parts: list[str]) -> Iterator[Fix | None]:
+    draft = context.draft(problem.path)
     if parts[3:] == ["profile"] and draft is not None and draft.node is not None:
         known = list(draft.node.profiles)
         default = draft.node.default_profile or (known[0] if len(known) == 1 else None)
         for name in known[:6]:
-            edits = bench.replace(problem.path, name)
+            edits = context.replace(problem.path, name)
             yield fix(problem, f"Choose the profile {shown(name)}", edits, preferred=name == default)
-    yield fix(problem, f"Remove {shown(parts[-1])}", bench.remove(problem.path))
+    yield fix(problem, f"Remove {shown(parts[-1])}", context.remove(problem.path))
 
 
-def _element(bench: Bench, problem: Problem, located: Located, parts: list[str]) -> Iterator[Fix | None]:
+def _element(context: FixContext, problem: Problem, located: Located, parts: list[str]) -> Iterator[Fix | None]:
     if len(parts) == 2:
-        yield fix(problem, "Remove what is no component", bench.remove(problem.path))
+        yield fix(problem, "Remove what is no component", context.remove(problem.path))
         return
-    draft = bench.draft(problem.path)
+    draft = context.draft(problem.path)
     kind: EdgeKind = "input" if parts[2] == "input" else "control"
     if draft is not None and isinstance(located.value, str):
-        ends = ends_of(bench, draft, located.value)
+        ends = ends_of(context, draft, located.value)
         names = [] if ends is None else names_for(kind, *ends)
         for name in names:
-            edge = bench.layout.style.flat(edge_of(kind, name, located.value))
+            edge = context.layout.style.flat(edge_of(kind, name, located.value))
             edits: Edits = (Edit(located.start, located.end, edge),)
             yield fix(problem, f"Replace {shown(located.value)} with {edge}", edits, preferred=len(names) == 1)
-    yield fix(problem, "Remove what is no edge", remove_edge(bench, problem.path))
+    yield fix(problem, "Remove what is no edge", remove_edge(context, problem.path))
 
 
-def _listed(bench: Bench, problem: Problem, located: Located, key: str) -> Fix | None:
+def _listed(context: FixContext, problem: Problem, located: Located, key: str) -> Fix | None:
     if located.kind == "object":
         edits = (Edit(located.start, located.start, "["), Edit(located.end, located.end, "]"))
         return fix(problem, "Put brackets around it: a list is expected", edits, preferred=True)
     if located.value in (None, ""):
-        return fix(problem, f"Replace {_old(bench, located)} with []", bench.replace(problem.path, []), preferred=True)
-    return fix(problem, f"Remove {shown(key)}", bench.remove(problem.path)) if key != "components" else None
+        return fix(problem, f"Replace {_old(context, located)} with []", context.replace(problem.path, []), preferred=True)
+    return fix(problem, f"Remove {shown(key)}", context.remove(problem.path)) if key != "components" else None
 
 
-def _text(bench: Bench, problem: Problem, located: Located, parts: list[str]) -> Iterator[Fix | None]:
+def _text(context: FixContext, problem: Problem, located: Located, parts: list[str]) -> Iterator[Fix | None]:
     """A text is expected."""
     path, key = problem.path, parts[-1]
     if located.kind == "number":
-        old = bench.text[located.start : located.end]
-        yield fix(problem, f"Put quotes around {shown(old)[1:-1]}", bench.replace(path, old), preferred=True)
+        old = context.text[located.start : located.end]
+        yield fix(problem, f"Put quotes around {shown(old)[1:-1]}", context.replace(path, old), preferred=True)
         return
-    draft = bench.draft(path)
-    values = [] if draft is None else _values_for(bench, draft, parts)
+    draft = context.draft(path)
+    values = [] if draft is None else _values_for(context, draft, parts)
     for value in values:
-        title = f"Replace {_old(bench, located)} with {shown(str(value))}"
-        yield fix(problem, title, bench.replace(path, value), preferred=len(values) == 1)
+        title = f"Replace {_old(context, located)} with {shown(str(value))}"
+        yield fix(problem, title, context.replace(path, value), preferred=len(values) == 1)
     if len(parts) == 5:
-        yield fix(problem, "Remove this edge", remove_edge(bench, below("", *parts_of(path)[:-1])))
+        yield fix(problem, "Remove this edge", remove_edge(context, below("", *parts_of(path)[:-1])))
     elif (len(parts) == 1 and key in _OPTIONAL) or (len(parts) == 3 and key in ("name", "description")):
-        yield fix(problem, f"Remove {shown(key)}", bench.remove(path))
+        yield fix(problem, f"Remove {shown(key)}", context.remove(path))
 
 
-def _old(bench: Bench, located: Located) -> str:
-    text = bench.text[located.start : located.end]
+def _old(context: FixContext, located: Located) -> str:
+    text = context.text[located.start : located.end]
     return text if len(text) <= 20 and "\n" not in text else "this"
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.bench import Bench
-from rrext.editor.fixes.ends import known_nodes
+from rrext.editor.fixes.context import FixContext
+from rrext.editor.fixes.edge_ends import catalog_nodes
 from rrext.editor.fixes.fix import Fix, fix
-from rrext.editor.fixes.near import replacements
 from rrext.editor.fixes.nodes import add_components, edge_of, fresh_id, new_component, remove_component, response_for
+from rrext.editor.fixes.replacements import replacements
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes
 from rrext.pipefile.shape import ROOT_KEYS, Draft
@@ -21,32 +21,34 @@ __all__ = ["SOURCE_MAKERS"]
 MANY: Final = 5
 
 
-def empty_file(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def empty_file(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The smallest pipeline with a result."""
-    node = bench.shelf.node("webhook")
-    found = response_for(bench, ["text"])
+    node = context.known_nodes.node("webhook")
+    found = response_for(context, ["text"])
     components = []
     if node is not None and found is not None:
-        first = new_component(bench, "webhook", node)
-        last = new_component(bench, found[0], found[1], inputs=[edge_of("input", "text", first["id"])])
+        first = new_component(context, "webhook", node)
+        last = new_component(context, found[0], found[1], inputs=[edge_of("input", "text", first["id"])])
         components = [first, last]
-    style, end = bench.layout.style, len(bench.text)
+    style, end = context.layout.style, len(context.text)
     lines = ("," + style.newline).join(style.indent * 2 + style.block(each, style.indent * 2) for each in components)
     inside = f"[{style.newline}{lines}{style.newline}{style.indent}]" if lines else "[]"
-    before = style.newline if "//" in bench.text and not bench.text.endswith(("\n", "\r")) else ""
+    before = style.newline if "//" in context.text and not context.text.endswith(("\n", "\r")) else ""
     text = f"{before}{{{style.newline}{style.indent}{style.member('components', inside)}{style.newline}}}{style.newline}"
     yield fix(problem, "Begin with a pipeline that sends back a text", (Edit(end, end, text),), preferred=True)
 
 
-def no_source(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def no_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A source that has what the first nodes want."""
-    lanes = {lane for draft in bench.analysis.drafts if draft.node and not draft.inputs for lane in accepted_lanes(draft.node)}
-    sources = [(name, node) for name, node in known_nodes(bench) if node.is_source() and node.provider == name]
+    lanes = {
+        lane for draft in context.analysis.drafts if draft.node and not draft.inputs for lane in accepted_lanes(draft.node)
+    }
+    sources = [(name, node) for name, node in catalog_nodes(context) if node.is_source() and node.provider == name]
     sources.sort(key=lambda each: _fitness(each[1], lanes))
     fitting = [name for name, node in sources if lanes.intersection(offered_lanes(node))]
     for name, node in sources[:MANY]:
-        id_ = fresh_id(bench, name)
-        edits = add_components(bench, new_component(bench, name, node, node_id=id_), first=True)
+        id_ = fresh_id(context, name)
+        edits = add_components(context, new_component(context, name, node, node_id=id_), first=True)
         yield fix(problem, f"Add the source {shown(id_)}", edits, preferred=name == (fitting[0] if fitting else "webhook"))
 
 
@@ -57,50 +59,52 @@ def _fitness(node: type[Node], lanes: set[str]) -> tuple[bool, int]:
     return not fits, len(offered) if fits else -len(offered)
 
 
-def multiple_sources(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def multiple_sources(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The source named: one of them, that which is read if no other is."""
-    sources = _sources(bench)
-    read = [draft for draft in sources if bench.written.edges_from.get(bench.name(draft))]
+    sources = _sources(context)
+    read = [draft for draft in sources if context.written.edges_from.get(context.name(draft))]
     for draft in sources[:MANY]:
         preferred = len(read) == 1 and draft is read[0]
-        yield _named(bench, problem, draft, f"Begin at {shown(bench.name(draft))}", preferred=preferred)
+        yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))}", preferred=preferred)
 
 
-def source_not_found(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def source_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The id that was meant, or that of a source; or none if there is only one source."""
-    sources = _sources(bench)
-    yield from replacements(bench, problem)
+    sources = _sources(context)
+    yield from replacements(context, problem)
     for draft in sources[:MANY]:
         if draft.id not in problem.near:
-            title = f"Begin at {shown(bench.name(draft))}"
-            yield _named(bench, problem, draft, title, preferred=len(sources) == 1 and not problem.near)
-    yield fix(problem, 'Remove "source"', bench.remove(problem.path), preferred=False)
+            title = f"Begin at {shown(context.name(draft))}"
+            yield _named(context, problem, draft, title, preferred=len(sources) == 1 and not problem.near)
+    yield fix(problem, 'Remove "source"', context.remove(problem.path), preferred=False)
 
 
-def not_a_source(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def not_a_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """One that is a source; or none named."""
-    sources = _sources(bench)
+    sources = _sources(context)
     for draft in sources[:MANY]:
-        yield _named(bench, problem, draft, f"Begin at {shown(bench.name(draft))}", preferred=len(sources) == 1)
-    yield fix(problem, 'Remove "source"', bench.remove(problem.path))
+        yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))}", preferred=len(sources) == 1)
+    yield fix(problem, 'Remove "source"', context.remove(problem.path))
 
 
-def other_source(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def other_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Begin there instead; or without it."""
-    draft = bench.draft(problem.path)
+    draft = context.draft(problem.path)
     if draft is not None:
-        yield _named(bench, problem, draft, f"Begin at {shown(bench.name(draft))} instead", preferred=False)
-        yield fix(problem, f"Remove {shown(bench.name(draft))}, with every edge from it", remove_component(bench, draft))
+        yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))} instead", preferred=False)
+        yield fix(problem, f"Remove {shown(context.name(draft))}, with every edge from it", remove_component(context, draft))
 
 
-def _sources(bench: Bench) -> list[Draft]:
-    drafts = bench.analysis.drafts
-    return [draft for draft in drafts if draft.node and draft.node.is_source() and bench.analysis.by_id.get(draft.id) is draft]
+def _sources(context: FixContext) -> list[Draft]:
+    drafts = context.analysis.drafts
+    return [
+        draft for draft in drafts if draft.node and draft.node.is_source() and context.analysis.by_id.get(draft.id) is draft
+    ]
 
 
-def _named(bench: Bench, problem: Problem, draft: Draft, title: str, *, preferred: bool) -> Fix | None:
-    name = bench.name(draft)
-    edits = bench.set(bench.analysis.base, "source", name, ROOT_KEYS) if name else None
+def _named(context: FixContext, problem: Problem, draft: Draft, title: str, *, preferred: bool) -> Fix | None:
+    name = context.name(draft)
+    edits = context.set(context.analysis.base, "source", name, ROOT_KEYS) if name else None
     return fix(problem, title, edits, preferred=preferred)
 
 

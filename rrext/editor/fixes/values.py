@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from rrext.editor.schemas.examples import choices_of, example_of
-from rrext.editor.schemas.inside import Schema, kinds_of
+from rrext.editor.schemas.lookup import Schema, kinds_of
 from rrext.errors import near_matches
 from rrext.tools.validation import InvalidSchema, SchemaValidator
 

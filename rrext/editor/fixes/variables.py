@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.pipefile.environment import NEVER, PREFIX
 from rrext.pipefile.text.problems import Problem
@@ -15,13 +15,13 @@ from rrext.pipefile.text.problems import Problem
 __all__ = ["VARIABLE_MAKERS"]
 
 
-def wrong_variable(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def wrong_variable(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A variable that has a value; for a name that may not be read, the same with the prefix that may."""
-    located = bench.find(problem.path)
+    located = context.find(problem.path)
     if located is None or not problem.part:
         return
-    start, end = bench.span(problem)
-    if bench.text[start:end] != problem.part:
+    start, end = context.span(problem)
+    if context.text[start:end] != problem.part:
         return
     name = problem.part[2:-1]
     names = problem.near
@@ -30,24 +30,24 @@ def wrong_variable(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     for other in names:
         title = f"Replace {problem.part} with ${{{other}}}"
         yield fix(
-            problem, title, _everywhere(bench, located.start, located.end, problem.part, other), preferred=len(names) == 1
+            problem, title, _everywhere(context, located.start, located.end, problem.part, other), preferred=len(names) == 1
         )
 
 
-def _everywhere(bench: Bench, start: int, end: int, part: str, name: str) -> tuple[Edit, ...]:
+def _everywhere(context: FixContext, start: int, end: int, part: str, name: str) -> tuple[Edit, ...]:
     """Another variable wherever one stands in a text."""
     edits: list[Edit] = []
-    at = bench.text.find(part, start, end)
+    at = context.text.find(part, start, end)
     while at >= 0:
         edits.append(Edit(at, at + len(part), f"${{{name}}}"))
-        at = bench.text.find(part, at + len(part), end)
+        at = context.text.find(part, at + len(part), end)
     return tuple(edits)
 
 
-def variable_in_project_id(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def variable_in_project_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """An id of its own; or none, so that each run gets one."""
-    yield fix(problem, "Write a new project id", bench.replace(problem.path, str(uuid.uuid4())), preferred=True)
-    yield fix(problem, 'Remove "project_id"', bench.remove(problem.path))
+    yield fix(problem, "Write a new project id", context.replace(problem.path, str(uuid.uuid4())), preferred=True)
+    yield fix(problem, 'Remove "project_id"', context.remove(problem.path))
 
 
 VARIABLE_MAKERS: Final = {

@@ -7,37 +7,39 @@ from collections.abc import Sequence
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.written import Edge, Part, Written
+from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.pipefile.graph import reached
 
-__all__ = ["Step", "chain_of"]
+__all__ = ["ChainStep", "chain_of"]
 
 
-class Step(msgspec.Struct, frozen=True, eq=False):
+class ChainStep(msgspec.Struct, frozen=True, eq=False):
     """A component on the way. `via` is the edge over which it was reached; None where a reader begins anew.
 
     `connected` is false for what the source does not reach.
     """
 
-    part: Part
-    via: Edge | None
+    component: WrittenComponent
+    via: WrittenEdge | None
     connected: bool
 
 
-def chain_of(analysis: Analysis, written: Written) -> list[Step]:
+def chain_of(analysis: Analysis, written: WrittenPipeline) -> list[ChainStep]:
     """Every component once: the source, then depth-first what data reaches, as in the engine's chain.
 
     What is only invoked stands right below the first that invokes it, with what its own data reaches. What the source does
     not reach comes last, in the same order among itself. Circles end where they began.
     """
     source = analysis.by_id.get(analysis.loaded.outline.source)
-    start = written.parts[source.index] if source is not None and source.index < len(written.parts) else None
+    start = written.components[source.index] if source is not None and source.index < len(written.components) else None
     walk = _Walk(written, start)
     if start is not None:
         walk.follow(start)
-        walk.follow_all([part for part in written.parts if walk.is_connected(part)])
-    walk.follow_all([part for part in written.parts if not any(edge.source in written.by_id for edge in part.edges)])
-    walk.follow_all(written.parts)  # only circles are left
+        walk.follow_all([component for component in written.components if walk.is_connected(component)])
+    walk.follow_all(
+        [component for component in written.components if not any(edge.source in written.by_id for edge in component.edges)]
+    )
+    walk.follow_all(written.components)  # only circles are left
     return walk.steps
 
 
@@ -46,50 +48,50 @@ class _Walk:
 
     __slots__ = ("_by_data", "_connected", "_seen", "_written", "steps")
 
-    def __init__(self, written: Written, start: Part | None) -> None:
+    def __init__(self, written: WrittenPipeline, start: WrittenComponent | None) -> None:
         self._written = written
         self._seen: set[int] = set()
-        self.steps: list[Step] = []
+        self.steps: list[ChainStep] = []
         self._connected: set[str] | None = None if start is None else _reached(written, start)
         # What data reaches stands where it does, whoever else invokes it.
         self._by_data = {edge.holder for edge in written.edges() if edge.kind == "input" and self._is_way(edge)}
 
-    def is_connected(self, part: Part) -> bool:
+    def is_connected(self, component: WrittenComponent) -> bool:
         """Whether the source reaches a component, if there is a source."""
-        return self._connected is None or (part.id in self._connected and self._written.is_first(part))
+        return self._connected is None or (component.id in self._connected and self._written.is_first(component))
 
-    def follow_all(self, parts: Sequence[Part]) -> None:
+    def follow_all(self, components: Sequence[WrittenComponent]) -> None:
         """Go on from each of some components."""
-        for part in parts:
-            self.follow(part)
+        for component in components:
+            self.follow(component)
 
-    def follow(self, start: Part) -> None:
+    def follow(self, start: WrittenComponent) -> None:
         """Go on from a component to all that was not met yet."""
-        pending: list[tuple[Part, Edge | None]] = [(start, None)]
+        pending: list[tuple[WrittenComponent, WrittenEdge | None]] = [(start, None)]
         while pending:
-            part, via = pending.pop()
-            if part.index not in self._seen:
-                self._seen.add(part.index)
-                self.steps.append(Step(part, via, self.is_connected(part)))
-                pending.extend(reversed(self._next(part)))
+            component, via = pending.pop()
+            if component.index not in self._seen:
+                self._seen.add(component.index)
+                self.steps.append(ChainStep(component, via, self.is_connected(component)))
+                pending.extend(reversed(self._next(component)))
 
-    def _next(self, part: Part) -> list[tuple[Part, Edge]]:
+    def _next(self, component: WrittenComponent) -> list[tuple[WrittenComponent, WrittenEdge]]:
         """Where to go from a component: to what it invokes, then to what its data reaches."""
-        edges = self._written.edges_from.get(part.id, ()) if self._written.is_first(part) else ()
+        edges = self._written.edges_from.get(component.id, ()) if self._written.is_first(component) else ()
         invoked = [edge for edge in edges if edge.kind == "control" and edge.holder not in self._by_data]
-        return [(self._written.parts[edge.holder], edge) for edge in (*invoked, *(e for e in edges if e.kind == "input"))]
+        return [(self._written.components[edge.holder], edge) for edge in (*invoked, *(e for e in edges if e.kind == "input"))]
 
-    def _is_way(self, edge: Edge) -> bool:
+    def _is_way(self, edge: WrittenEdge) -> bool:
         """Whether a reader comes over an edge: both ends are there, and the source reaches both, or none."""
         sender = self._written.by_id.get(edge.source)
-        return sender is not None and self.is_connected(sender) == self.is_connected(self._written.parts[edge.holder])
+        return sender is not None and self.is_connected(sender) == self.is_connected(self._written.components[edge.holder])
 
 
-def _reached(written: Written, start: Part) -> set[str]:
+def _reached(written: WrittenPipeline, start: WrittenComponent) -> set[str]:
     """The ids that data and control lead to from a component."""
     follows: dict[str, list[str]] = {}
     for edge in written.edges():
-        holder = written.parts[edge.holder]
+        holder = written.components[edge.holder]
         if holder.id and written.is_first(holder):
             follows.setdefault(edge.source, []).append(holder.id)
     return reached([start.id], follows)

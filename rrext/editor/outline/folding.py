@@ -10,7 +10,7 @@ import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.pages.page import readable
-from rrext.editor.written import Written
+from rrext.editor.written import WrittenPipeline
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
@@ -81,7 +81,9 @@ def comments_of(text: str) -> Iterator[Span]:
 
 def _brackets(analysis: Analysis) -> Iterator[Fold]:
     text = analysis.text
-    labels = {part.located.start: _label(part.id, part.provider) for part in Written(analysis).parts}
+    labels = {
+        component.located.start: _label(component.id, component.provider) for component in WrittenPipeline(analysis).components
+    }
     pending = [analysis.map.root]
     while pending:
         located = pending.pop()

@@ -15,7 +15,7 @@ from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, read_call
 from rrext.editor.checked_calls import MOST
 from rrext.editor.edits import Edit
-from rrext.editor.written import Written, member
+from rrext.editor.written import WrittenPipeline, member
 from rrext.pipefile.text.problems import Problems, Span, shown
 from rrext.pipefile.text.tree import Located
 
@@ -57,7 +57,7 @@ class Names:
 
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
-        self.written = Written(analysis)
+        self.written = WrittenPipeline(analysis)
         found = [*_names(self.written, analysis.text), *_called(analysis)]
         self._names = sorted(found, key=lambda name: name.span)
 
@@ -75,8 +75,8 @@ class Names:
         """The `id` that a name means: itself if it is one. None if no component has it."""
         if name.use == "id":
             return name
-        part = self.written.by_id.get(name.value)
-        index = None if part is None else part.index
+        component = self.written.by_id.get(name.value)
+        index = None if component is None else component.index
         return next((other for other in self._names if other.use == "id" and other.component == index), None)
 
     def meaning(self, name: Name) -> list[Name]:
@@ -147,19 +147,19 @@ class Names:
         return f"<Names: {len(self._names)} places>"
 
 
-def _names(written: Written, text: str) -> Iterator[Name]:
+def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:
     if written.source is not None:
         yield from _name(written.source, "source", None, text)
-    for part in written.parts:
-        yield from _name(member(part.located, "id"), "id", part.index, text)
-        for edge in part.edges:
-            yield from _name(member(edge.located, "from"), "from", part.index, text)
+    for component in written.components:
+        yield from _name(member(component.located, "id"), "id", component.index, text)
+        for edge in component.edges:
+            yield from _name(member(edge.located, "from"), "from", component.index, text)
 
 
 def _called(analysis: Analysis) -> Iterator[Name]:
     """The ids in call lines: `// rrext tool read_file --node files_1`."""
     for comment in islice(comments_with(COMMAND, analysis.map), MOST):  # what is not looked at names nothing
-        call = read_call(comment, Problems(), analysis.around.limits)
+        call = read_call(comment, Problems(), analysis.settings.limits)
         if call.node:
             start, end = call.node_span
             quoted = end - start == len(call.node) + 2

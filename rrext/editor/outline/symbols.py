@@ -13,10 +13,10 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.outline.chain import Step, chain_of
+from rrext.editor.outline.chain import ChainStep, chain_of
 from rrext.editor.pages.page import readable
 from rrext.editor.secrets import is_secret, masked
-from rrext.editor.written import Edge, Part, Written, member
+from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline, member
 from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
@@ -62,7 +62,7 @@ class Symbol(msgspec.Struct, frozen=True):
 
 def symbols_of(analysis: Analysis) -> list[Symbol]:
     """The symbols of all components, the source first."""
-    written = Written(analysis)
+    written = WrittenPipeline(analysis)
     return _Outline(analysis, written).run()
 
 
@@ -71,7 +71,7 @@ class _Outline:
 
     __slots__ = ("_analysis", "_left", "_written")
 
-    def __init__(self, analysis: Analysis, written: Written) -> None:
+    def __init__(self, analysis: Analysis, written: WrittenPipeline) -> None:
         self._analysis = analysis
         self._written = written
         self._left = MOST
@@ -80,49 +80,49 @@ class _Outline:
         steps = chain_of(self._analysis, self._written)
         return [self._component(step) for step in steps[: self._take(len(steps))]]
 
-    def _component(self, step: Step) -> Symbol:
-        part = step.part
-        located = part.located
+    def _component(self, step: ChainStep) -> Symbol:
+        component = step.component
+        located = component.located
         own = member(located, "id")
         name_span = (
-            (own.start, own.end) if own is not None and part.id else (located.start, min(located.start + 1, located.end))
+            (own.start, own.end) if own is not None and component.id else (located.start, min(located.start + 1, located.end))
         )
         return Symbol(
-            _component_name(part),
-            self._kind(part),
+            _component_name(component),
+            self._kind(component),
             (located.start, located.end),
             name_span,
             readable(" · ".join(self._details(step)), 120),
             "" if step.via is None else _component_name(self._written.by_id[step.via.source]),
-            self._inside(part),
+            self._inside(component),
         )
 
-    def _kind(self, part: Part) -> SymbolKind:
-        node = self._written.node_of(part)
+    def _kind(self, component: WrittenComponent) -> SymbolKind:
+        node = self._written.node_of(component)
         if node is None:
             return "unknown"
         if node.is_source():
             return "source"
-        if is_response(self._analysis.drafts[part.index]):
+        if is_response(self._analysis.drafts[component.index]):
             return "response"
         return "node" if node.lanes else "helper"
 
-    def _details(self, step: Step) -> list[str]:
-        said = [step.part.provider] if step.part.provider else []
-        for edge in step.part.edges[:5]:
+    def _details(self, step: ChainStep) -> list[str]:
+        said = [step.component.provider] if step.component.provider else []
+        for edge in step.component.edges[:5]:
             said.append(f"{edge.name} from {edge.source}" if edge.kind == "input" else f"{edge.name} for {edge.source}")
         return said if step.connected else [*said, "not connected"]
 
     # what stands inside of a component
 
-    def _inside(self, part: Part) -> tuple[Symbol, ...]:
-        found = [self._edge(edge) for edge in part.edges[: self._take(len(part.edges))]]
-        config = member(part.located, "config")
+    def _inside(self, component: WrittenComponent) -> tuple[Symbol, ...]:
+        found = [self._edge(edge) for edge in component.edges[: self._take(len(component.edges))]]
+        config = member(component.located, "config")
         if config is not None and config.key_span is not None and self._take(1):
             found.append(self._setting(config, 0))
         return tuple(sorted(found, key=lambda symbol: symbol.span))
 
-    def _edge(self, edge: Edge) -> Symbol:
+    def _edge(self, edge: WrittenEdge) -> Symbol:
         located = edge.located
         own = member(located, "from") or located
         name = (
@@ -169,6 +169,6 @@ _KINDS: Final[dict[str, SymbolKind]] = {
 }
 
 
-def _component_name(part: Part) -> str:
-    name = part.id or part.name or part.provider
-    return readable(name, 100).strip() or f"component {part.index + 1}"
+def _component_name(component: WrittenComponent) -> str:
+    name = component.id or component.name or component.provider
+    return readable(name, 100).strip() or f"component {component.index + 1}"

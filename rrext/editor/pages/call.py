@@ -9,7 +9,7 @@ from rrext.editor.checked_calls import tool_owners
 from rrext.editor.pages.component import add_short
 from rrext.editor.pages.node import add_tool
 from rrext.editor.pages.page import Code, Page
-from rrext.editor.written import Part, Written
+from rrext.editor.written import WrittenComponent, WrittenPipeline
 from rrext.errors import RrextError
 from rrext.pipefile.text.problems import Problems, Span
 
@@ -21,14 +21,14 @@ def call_page_at(analysis: Analysis, offset: int) -> tuple[Span, Page] | None:
     call = _call_at(analysis, offset)
     if call is None:
         return None
-    written = Written(analysis)
+    written = WrittenPipeline(analysis)
     if call.node and call.node_span[0] <= offset <= call.node_span[1]:
-        part = written.by_id.get(call.node)
+        component = written.by_id.get(call.node)
         page = Page()
-        if part is None:
+        if component is None:
             page.text("No component has the id ", Code(call.node), ".")
         else:
-            add_short(page, analysis, written, part)
+            add_short(page, analysis, written, component)
         return call.node_span, page
     if call.name and call.name_span[0] <= offset <= call.name_span[1]:
         found = _tool_page(analysis, written, call)
@@ -40,18 +40,18 @@ def _call_at(analysis: Analysis, offset: int) -> WrittenCall | None:
     if not any(line.span[0] <= offset <= line.span[1] for line in analysis.calls.lines):
         return None
     for comment in comments_with(COMMAND, analysis.map):
-        call = read_call(comment, Problems(), analysis.around.limits)
+        call = read_call(comment, Problems(), analysis.settings.limits)
         if call.span[0] <= offset <= call.span[1]:
             return call
     return None
 
 
-def _tool_page(analysis: Analysis, written: Written, call: WrittenCall) -> Page | None:
-    for part in _asked(analysis, written, call):
-        node = written.node_of(part)
+def _tool_page(analysis: Analysis, written: WrittenPipeline, call: WrittenCall) -> Page | None:
+    for component in _asked(analysis, written, call):
+        node = written.node_of(component)
         if node is None or call.name not in node.tools:
             continue
-        page = Page().title(Code(call.name), " of ", Code(part.id))
+        page = Page().title(Code(call.name), " of ", Code(component.id))
         spec = node.tools[call.name]
         try:
             add_tool(page, spec.describe(None) if spec.static else {"name": call.name})
@@ -61,10 +61,10 @@ def _tool_page(analysis: Analysis, written: Written, call: WrittenCall) -> Page 
     return None
 
 
-def _asked(analysis: Analysis, written: Written, call: WrittenCall) -> list[Part]:
+def _asked(analysis: Analysis, written: WrittenPipeline, call: WrittenCall) -> list[WrittenComponent]:
     """The components that a call may be made to, in the order in which they are asked."""
     if call.node:
         return [written.by_id[call.node]] if call.node in written.by_id else []
     around = analysis.component_at(call.span[0])
     drafts = [around] if around is not None and around.id else tool_owners(analysis)
-    return [written.parts[draft.index] for draft in drafts]
+    return [written.components[draft.index] for draft in drafts]

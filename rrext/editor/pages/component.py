@@ -11,7 +11,7 @@ from rrext.editor.pages.node import add_lanes, add_tools
 from rrext.editor.pages.page import Code, Inline, Item, Page
 from rrext.editor.pages.resolved import Resolved, config_of, resolved_of, settings_of
 from rrext.editor.secrets import masked
-from rrext.editor.written import Edge, Part, Written
+from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of
@@ -22,60 +22,60 @@ MANY: Final = 12
 """So many edges of one kind are listed."""
 
 
-def component_page(analysis: Analysis, written: Written, part: Part) -> Page:
+def component_page(analysis: Analysis, written: WrittenPipeline, component: WrittenComponent) -> Page:
     """Everything about a component: its node, its settings as they will be, what reaches it and where it leads."""
     page = Page()
-    node = written.node_of(part)
+    node = written.node_of(component)
     definition = None if node is None else defined(analysis, node)
-    _add_head(page, part, definition, analysis)
+    _add_head(page, component, definition, analysis)
     if definition is not None:
         page.prose("\n".join(definition["description"]))
         add_lanes(page, definition)
-    _add_edges(page, [*_edges_in(part, written), *_edges_out(part, written)])
+    _add_edges(page, [*_edges_in(component, written), *_edges_out(component, written)])
     if node is not None:
-        _add_config(page, resolved_of(analysis, part, node))
+        _add_config(page, resolved_of(analysis, component, node))
     if definition is not None:
-        before = config_of(analysis, part).get("tool_description")
+        before = config_of(analysis, component).get("tool_description")
         add_tools(page, definition["tools"], before if isinstance(before, str) else "")
     return page
 
 
-def add_short(page: Page, analysis: Analysis, written: Written, part: Part) -> None:
+def add_short(page: Page, analysis: Analysis, written: WrittenPipeline, component: WrittenComponent) -> None:
     """A component in few words."""
-    node = written.node_of(part)
+    node = written.node_of(component)
     definition = None if node is None else defined(analysis, node)
-    _add_head(page, part, definition, analysis)
+    _add_head(page, component, definition, analysis)
     if definition is not None:
         page.prose("\n".join(definition["description"]).partition("\n\n")[0])
         add_lanes(page, definition)
-    _add_edges(page, _edges_in(part, written))
+    _add_edges(page, _edges_in(component, written))
 
 
 def defined(analysis: Analysis, node: type[Node]) -> dict[str, Any] | None:
     """The definition of a node, as `rrext_services` has it; None if its class cannot be used."""
     try:
-        return definition_of(node, settings_of(analysis, node), analysis.around.catalog.aliases_of(node.provider))
+        return definition_of(node, settings_of(analysis, node), analysis.settings.catalog.aliases_of(node.provider))
     except PluginError:
         return None
 
 
-def _add_head(page: Page, part: Part, definition: Mapping[str, Any] | None, analysis: Analysis) -> None:
-    called: list[Inline] = [Code(part.id)] if part.id else [f"Component {part.index + 1}"]
+def _add_head(page: Page, component: WrittenComponent, definition: Mapping[str, Any] | None, analysis: Analysis) -> None:
+    called: list[Inline] = [Code(component.id)] if component.id else [f"Component {component.index + 1}"]
     if definition is not None:
         called += [" · ", str(definition["title"])]
     page.title(*called)
-    said: list[Inline] = [Code(part.provider)] if part.provider else ["It has no provider."]
-    if "${" in part.provider:
+    said: list[Inline] = [Code(component.provider)] if component.provider else ["It has no provider."]
+    if "${" in component.provider:
         said.append(" is no name of a node: variables are replaced in config alone.")
-    elif part.provider and definition is None:
+    elif component.provider and definition is None:
         said.append(" is not known here.")
-        if not analysis.around.trusted:
+        if not analysis.settings.trusted:
             said.append(" Nodes of one's own are loaded only if the client says that they are trusted.")
-    if part.name:
-        said.append(f" – {part.name}")
+    if component.name:
+        said.append(f" – {component.name}")
     page.text(*said)
-    if part.description:
-        page.prose(part.description)
+    if component.description:
+        page.prose(component.description)
 
 
 def _add_edges(page: Page, edges: list[Item]) -> None:
@@ -83,22 +83,22 @@ def _add_edges(page: Page, edges: list[Item]) -> None:
         page.text("In this pipeline it").items(edges)
 
 
-def _edges_in(part: Part, written: Written) -> list[Item]:
+def _edges_in(component: WrittenComponent, written: WrittenPipeline) -> list[Item]:
     found: list[Item] = []
-    for edge in part.edges[:MANY]:
+    for edge in component.edges[:MANY]:
         source = _named(edge.source, written)
         if edge.kind == "input":
             found.append((0, ["receives ", *_lane(edge.name), " from ", *source]))
         else:
             found.append((0, ["is invoked by ", *source, *([" as ", Code(edge.name)] if edge.name else [])]))
-    return [*found, *_rest(len(part.edges) - MANY)]
+    return [*found, *_rest(len(component.edges) - MANY)]
 
 
-def _edges_out(part: Part, written: Written) -> list[Item]:
-    edges: list[Edge] = written.edges_from.get(part.id, []) if part.id and written.is_first(part) else []
+def _edges_out(component: WrittenComponent, written: WrittenPipeline) -> list[Item]:
+    edges: list[WrittenEdge] = written.edges_from.get(component.id, []) if component.id and written.is_first(component) else []
     found: list[Item] = []
     for edge in edges[:MANY]:
-        holder = written.parts[edge.holder]
+        holder = written.components[edge.holder]
         target: list[Inline] = [Code(holder.id)] if holder.id else [f"component {holder.index + 1}"]
         if edge.kind == "input":
             found.append((0, ["sends ", *_lane(edge.name), " to ", *target]))
@@ -111,7 +111,7 @@ def _lane(name: str) -> list[Inline]:
     return [Code(name)] if name else ["something"]
 
 
-def _named(node_id: str, written: Written) -> list[Inline]:
+def _named(node_id: str, written: WrittenPipeline) -> list[Inline]:
     if not node_id:
         return ["nowhere"]
     return [Code(node_id)] if node_id in written.by_id or "${" in node_id else [Code(node_id), ", which is not there"]

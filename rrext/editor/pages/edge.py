@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from rrext.editor.pages.node import listed, slot_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
 from rrext.editor.pages.vocabulary import LANE_TEXTS
-from rrext.editor.written import Edge, Part, Written
+from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 
 __all__ = ["class_type_page", "lane_page"]
 
 
-def lane_page(written: Written, edge: Edge) -> Page:
+def lane_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
     """What travels on a lane, and who here sends and takes it."""
     lane = edge.name
     page = Page().title("Lane ", Code(lane))
@@ -22,16 +22,20 @@ def lane_page(written: Written, edge: Edge) -> Page:
     sender = written.by_id.get(edge.source)
     if sender is not None:
         items.append((0, _lanes_of(written, sender, sends=True)))
-    items.append((0, _lanes_of(written, written.parts[edge.holder], sends=False)))
-    items += _others(written, "offered here by ", [part for part in written.parts if _offers(written, part, lane)])
-    items += _others(written, "accepted here by ", [part for part in written.parts if _accepts(written, part, lane)])
+    items.append((0, _lanes_of(written, written.components[edge.holder], sends=False)))
+    items += _others(
+        written, "offered here by ", [component for component in written.components if _offers(written, component, lane)]
+    )
+    items += _others(
+        written, "accepted here by ", [component for component in written.components if _accepts(written, component, lane)]
+    )
     return page.items(items)
 
 
-def class_type_page(written: Written, edge: Edge) -> Page:
+def class_type_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
     """As what one component invokes another, what the one wants of it, and as what the other serves."""
     kind = edge.name
-    holder, invoker = written.parts[edge.holder], written.by_id.get(edge.source)
+    holder, invoker = written.components[edge.holder], written.by_id.get(edge.source)
     page = Page().title("Invoked as ", Code(kind))
     node = None if invoker is None else written.node_of(invoker)
     if invoker is not None and node is not None:
@@ -46,36 +50,40 @@ def class_type_page(written: Written, edge: Edge) -> Page:
     if own is not None:
         served = served_types(own)
         page.text(*_name(holder), " serves as ", *(listed(served) if served else ["nothing"]), ".")
-    return page.items(_others(written, "served here by ", [part for part in written.parts if _serves(written, part, kind)]))
+    return page.items(
+        _others(
+            written, "served here by ", [component for component in written.components if _serves(written, component, kind)]
+        )
+    )
 
 
-def _lanes_of(written: Written, part: Part, *, sends: bool) -> list[Inline]:
-    node = written.node_of(part)
+def _lanes_of(written: WrittenPipeline, component: WrittenComponent, *, sends: bool) -> list[Inline]:
+    node = written.node_of(component)
     if node is None:
-        return [*_name(part), " is no node that is known here"]
+        return [*_name(component), " is no node that is known here"]
     lanes = offered_lanes(node) if sends else accepted_lanes(node)
-    return [*_name(part), " offers " if sends else " accepts ", *(listed(lanes) if lanes else ["no lane"])]
+    return [*_name(component), " offers " if sends else " accepts ", *(listed(lanes) if lanes else ["no lane"])]
 
 
-def _others(written: Written, text: str, parts: Sequence[Part]) -> list[Item]:
-    ids = [part.id for part in parts if part.id and written.is_first(part)]
+def _others(written: WrittenPipeline, text: str, components: Sequence[WrittenComponent]) -> list[Item]:
+    ids = [component.id for component in components if component.id and written.is_first(component)]
     return [(0, [text, *listed(ids)])] if ids else []
 
 
-def _offers(written: Written, part: Part, lane: str) -> bool:
-    node = written.node_of(part)
+def _offers(written: WrittenPipeline, component: WrittenComponent, lane: str) -> bool:
+    node = written.node_of(component)
     return node is not None and lane in offered_lanes(node)
 
 
-def _accepts(written: Written, part: Part, lane: str) -> bool:
-    node = written.node_of(part)
+def _accepts(written: WrittenPipeline, component: WrittenComponent, lane: str) -> bool:
+    node = written.node_of(component)
     return node is not None and lane in accepted_lanes(node)
 
 
-def _serves(written: Written, part: Part, kind: str) -> bool:
-    node = written.node_of(part)
+def _serves(written: WrittenPipeline, component: WrittenComponent, kind: str) -> bool:
+    node = written.node_of(component)
     return node is not None and kind in served_types(node)
 
 
-def _name(part: Part) -> list[Inline]:
-    return [Code(part.id)] if part.id else [f"component {part.index + 1}"]
+def _name(component: WrittenComponent) -> list[Inline]:
+    return [Code(component.id)] if component.id else [f"component {component.index + 1}"]

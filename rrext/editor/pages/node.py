@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
-from rrext.editor.schemas.words import Parameter, parameters_of, signature_of
+from rrext.editor.schemas.descriptions import SchemaParameter, parameters_of, signature_of
 
 __all__ = ["add_lanes", "add_tool", "add_tools", "listed", "slot_text"]
 
@@ -94,7 +94,7 @@ def _tool_items(tool: Mapping[str, Any], *, in_full: bool) -> list[Item]:
     return found
 
 
-def _parameter_text(parameter: Parameter) -> list[Inline]:
+def _parameter_text(parameter: SchemaParameter) -> list[Inline]:
     found: list[Inline] = [Code(parameter.name), f", {parameter.type}"]
     if parameter.bounds:
         found.append(f", {parameter.bounds}")

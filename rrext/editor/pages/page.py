@@ -44,7 +44,7 @@ class _Title(msgspec.Struct, frozen=True):
     content: tuple[Inline, ...]
 
 
-class _Text(msgspec.Struct, frozen=True):
+class _Paragraph(msgspec.Struct, frozen=True):
     content: tuple[Inline, ...]
 
 
@@ -57,39 +57,39 @@ class _Block(msgspec.Struct, frozen=True):
     language: str
 
 
-_Part: TypeAlias = _Title | _Text | _Items | _Block
+_PageElement: TypeAlias = _Title | _Paragraph | _Items | _Block
 
 
 class Page:
     """Titles, sentences, lists and blocks of code, one below the other."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_elements",)
 
     def __init__(self) -> None:
-        self._parts: list[_Part] = []
+        self._elements: list[_PageElement] = []
 
     def title(self, *content: Inline) -> Page:
         """Add a title."""
-        self._parts.append(_Title(content))
+        self._elements.append(_Title(content))
         return self
 
     def text(self, *content: Inline) -> Page:
         """Add a paragraph."""
-        self._parts.append(_Text(content))
+        self._elements.append(_Paragraph(content))
         return self
 
     def items(self, items: Iterable[Item]) -> Page:
         """Add a list, unless it is empty."""
         kept = tuple(items)
         if kept:
-            self._parts.append(_Items(kept))
+            self._elements.append(_Items(kept))
         return self
 
     def block(self, text: str, language: str = "") -> Page:
         """Add lines of code; what is too long is cut, and says so."""
         if len(text) > LONGEST_BLOCK:
             text = f"{text[:LONGEST_BLOCK]}\n… and {len(text) - LONGEST_BLOCK} more characters"
-        self._parts.append(_Block(text, language))
+        self._elements.append(_Block(text, language))
         return self
 
     def prose(self, text: str) -> Page:
@@ -121,14 +121,14 @@ class Page:
 
     def markdown(self) -> str:
         """The page as Markdown (CommonMark, and its dialect on GitHub)."""
-        return "\n\n".join(_as_markdown(part) for part in self._parts)
+        return "\n\n".join(_as_markdown(element) for element in self._elements)
 
     def plain(self) -> str:
         """The page without any markup."""
-        return "\n\n".join(_as_plain(part) for part in self._parts)
+        return "\n\n".join(_as_plain(element) for element in self._elements)
 
     def __repr__(self) -> str:
-        return f"<Page of {len(self._parts)} parts>"
+        return f"<Page of {len(self._elements)} parts>"
 
 
 def inlines_of(text: str) -> list[Inline]:
@@ -142,24 +142,24 @@ def inlines_of(text: str) -> list[Inline]:
     return [piece for piece in found if piece != ""]
 
 
-def _as_markdown(part: _Part) -> str:
-    if isinstance(part, _Title):
-        return f"### {_sentence(part.content)}"
-    if isinstance(part, _Text):
-        return _sentence(part.content)
-    if isinstance(part, _Items):
-        return "\n".join(f"{'  ' * level}- {_sentence(content)}" for level, content in part.items)
-    text = _visible(part.text)
+def _as_markdown(element: _PageElement) -> str:
+    if isinstance(element, _Title):
+        return f"### {_sentence(element.content)}"
+    if isinstance(element, _Paragraph):
+        return _sentence(element.content)
+    if isinstance(element, _Items):
+        return "\n".join(f"{'  ' * level}- {_sentence(content)}" for level, content in element.items)
+    text = _visible(element.text)
     fence = "`" * max(3, _longest_run(text) + 1)
-    return f"{fence}{part.language}\n{text}\n{fence}"
+    return f"{fence}{element.language}\n{text}\n{fence}"
 
 
-def _as_plain(part: _Part) -> str:
-    if isinstance(part, _Block):
-        return _visible(part.text)
-    if isinstance(part, _Items):
-        return "\n".join(f"{'  ' * level}- {_words(content)}" for level, content in part.items)
-    return _words(part.content)
+def _as_plain(element: _PageElement) -> str:
+    if isinstance(element, _Block):
+        return _visible(element.text)
+    if isinstance(element, _Items):
+        return "\n".join(f"{'  ' * level}- {_words(content)}" for level, content in element.items)
+    return _words(element.content)
 
 
 def _words(content: Iterable[Inline]) -> str:

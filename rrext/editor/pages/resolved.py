@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.written import Part
+from rrext.editor.written import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.settings import Settings
@@ -65,7 +65,7 @@ class Resolved:
         return f"<Resolved with {self.profile or 'no profile'}: {', '.join(self.values) or 'nothing'}>"  # may hold secrets
 
 
-def resolved_of(analysis: Analysis, part: Part, node: type[Node]) -> Resolved | None:
+def resolved_of(analysis: Analysis, part: WrittenComponent, node: type[Node]) -> Resolved | None:
     """The settings of a component of this class; None if its profile cannot be used."""
     try:
         settings = settings_of(analysis, node)
@@ -89,10 +89,10 @@ def resolved_of(analysis: Analysis, part: Part, node: type[Node]) -> Resolved | 
 
 def settings_of(analysis: Analysis, node: type[Node]) -> Settings | None:
     """The form of a node's settings; None if it takes any. Raises `PluginError` for a class that has none that works."""
-    return analysis.around.catalog.settings_of(node)
+    return analysis.settings.catalog.settings_of(node)
 
 
-def config_of(analysis: Analysis, part: Part) -> dict[str, Any]:
+def config_of(analysis: Analysis, part: WrittenComponent) -> dict[str, Any]:
     """A component's config as the file has it, its variables in place."""
     components = analysis.loaded.unresolved.get("components")
     component = components[part.index] if isinstance(components, list) and part.index < len(components) else None

@@ -11,10 +11,10 @@ from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.page import Code, Inline, Item, Page
 from rrext.editor.pages.resolved import Resolved, resolved_of, settings_of
 from rrext.editor.pages.vocabulary import CONFIG_TEXTS
-from rrext.editor.schemas.inside import Schema, schema_at
-from rrext.editor.schemas.words import bounds_text, type_text
+from rrext.editor.schemas.descriptions import bounds_text, type_text
+from rrext.editor.schemas.lookup import Schema, schema_at
 from rrext.editor.secrets import is_secret, masked
-from rrext.editor.written import Part
+from rrext.editor.written import WrittenComponent
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import COMMON
@@ -24,7 +24,7 @@ __all__ = ["profile_page", "setting_page"]
 _ORIGINS: Final = {"file": "as this file says", "default": "the node's default"}
 
 
-def setting_page(analysis: Analysis, part: Part, node: type[Node] | None, parts: Sequence[str]) -> Page | None:
+def setting_page(analysis: Analysis, part: WrittenComponent, node: type[Node] | None, parts: Sequence[str]) -> Page | None:
     """A key of a component's config and its value; `parts` leads to it from the config. None for a key that means nothing."""
     if node is None or not parts:
         return _common_page(parts)

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.cursor_target import CursorTarget
 from rrext.editor.pages.page import Code, Page
-from rrext.editor.spot import Spot
 from rrext.pipefile.environment import NEVER, PLACEHOLDER, PREFIX
 from rrext.pipefile.text.problems import Span
 
@@ -26,20 +26,20 @@ class Variable(msgspec.Struct, frozen=True):
     literal: bool
 
 
-def variable_at(analysis: Analysis, spot: Spot, offset: int) -> Variable | None:
+def variable_at(analysis: Analysis, target: CursorTarget, offset: int) -> Variable | None:
     """The variable at an offset, which is on this spot."""
-    located = spot.located
-    if located.kind != "string" or spot.role == "outside" or spot.role.endswith("_key"):
+    located = target.located
+    if located.kind != "string" or target.role == "outside" or target.role.endswith("_key"):
         return None
     for match in _VARIABLE.finditer(analysis.text, located.start, located.end):
         if match.start() <= offset <= match.end():
-            return Variable(match[1], match.span(), spot.role not in ("config_value", "profile"))
+            return Variable(match[1], match.span(), target.role not in ("config_value", "profile"))
     return None
 
 
 def variable_page(analysis: Analysis, variable: Variable) -> Page:
     """What is known of a variable."""
-    environment, name = analysis.around.environment, variable.name
+    environment, name = analysis.settings.environment, variable.name
     page = Page().title("Variable ", Code(name))
     if variable.literal:
         return page.text("It stays as it is written: variables are not replaced here.")

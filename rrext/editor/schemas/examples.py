@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rrext.editor.schemas.inside import Schema, fields_of, kinds_of, list_of
+from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
 
 __all__ = ["choices_of", "example_of"]
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from pygls.exceptions import JsonRpcInvalidParams
 
-from rrext.editor.analysis import Analysis, Surroundings, analyse
+from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.text import Text, Unit
 from rrext.errors import Cancelled
 from rrext.faces.lsp.sync import Change
@@ -70,7 +70,7 @@ class Documents:
 
     def __init__(
         self,
-        around: Callable[[], Surroundings],
+        around: Callable[[], AnalysisSettings],
         on_analysis: Callable[[Document, State, Analysis], None],
         on_close: Callable[[Document], None],
     ) -> None:

@@ -11,7 +11,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 
-from rrext.editor.analysis import Analysis, Surroundings
+from rrext.editor.analysis import Analysis, AnalysisSettings
 from rrext.editor.text import Text
 from rrext.faces.lsp.documents import Document, Documents
 from rrext.faces.lsp.manual import Manual
@@ -43,7 +43,7 @@ class PipeServer(LanguageServer):
         super().__init__("rrext", __version__, protocol_cls=PipeProtocol, converter_factory=default_converter)
         self.options = given
         self.manual = Manual()
-        self.around: Surroundings | None = None
+        self.around: AnalysisSettings | None = None
         self.publisher = Publisher(self.protocol, self.manual)
         self.documents = Documents(self.surroundings, self.publisher.publish, self._closed)
         self._complaints: list[str] = []
@@ -102,7 +102,7 @@ class PipeServer(LanguageServer):
             for listener in self.on_trust_withdrawn:
                 listener()
 
-    def surroundings(self) -> Surroundings:
+    def surroundings(self) -> AnalysisSettings:
         """What documents are judged by."""
         assert self.around is not None  # nothing is handled before `initialize`
         return self.around

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rrext.editor.analysis import Surroundings
+from rrext.editor.analysis import AnalysisSettings
 from rrext.errors import RrextError
 from rrext.faces.lsp.options import Options
 from rrext.pipefile.catalog.catalog import Catalog
@@ -11,7 +11,7 @@ from rrext.pipefile.environment import Environment
 __all__ = ["surroundings_for"]
 
 
-def surroundings_for(options: Options) -> tuple[Surroundings, list[str]]:
+def surroundings_for(options: Options) -> tuple[AnalysisSettings, list[str]]:
     """The surroundings, and what could not be loaded.
 
     Without trust there are built-in nodes only: a name in a file that somebody sent must not choose code that is imported.
@@ -23,7 +23,7 @@ def surroundings_for(options: Options) -> tuple[Surroundings, list[str]]:
             complaints += _add(catalog, name)
     elif options.nodes:
         complaints.append(f"Nodes of {', '.join(options.nodes)} are not loaded: initializationOptions.trusted is not true.")
-    return Surroundings(catalog, Environment.of_process(options.env), options.trusted), complaints
+    return AnalysisSettings(catalog, Environment.of_process(options.env), options.trusted), complaints
 
 
 def _add(catalog: Catalog, name: str) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from rrext import Node, ToolContext, ToolError, tool_function
 
 
-class Bench(Node):
+class FixContext(Node):
     """Tools."""
 
     provider = "bench"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from rrext.editor import analysis as analysis_module
-from rrext.editor.analysis import Surroundings, analyse
+from rrext.editor.analysis import AnalysisSettings, analyse
 from rrext.editor.text import Unit
 from rrext.faces.lsp.diagnostics import as_told
 from rrext.pipefile.catalog.catalog import Catalog
@@ -112,7 +112,7 @@ class Client:
 def expected(view: NaiveText) -> list[tuple[Any, ...]]:
     """Code, message and range of each problem of a text, looked at for the first time, in the client's units."""
     text = view.text
-    fresh = analyse(text, Surroundings(Catalog(installed=False), Environment.of_process(())))
+    fresh = analyse(text, AnalysisSettings(Catalog(installed=False), Environment.of_process(())))
     found = []
     for problem in fresh.problems:
         offsets = [offset - (text[offset - 1 : offset + 1] == "\r\n") for offset in fresh.map.span_of(problem)]

@@ -13,12 +13,12 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.completions.shelf import Shelf
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
+from rrext.editor.fixes.fix_all import fix_all_edits, is_safe
 from rrext.editor.fixes.table import fixes_for
-from rrext.editor.fixes.together import is_safe, mended
+from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.pages.page import readable
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State
@@ -70,7 +70,7 @@ class Actions:
 
     def __init__(self, server: PipeServer) -> None:
         self._server = server
-        self._shelf: Shelf | None = None
+        self._shelf: KnownNodes | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-actions")
 
     async def answer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -124,18 +124,18 @@ class Actions:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
     def _fixes(self, analysis: Analysis, problems: Sequence[Problem]) -> list[Fix]:
-        bench = Bench(analysis, self._shelf_of(analysis))
+        bench = FixContext(analysis, self._shelf_of(analysis))
         return [fix for problem in problems for fix in fixes_for(bench, problem)]
 
     def _mended(self, analysis: Analysis, code: str | None) -> tuple[Edit, ...]:
         if code is None:
-            return mended(analysis, is_safe, self._shelf_of(analysis))
-        return mended(analysis, lambda problem: problem.code == code, self._shelf_of(analysis))
+            return fix_all_edits(analysis, is_safe, self._shelf_of(analysis))
+        return fix_all_edits(analysis, lambda problem: problem.code == code, self._shelf_of(analysis))
 
-    def _shelf_of(self, analysis: Analysis) -> Shelf:
-        catalog = analysis.around.catalog
+    def _shelf_of(self, analysis: Analysis) -> KnownNodes:
+        catalog = analysis.settings.catalog
         if self._shelf is None or self._shelf.catalog is not catalog:
-            self._shelf = Shelf(catalog)
+            self._shelf = KnownNodes(catalog)
         return self._shelf
 
     # as the protocol has them

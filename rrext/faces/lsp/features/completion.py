@@ -13,7 +13,7 @@ from pygls.capabilities import get_capability
 
 from rrext.columns import cut, one_line
 from rrext.editor.completions.completion import TRIGGERS, Completer, Completion
-from rrext.editor.completions.offer import Kind, Taken
+from rrext.editor.completions.offer import Kind, CompletionItem
 from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_stops
 from rrext.editor.text import Text
 from rrext.faces.lsp.features.hover import as_markup
@@ -135,7 +135,9 @@ def _listing(completion: Completion, text: Text, manner: Manner) -> dict[str, An
     return {"isIncomplete": completion.cut, "items": items}
 
 
-def _item(item: Taken, number: int, indent: Indent, manner: Manner, place: Callable[[int], dict[str, int]]) -> dict[str, Any]:
+def _item(
+    item: CompletionItem, number: int, indent: Indent, manner: Manner, place: Callable[[int], dict[str, int]]
+) -> dict[str, Any]:
     offer = item.offer
     as_is = Indent("", indent.unit) if manner.adjusts else indent
     snippet = manner.snippets and has_stops(item.template)

@@ -12,7 +12,7 @@ from pygls.exceptions import JsonRpcException
 from rrext.editor.analysis import Analysis
 from rrext.editor.origins import Origin, origin_of
 from rrext.editor.outline.names import Name, Names, NotRenamed
-from rrext.editor.spot import Spot, spot_at
+from rrext.editor.cursor_target import CursorTarget, target_at
 from rrext.editor.text import Text
 from rrext.faces.lsp.places import as_edits, as_range, offset_of
 from rrext.pipefile.text.problems import Span
@@ -53,11 +53,11 @@ class _Navigation:
         names = Names(analysis)
         name = names.at(offset)
         if name is None:
-            return await self._code_of_node(analysis, text, spot_at(analysis, offset))
+            return await self._code_of_node(analysis, text, target_at(analysis, offset))
         declared = names.declaration(name)
         if declared is None or declared.component is None:
             return None
-        located = names.written.parts[declared.component].located
+        located = names.written.components[declared.component].located
         return self._target(uri, as_range(text, (located.start, located.end)), as_range(text, declared.span), text, name.span)
 
     async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
@@ -113,8 +113,8 @@ class _Navigation:
         names = Names(analysis)
         return text, names, names.at(offset_of(text, position))
 
-    async def _code_of_node(self, analysis: Analysis, text: Text, spot: Spot) -> Definition:
-        if spot.role != "provider" or spot.draft is None or spot.draft.node is None or not analysis.around.trusted:
+    async def _code_of_node(self, analysis: Analysis, text: Text, spot: CursorTarget) -> Definition:
+        if spot.role != "provider" or spot.draft is None or spot.draft.node is None or not analysis.settings.trusted:
             return None
         found = await asyncio.to_thread(origin_of, spot.draft.node)
         if found is None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -17,16 +17,16 @@ APART: Final = 0.1
 """A name is obvious if it is at least so much like the wrong one, and so much more than the next."""
 
 
-def replacements(bench: Bench, problem: Problem, skip: Collection[str] = ()) -> Iterator[Fix | None]:
+def replacements(context: FixContext, problem: Problem, skip: Collection[str] = ()) -> Iterator[Fix | None]:
     """The names that could have been meant, but for some that cannot stand there."""
-    located = bench.find(problem.path)
+    located = context.find(problem.path)
     if located is None:
         return
     is_key = problem.on == "key"
     old = str(located.key if is_key else located.value)
     names = [name for name in problem.near if name not in skip]
     for place, name in enumerate(names):
-        edits = bench.rename(problem.path, name) if is_key else bench.replace(problem.path, name)
+        edits = context.rename(problem.path, name) if is_key else context.replace(problem.path, name)
         title = f"Replace {shown(old)} with {shown(name)}"
         yield fix(problem, title, edits, preferred=place == 0 and is_obvious(old, names))
 

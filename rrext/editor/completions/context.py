@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.completions.gap import Gap
-from rrext.editor.completions.parts import Part, Parts
-from rrext.editor.completions.shelf import Shelf
-from rrext.editor.completions.template import Frame
+from rrext.editor.completions.summaries import ComponentSummaries, ComponentSummary
+from rrext.editor.completions.template import Wrapping
+from rrext.editor.known_nodes import KnownNodes
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
 
-__all__ = ["Here", "Scene"]
+__all__ = ["CompletionContext", "CursorComponent"]
 
 REST: Final = 10_000
 """So many characters after the gap are always read."""
@@ -22,7 +22,7 @@ NO_KEY: Final = '"\\u0000"'
 """What stands for a key that is being typed."""
 
 
-class Here:
+class CursorComponent:
     """A component. `parts` is the way from it to the gap; `node` the class of its provider, if that is known.
 
     The parser reads an unfinished text as something else than what is meant, so the component is read again on its own,
@@ -31,13 +31,13 @@ class Here:
 
     __slots__ = ("_map", "index", "node", "parts", "provider", "value")
 
-    def __init__(self, index: int, parts: tuple[str, ...], where: SourceMap, shelf: Shelf) -> None:
+    def __init__(self, index: int, parts: tuple[str, ...], where: SourceMap, known_nodes: KnownNodes) -> None:
         self.index = index
         self.parts = parts
         self._map = where
         self.value = where.root.value if where.root.kind == "object" else {}
         self.provider = self.text("provider")
-        self.node: type[Node] | None = shelf.node(self.provider)
+        self.node: type[Node] | None = known_nodes.node(self.provider)
 
     @property
     def id(self) -> str:
@@ -68,32 +68,34 @@ class Here:
         return f"<Here in {self.id or self.index} at {'/'.join(self.parts)}>"
 
 
-class Scene:
+class CompletionContext:
     """All that decides what is offered: the gap, the component around it, the other components, and the nodes there are.
 
     `parts` is the way from the pipeline to the gap; None outside of it.
     """
 
-    __slots__ = ("analysis", "file", "gap", "here", "others", "parts", "shelf")
+    __slots__ = ("analysis", "component", "gap", "known_nodes", "others", "parts", "summaries")
 
-    def __init__(self, analysis: Analysis, gap: Gap, file: Parts, shelf: Shelf) -> None:
+    def __init__(self, analysis: Analysis, gap: Gap, summaries: ComponentSummaries, known_nodes: KnownNodes) -> None:
         self.analysis = analysis
         self.gap = gap
-        self.file = file
-        self.shelf = shelf
+        self.summaries = summaries
+        self.known_nodes = known_nodes
         base = tuple(parts_of(analysis.base))
         self.parts = gap.path[len(base) :] if gap.path[: len(base)] == base else None
-        self.here = self._here(len(base))
-        own = -1 if self.here is None else self.here.index
-        self.others = [part for part in file.all if part.index != own and file.by_id.get(part.id) is part]
+        self.component = self._component(len(base))
+        own = -1 if self.component is None else self.component.index
+        self.others = [
+            summary for summary in summaries.all if summary.index != own and summaries.by_id.get(summary.id) is summary
+        ]
         """The other components that can be named, in file order: those whose id nobody before them has."""
 
-    def node(self, part: Part) -> type[Node] | None:
+    def node(self, summary: ComponentSummary) -> type[Node] | None:
         """The class of another component."""
-        return self.shelf.node(part.provider)
+        return self.known_nodes.node(summary.provider)
 
     @property
-    def frame(self) -> Frame:
+    def wrapping(self) -> Wrapping:
         """What members of an object need around them in the gap."""
         gap, text = self.gap, self.analysis.text
         if gap.place != "key":
@@ -106,11 +108,11 @@ class Scene:
         spans = [] if located is None else [(child.key, child.key_span) for child in located.children]
         keys = {key for key, span in spans if key is not None and span is not None and not gap.start <= span[0] < gap.end}
         if gap.start < gap.end and gap.colon == "none":  # what follows may have been read as a part of it
-            following = parse("{" + self.analysis.text[gap.end :], limits=self.analysis.around.limits).value
+            following = parse("{" + self.analysis.text[gap.end :], limits=self.analysis.settings.limits).value
             keys |= following.keys() if isinstance(following, dict) else set()
         return frozenset(keys)
 
-    def _here(self, depth: int) -> Here | None:
+    def _component(self, depth: int) -> CursorComponent | None:
         parts = self.parts
         if parts is None or len(parts) < 2 or parts[0] != "components" or len(self.gap.brackets) < depth + 3:
             return None
@@ -118,11 +120,11 @@ class Scene:
             return None
         start = self.gap.brackets[depth + 2]
         before, after = self._around(start)
-        mended = f"{before}{self._filled()}{after}"
-        brace = "" if mended.startswith("{") else "{"  # it may be missing
-        where = parse(brace + mended, limits=self.analysis.around.limits).map
+        fix_all_edits = f"{before}{self._filled()}{after}"
+        brace = "" if fix_all_edits.startswith("{") else "{"  # it may be missing
+        where = parse(brace + fix_all_edits, limits=self.analysis.settings.limits).map
         assert where is not None
-        return Here(int(parts[1]), parts[2:], where, self.shelf)
+        return CursorComponent(int(parts[1]), parts[2:], where, self.known_nodes)
 
     def _around(self, start: int) -> tuple[str, str]:
         """The component's text before the gap, and what follows that may be its text too.
@@ -130,8 +132,8 @@ class Scene:
         Where the next component seems to begin may be wrong in a broken text, so some more is taken.
         """
         text, gap = self.analysis.text, self.gap
-        following = bisect_left(self.file.starts, gap.end)
-        end = self.file.starts[following] if following < len(self.file.starts) else len(text)
+        following = bisect_left(self.summaries.starts, gap.end)
+        end = self.summaries.starts[following] if following < len(self.summaries.starts) else len(text)
         return text[start : gap.start], text[gap.end : max(end, gap.end + REST)]
 
     def _filled(self) -> str:

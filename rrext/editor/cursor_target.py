@@ -11,7 +11,7 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["EdgeKind", "Role", "Spot", "spot_at"]
+__all__ = ["CursorTarget", "EdgeKind", "Role", "target_at"]
 
 Role: TypeAlias = Literal[
     "root_key",  # a key of the pipeline
@@ -36,7 +36,7 @@ Role: TypeAlias = Literal[
 EdgeKind: TypeAlias = Literal["input", "control"]
 
 
-class Spot(msgspec.Struct, frozen=True):
+class CursorTarget(msgspec.Struct, frozen=True):
     """A place in a pipeline. `parts` is the way to `located` below the component (or below the pipeline, outside of one).
 
     `edge` is the index in the component's list of `kind`.
@@ -57,21 +57,21 @@ class Spot(msgspec.Struct, frozen=True):
         return key if self.role.endswith("_key") and key is not None else (self.located.start, self.located.end)
 
 
-def spot_at(analysis: Analysis, offset: int) -> Spot:
+def target_at(analysis: Analysis, offset: int) -> CursorTarget:
     """The spot at an offset."""
     place = analysis.map.at(offset)
     parts = parts_of(place.pointer)
     base = parts_of(analysis.base)
     if parts[: len(base)] != base:
-        return Spot("outside", place.located, place.pointer, tuple(parts))
+        return CursorTarget("outside", place.located, place.pointer, tuple(parts))
     parts = parts[len(base) :]
     if len(parts) < 2 or parts[0] != "components":
-        return Spot(_root_role(parts, place.in_key), place.located, place.pointer, tuple(parts))
+        return CursorTarget(_root_role(parts, place.in_key), place.located, place.pointer, tuple(parts))
     index = int(parts[1]) if parts[1].isdecimal() else -1
     draft = analysis.drafts[index] if 0 <= index < len(analysis.drafts) else None
     parts = parts[2:]
     role, kind, edge = _component_role(parts, place.in_key)
-    return Spot(role, place.located, place.pointer, tuple(parts), draft, kind, edge)
+    return CursorTarget(role, place.located, place.pointer, tuple(parts), draft, kind, edge)
 
 
 def _root_role(parts: list[str], in_key: bool) -> Role:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.completions.shelf import Shelf
 from rrext.editor.edits import Edit, applied
-from rrext.editor.layout import Edits, Layout
+from rrext.editor.known_nodes import KnownNodes
+from rrext.editor.layout import Edits, TextLayout
 from rrext.editor.style import quoted
-from rrext.editor.written import Part, Written
+from rrext.editor.written import WrittenComponent, WrittenPipeline
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.pointer import below, parts_of, pointer
@@ -17,23 +17,23 @@ from rrext.pipefile.text.problems import Problem, Span
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Bench"]
+__all__ = ["FixContext"]
 
 
-class Bench:
+class FixContext:
     """One state of a document, for whoever mends it. To be used by one thread at a time, as its shelf is."""
 
-    __slots__ = ("_after", "_layout", "_written", "analysis", "map", "mistakes", "shelf")
+    __slots__ = ("_after", "_layout", "_written", "analysis", "known_nodes", "map", "mistakes")
 
-    def __init__(self, analysis: Analysis, shelf: Shelf | None = None) -> None:
+    def __init__(self, analysis: Analysis, known_nodes: KnownNodes | None = None) -> None:
         self.analysis = analysis
         self.map: SourceMap = analysis.map
-        self.shelf = Shelf(analysis.around.catalog) if shelf is None else shelf
+        self.known_nodes = KnownNodes(analysis.settings.catalog) if known_nodes is None else known_nodes
         self.mistakes = sum(problem.span is not None for problem in analysis.loaded.problems)
         """How many mistakes the text has as text, whatever it means."""
         self._after: dict[tuple[Edit, ...], tuple[Problem, ...]] = {}
-        self._layout: Layout | None = None
-        self._written: Written | None = None
+        self._layout: TextLayout | None = None
+        self._written: WrittenPipeline | None = None
 
     @property
     def text(self) -> str:
@@ -41,17 +41,17 @@ class Bench:
         return self.map.text
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> TextLayout:
         """Changes in the way in which the text is written."""
         if self._layout is None:
-            self._layout = Layout(self.map)
+            self._layout = TextLayout(self.map)
         return self._layout
 
     @property
-    def written(self) -> Written:
+    def written(self) -> WrittenPipeline:
         """The components as they are written."""
         if self._written is None:
-            self._written = Written(self.analysis)
+            self._written = WrittenPipeline(self.analysis)
         return self._written
 
     # places
@@ -82,9 +82,9 @@ class Bench:
         drafts, index = self.analysis.drafts, int(parts[1])
         return drafts[index] if index < len(drafts) else None
 
-    def part(self, draft: Draft) -> Part | None:
+    def part(self, draft: Draft) -> WrittenComponent | None:
         """A component as it is written."""
-        parts = self.written.parts
+        parts = self.written.components
         return parts[draft.index] if draft.index < len(parts) else None
 
     def name(self, draft: Draft) -> str:
@@ -112,7 +112,7 @@ class Bench:
         """The mistakes that the text would have after some edits."""
         found = self._after.get(edits)
         if found is None:
-            limits = self.analysis.around.limits
+            limits = self.analysis.settings.limits
             left = parse(applied(self.text, edits), limits=limits, former=self.map).problems
             found = tuple(problem for problem in left if problem.span is not None)
             self._after[edits] = found

@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import Final
 
 from rrext.editor.analysis import Analysis, analyse
-from rrext.editor.completions.shelf import Shelf
 from rrext.editor.edits import Edit, applied
-from rrext.editor.fixes.bench import Bench
 from rrext.editor.fixes.brackets import BRACKET_MAKERS
 from rrext.editor.fixes.changes import Changes
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
-from rrext.editor.fixes.signs import SIGN_MAKERS
+from rrext.editor.fixes.literals import LITERAL_MAKERS
+from rrext.editor.fixes.punctuation import PUNCTUATION_MAKERS
 from rrext.editor.fixes.table import fixes_for
-from rrext.editor.fixes.words import WORD_MAKERS
+from rrext.editor.known_nodes import KnownNodes
 from rrext.pipefile.text.problems import Problem
 
-__all__ = ["is_safe", "mended"]
+__all__ = ["fix_all_edits", "is_safe"]
 
 ROUNDS: Final = 50
 """What hides behind more mistakes than that is left for the next time."""
 
 _WITHOUT_LOSS: Final = frozenset(
-    {*BRACKET_MAKERS, *SIGN_MAKERS, *WORD_MAKERS, "duplicate_key", "duplicate_edge", "invalid_version"}
+    {*BRACKET_MAKERS, *PUNCTUATION_MAKERS, *LITERAL_MAKERS, "duplicate_key", "duplicate_edge", "invalid_version"}
 )
 _NAMES: Final = frozenset(
     {
@@ -55,41 +55,43 @@ def is_safe(problem: Problem) -> bool:
     return code in _NAMES and len(problem.near) == 1
 
 
-def mended(analysis: Analysis, wanted: Callable[[Problem], bool], shelf: Shelf | None = None) -> tuple[Edit, ...]:
+def fix_all_edits(
+    analysis: Analysis, wanted: Callable[[Problem], bool], known_nodes: KnownNodes | None = None
+) -> tuple[Edit, ...]:
     """The edits that mend all problems of a kind by their preferred fixes, as far as that leaves no text more broken.
 
     The document is looked at again after each round; nothing of it runs.
     """
-    shelf = Shelf(analysis.around.catalog) if shelf is None else shelf
-    changes, bench = Changes(analysis.text), Bench(analysis, shelf)
+    known_nodes = KnownNodes(analysis.settings.catalog) if known_nodes is None else known_nodes
+    changes, context = Changes(analysis.text), FixContext(analysis, known_nodes)
     seen = {analysis.text}
     for _ in range(ROUNDS):
-        after = _round(bench, wanted, changes)
+        after = _round(context, wanted, changes)
         if after is None or after.text in seen:
             break
-        bench = after
+        context = after
         seen.add(after.text)
     return changes.edits()
 
 
-def _round(bench: Bench, wanted: Callable[[Problem], bool], changes: Changes) -> Bench | None:
+def _round(context: FixContext, wanted: Callable[[Problem], bool], changes: Changes) -> FixContext | None:
     """One round; the document after it, or None if nothing is left to mend."""
-    found = (_preferred(bench, problem) for problem in bench.analysis.problems if wanted(problem))
+    found = (_preferred(context, problem) for problem in context.analysis.problems if wanted(problem))
     chosen = [fix for fix in found if fix is not None]
     if not chosen:
         return None
-    around, before = bench.analysis.around, bench.mistakes
+    around, before = context.analysis.settings, context.mistakes
     fewer = any(fix.problem.span is not None for fix in chosen) and before < around.limits.max_problems
     for edits, most in ((_apart(chosen), before - fewer), (chosen[0].edits, before)):
-        after = Bench(analyse(applied(bench.text, edits), around), bench.shelf)
+        after = FixContext(analyse(applied(context.text, edits), around), context.known_nodes)
         if after.mistakes <= most:
             changes.add(edits)
             return after
     return None
 
 
-def _preferred(bench: Bench, problem: Problem) -> Fix | None:
-    found = fixes_for(bench, problem, tried=False)
+def _preferred(context: FixContext, problem: Problem) -> Fix | None:
+    found = fixes_for(context, problem, tried=False)
     return found[0] if found and found[0].preferred else None
 
 

@@ -12,10 +12,10 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.tools.spec import ToolSpec
 
-__all__ = ["Shelf", "Ware", "input_schema"]
+__all__ = ["KnownNode", "KnownNodes", "input_schema"]
 
 
-class Ware(msgspec.Struct, frozen=True):
+class KnownNode(msgspec.Struct, frozen=True):
     """A provider. `node` is None if its code cannot be imported here; then `reason` says why."""
 
     name: str
@@ -34,28 +34,28 @@ class Ware(msgspec.Struct, frozen=True):
         return self.node is not None and self.node.is_source()
 
 
-class Shelf:
+class KnownNodes:
     """What a catalog has. To look at all of it imports the code of every node, which may take long the first time.
 
     Whatever that code raises is a reason not to use the node, and nothing else. To be used by one thread at a time.
     """
 
-    __slots__ = ("_by_name", "_schemas", "_wares", "catalog")
+    __slots__ = ("_by_name", "_entries", "_schemas", "catalog")
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._wares: tuple[Ware, ...] | None = None
-        self._by_name: dict[str, Ware | None] = {}
+        self._entries: tuple[KnownNode, ...] | None = None
+        self._by_name: dict[str, KnownNode | None] = {}
         self._schemas: dict[type[Node], Mapping[str, Any] | None] = {}
 
-    def wares(self) -> tuple[Ware, ...]:
+    def entries(self) -> tuple[KnownNode, ...]:
         """All providers, by name."""
-        if self._wares is None:
-            found = (self.ware(name) for name in self.catalog.names())
-            self._wares = tuple(ware for ware in found if ware is not None)
-        return self._wares
+        if self._entries is None:
+            found = (self.entry(name) for name in self.catalog.names())
+            self._entries = tuple(entry for entry in found if entry is not None)
+        return self._entries
 
-    def ware(self, provider: str) -> Ware | None:
+    def entry(self, provider: str) -> KnownNode | None:
         """What a provider name or alias means; None if the catalog does not know it."""
         if provider not in self._by_name:
             self._by_name[provider] = self._look(provider)
@@ -63,8 +63,8 @@ class Shelf:
 
     def node(self, provider: str) -> type[Node] | None:
         """The class of a provider, if it can be used."""
-        ware = self.ware(provider) if provider else None
-        return None if ware is None else ware.node
+        entry = self.entry(provider) if provider else None
+        return None if entry is None else entry.node
 
     def schema(self, node: type[Node]) -> Mapping[str, Any] | None:
         """The JSON Schema of a node's settings; None if it takes any, or if they cannot be described."""
@@ -76,15 +76,15 @@ class Shelf:
             self._schemas[node] = None if settings is None else settings.schema
         return self._schemas[node]
 
-    def _look(self, provider: str) -> Ware | None:
+    def _look(self, provider: str) -> KnownNode | None:
         try:
             node = self.catalog.class_of(provider)
         except RrextError as error:
             known = provider in self.catalog.names()
-            return Ware(provider, None, reason=error.message) if known else None
+            return KnownNode(provider, None, reason=error.message) if known else None
         except (Exception, SystemExit) as error:  # importing is running code of others
-            return Ware(provider, None, reason=f"{type(error).__name__}: {error}")
-        return Ware(node.provider, node, self.catalog.aliases_of(node.provider))
+            return KnownNode(provider, None, reason=f"{type(error).__name__}: {error}")
+        return KnownNode(node.provider, node, self.catalog.aliases_of(node.provider))
 
     def __repr__(self) -> str:
         return f"<Shelf of {self.catalog!r}>"

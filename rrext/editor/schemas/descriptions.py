@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.editor.schemas.inside import Schema, alternatives_in, list_of, members_of
+from rrext.editor.schemas.lookup import Schema, alternatives_in, list_of, members_of
 
-__all__ = ["Parameter", "bounds_text", "parameters_of", "signature_of", "type_text"]
+__all__ = ["SchemaParameter", "bounds_text", "parameters_of", "signature_of", "type_text"]
 
 MANY: Final = 12
 """So many values of a choice are listed."""
@@ -33,7 +33,7 @@ _BOUNDS: Final = (
 )
 
 
-class Parameter(msgspec.Struct, frozen=True):
+class SchemaParameter(msgspec.Struct, frozen=True):
     """One member of an object's schema. `default` is JSON, or None if there is none."""
 
     name: str
@@ -44,17 +44,17 @@ class Parameter(msgspec.Struct, frozen=True):
     text: str
 
 
-def parameters_of(schema: Schema) -> list[Parameter]:
+def parameters_of(schema: Schema) -> list[SchemaParameter]:
     """The members of an object, in their order."""
     required = list_of(schema, "required")
     return [_parameter(name, inner, schema, name in required) for name, inner in members_of(schema).items()]
 
 
-def _parameter(name: str, schema: Any, root: Schema, required: bool) -> Parameter:
+def _parameter(name: str, schema: Any, root: Schema, required: bool) -> SchemaParameter:
     shown: Schema = schema if isinstance(schema, Mapping) else {}
     default = _json(shown["default"]) if "default" in shown else None
     text = str(shown.get("description", ""))
-    return Parameter(name, type_text(schema, root), required, default, bounds_text(shown), text)
+    return SchemaParameter(name, type_text(schema, root), required, default, bounds_text(shown), text)
 
 
 def signature_of(tool: str, schema: Schema) -> str:
@@ -62,7 +62,7 @@ def signature_of(tool: str, schema: Schema) -> str:
     return f"{tool}({', '.join(_in_signature(parameter) for parameter in parameters_of(schema))})"
 
 
-def _in_signature(parameter: Parameter) -> str:
+def _in_signature(parameter: SchemaParameter) -> str:
     if parameter.required:
         return parameter.name
     default = parameter.default

@@ -44,12 +44,12 @@ class Field(msgspec.Struct, frozen=True):
 
 def schemas_at(root: Schema, parts: Sequence[str]) -> tuple[Schema, ...]:
     """The schemas for the value that a path leads to, without references and choices; none if nothing is said of it."""
-    return tuple(schema for said in _said_at(root, parts) for schema in _alternatives(said, root) if schema)
+    return tuple(schema for said in _subschemas_at(root, parts) for schema in _alternatives(said, root) if schema)
 
 
 def schema_at(root: Schema, parts: Sequence[str]) -> Schema | None:
     """What is said of the value that a path leads to, with its choices; None for a path that the schema does not know."""
-    for said in _said_at(root, parts):
+    for said in _subschemas_at(root, parts):
         for _ in range(DEEPEST):
             if "$ref" not in said:
                 return said
@@ -107,7 +107,7 @@ def list_of(schema: Schema, key: str) -> Sequence[Any]:
     return found if isinstance(found, list | tuple) else ()
 
 
-def _said_at(root: Schema, parts: Sequence[str]) -> list[Schema]:
+def _subschemas_at(root: Schema, parts: Sequence[str]) -> list[Schema]:
     """What is said of a value, as it is written: references and choices are followed on the way to it only."""
     said = [root]
     for part in parts:

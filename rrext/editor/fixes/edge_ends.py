@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from rrext.editor.completions.fitting import names_between
-from rrext.editor.fixes.bench import Bench
-from rrext.editor.spot import EdgeKind
+from rrext.editor.cursor_target import EdgeKind
+from rrext.editor.fixes.context import FixContext
 from rrext.nodes.base.node import Node
 from rrext.pipefile.graph import reached
 from rrext.pipefile.shape import Draft
@@ -17,10 +17,10 @@ MANY: Final = 5
 """So many ways are offered; who has more of them chooses while typing."""
 
 
-def ends_of(bench: Bench, draft: Draft, source: str) -> tuple[Draft, Draft] | None:
+def ends_of(context: FixContext, draft: Draft, source: str) -> tuple[Draft, Draft] | None:
     """The component that an edge comes from, by the id that is written there, and the one that holds it."""
-    part = bench.written.by_id.get(source)
-    drafts = bench.analysis.drafts
+    part = context.written.by_id.get(source)
+    drafts = context.analysis.drafts
     if part is None or part.index >= len(drafts):
         return None
     return drafts[part.index], draft
@@ -33,44 +33,44 @@ def names_for(kind: EdgeKind, source: Draft, end: Draft) -> list[str]:
     return list(names_between(kind, source.node, end.node))[:MANY]
 
 
-def sources_for(bench: Bench, draft: Draft, kind: EdgeKind, name: str) -> list[str]:
+def sources_for(context: FixContext, draft: Draft, kind: EdgeKind, name: str) -> list[str]:
     """The ids of the components from which such an edge could come, as they are written."""
     if draft.node is None:
         return []
-    after = behind(bench, draft, kind)
+    after = behind(context, draft, kind)
     found = [
-        bench.name(other)
-        for other in bench.analysis.drafts
-        if other is not draft and other.id not in after and name in names_for(kind, other, draft) and is_first(bench, other)
+        context.name(other)
+        for other in context.analysis.drafts
+        if other is not draft and other.id not in after and name in names_for(kind, other, draft) and is_first(context, other)
     ]
     return [name for name in found if name][:MANY]
 
 
-def is_first(bench: Bench, draft: Draft) -> bool:
+def is_first(context: FixContext, draft: Draft) -> bool:
     """Whether an edge from its id comes from this component."""
-    return bool(draft.id) and bench.analysis.by_id.get(draft.id) is draft
+    return bool(draft.id) and context.analysis.by_id.get(draft.id) is draft
 
 
-def behind(bench: Bench, draft: Draft, kind: EdgeKind) -> set[str]:
+def behind(context: FixContext, draft: Draft, kind: EdgeKind) -> set[str]:
     """The ids that edges of a kind lead to from a component, its own included: an edge from there would close a circle."""
     follows: dict[str, list[str]] = {}
-    for other in bench.analysis.drafts:
+    for other in context.analysis.drafts:
         for edge in other.inputs if kind == "input" else other.controls:
             follows.setdefault(edge.source_id, []).append(other.id)
     return reached([draft.id], follows)
 
 
-def may_bind(bench: Bench, invoker: Draft, class_type: str) -> bool:
+def may_bind(context: FixContext, invoker: Draft, class_type: str) -> bool:
     """Whether a node has room for one more helper of a class type."""
     if invoker.node is None:
         return False
     most = invoker.node.invoke.get(class_type, {}).get("max")
     if not isinstance(most, int):
         return True
-    bound = [edge for draft in bench.analysis.drafts for edge in draft.controls]
+    bound = [edge for draft in context.analysis.drafts for edge in draft.controls]
     return sum(edge.source_id == invoker.id and edge.class_type == class_type for edge in bound) < most
 
 
-def known_nodes(bench: Bench) -> list[tuple[str, type[Node]]]:
+def catalog_nodes(context: FixContext) -> list[tuple[str, type[Node]]]:
     """All nodes that can be used, by provider name."""
-    return [(ware.name, ware.node) for ware in bench.shelf.wares() if ware.node is not None]
+    return [(entry.name, entry.node) for entry in context.known_nodes.entries() if entry.node is not None]

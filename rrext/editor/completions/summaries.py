@@ -11,16 +11,16 @@ from typing import Any, Final
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.spot import EdgeKind
+from rrext.editor.cursor_target import EdgeKind
 from rrext.pipefile.shape import EDGE_KEYS
 from rrext.pipefile.text.pointer import below
 
-__all__ = ["KINDS", "Edge", "Part", "Parts"]
+__all__ = ["KINDS", "ComponentSummaries", "ComponentSummary", "EdgeSummary"]
 
 KINDS: Final[tuple[EdgeKind, ...]] = ("input", "control")
 
 
-class Edge(msgspec.Struct, frozen=True):
+class EdgeSummary(msgspec.Struct, frozen=True):
     """An edge to the component that holds it; what it does not say is empty. `name` is its lane or class type."""
 
     kind: EdgeKind
@@ -28,17 +28,17 @@ class Edge(msgspec.Struct, frozen=True):
     source: str
 
 
-class Part(msgspec.Struct, frozen=True):
+class ComponentSummary(msgspec.Struct, frozen=True):
     """A component; what it does not say is empty. `said` tells that its config calls it a source."""
 
     index: int
     id: str
     provider: str
-    said: bool
-    edges: tuple[Edge, ...]
+    is_marked_source: bool
+    edges: tuple[EdgeSummary, ...]
 
 
-class Parts:
+class ComponentSummaries:
     """All components in the order of the file. Of those with the same id, the first is meant by it."""
 
     __slots__ = ("all", "by_id", "starts")
@@ -47,8 +47,8 @@ class Parts:
         listed = analysis.map.find(below(analysis.base, "components"))
         is_list = listed is not None and listed.kind == "array"
         values: list[Any] = listed.value if listed is not None and is_list else []
-        self.all = [_part(index, value) for index, value in enumerate(values)]
-        self.by_id = {part.id: part for part in reversed(self.all) if part.id}
+        self.all = [_summary(index, value) for index, value in enumerate(values)]
+        self.by_id = {summary.id: summary for summary in reversed(self.all) if summary.id}
         self.starts = [child.start for child in listed.children] if listed is not None and is_list else []
         """Where each of them begins."""
 
@@ -56,20 +56,20 @@ class Parts:
         return f"<Parts: {len(self.all)} components>"
 
 
-def _part(index: int, value: Any) -> Part:
+def _summary(index: int, value: Any) -> ComponentSummary:
     if not isinstance(value, dict):
-        return Part(index, "", "", False, ())
+        return ComponentSummary(index, "", "", False, ())
     config = value.get("config")
-    said = isinstance(config, dict) and config.get("mode") == "Source"
-    return Part(index, _text(value, "id"), _text(value, "provider"), said, tuple(_edges(value)))
+    is_marked_source = isinstance(config, dict) and config.get("mode") == "Source"
+    return ComponentSummary(index, _text(value, "id"), _text(value, "provider"), is_marked_source, tuple(_edges(value)))
 
 
-def _edges(value: dict[str, Any]) -> Iterator[Edge]:
+def _edges(value: dict[str, Any]) -> Iterator[EdgeSummary]:
     for kind in KINDS:
         listed = value.get(kind)
         for edge in listed if isinstance(listed, list) else ():
             if isinstance(edge, dict):
-                yield Edge(kind, _text(edge, EDGE_KEYS[kind][0]), _text(edge, "from"))
+                yield EdgeSummary(kind, _text(edge, EDGE_KEYS[kind][0]), _text(edge, "from"))
 
 
 def _text(value: dict[str, Any], key: str) -> str:

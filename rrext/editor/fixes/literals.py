@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.edits import Edit
-from rrext.editor.fixes.bench import Bench
+from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.trial import Candidate, certain, tried
 from rrext.editor.style import quoted
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["WORD_MAKERS"]
+__all__ = ["LITERAL_MAKERS"]
 
 _RUN: Final = re.compile(r"[^,\]}\[{:\"'\r\n]++")
 _SINGLE_QUOTED: Final = re.compile(r"'(?:[^'\\\r\n]++|\\.)*+'")
@@ -27,10 +27,10 @@ _LONG: Final = 100
 _SHORT_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def unterminated_string(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unterminated_string(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The closing quote: at the end, or before the first colon if a key was meant."""
-    start, end = bench.span(problem)
-    inside = bench.text[start + 1 : end]
+    start, end = context.span(problem)
+    inside = context.text[start + 1 : end]
     candidates: list[Candidate] = []
     note = _NOTE.search(inside)
     if note is not None:
@@ -44,31 +44,31 @@ def unterminated_string(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
         if sign in inside:
             at = start + 1 + len(before)
             candidates.append((f'Insert the missing quote after "{before}', (Edit(at, at, '"'),)))
-    yield from tried(bench, problem, candidates)
+    yield from tried(context, problem, candidates)
 
 
-def single_quotes(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def single_quotes(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The same text in double quotes; if its end is missing, up to what looks like structure."""
-    start, end = bench.span(problem)
-    piece = bench.text[start:end]
+    start, end = context.span(problem)
+    piece = context.text[start:end]
     if _SINGLE_QUOTED.fullmatch(piece):
         yield from certain(problem, [("Use double quotes", (Edit(start, end, _in_double_quotes(piece[1:-1])),))])
         return
     pieces = (piece, piece.rstrip(" \t,]}"), piece.partition(":")[0].rstrip(), piece.partition(",")[0].rstrip())
     yield from tried(
-        bench,
+        context,
         problem,
         [("Use double quotes", (Edit(start, start + len(bare), _in_double_quotes(bare[1:])),)) for bare in pieces],
     )
 
 
-def unquoted_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unquoted_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Quotes around a word, or around all words up to the next sign."""
-    start, end = bench.span(problem)
-    word = bench.text[start:end]
-    run = _RUN.match(bench.text, start)
+    start, end = context.span(problem)
+    word = context.text[start:end]
+    run = _RUN.match(context.text, start)
     words = word if run is None else run[0].partition("//")[0].partition("/*")[0].rstrip()
-    stands_alone = tokens.COLON.match(bench.text, end) is not None or tokens.CLEAN_END.match(bench.text, end) is not None
+    stands_alone = tokens.COLON.match(context.text, end) is not None or tokens.CLEAN_END.match(context.text, end) is not None
     quoting = [
         (f"Put quotes around {_short(piece)}", (Edit(start, start + len(piece), quoted(piece)),))
         for piece in dict.fromkeys((words, word))
@@ -77,15 +77,17 @@ def unquoted_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     if stands_alone and words == word and not word.endswith(";"):
         yield from certain(problem, quoting)
     else:
-        yield from tried(bench, problem, [*_with_first_quote(bench, start, end), *_without_semicolon(bench, end), *quoting])
+        yield from tried(
+            context, problem, [*_with_first_quote(context, start, end), *_without_semicolon(context, end), *quoting]
+        )
 
 
-def invalid_escape(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def invalid_escape(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The escape that was meant: of a byte, of a quote, of a control character, or of the backslash itself."""
-    start, end = bench.span(problem)
-    piece, letter = bench.text[start:end], bench.text[start + 1 : end]
+    start, end = context.span(problem)
+    piece, letter = context.text[start:end], context.text[start + 1 : end]
     candidates: list[Candidate] = []
-    byte = _BYTE.match(bench.text, start)
+    byte = _BYTE.match(context.text, start)
     if byte is not None:
         candidates.append((f"Replace {byte[0]} with \\u00{byte[1]}", (Edit(start, byte.end(), f"\\u00{byte[1]}"),)))
     if len(piece) == 6:
@@ -100,10 +102,10 @@ def invalid_escape(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     yield from certain(problem, candidates)
 
 
-def control_character(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def control_character(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The escape of the character."""
-    start, end = bench.span(problem)
-    escape = _escape_of(bench.text[start:end])
+    start, end = context.span(problem)
+    escape = _escape_of(context.text[start:end])
     yield from certain(problem, [(f"Write it as {escape}", (Edit(start, end, escape),))])
 
 
@@ -111,23 +113,23 @@ def _escape_of(sign: str) -> str:
     return _SHORT_ESCAPES.get(sign) or f"\\u{ord(sign):04x}"
 
 
-def invalid_number(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def invalid_number(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The same number as JSON writes it, or a text."""
-    start, end = bench.span(problem)
-    word = bench.text[start:end]
+    start, end = context.span(problem)
+    word = context.text[start:end]
     number = _number_in(word)
     candidates: list[Candidate] = []
     if number and number != word:
         candidates.append((f"Replace {word} with {number}", (Edit(start, end, number),)))
     candidates.append((f"Put quotes around {_short(word)}", (Edit(start, end, quoted(word)),)))
-    semicolon = _without_semicolon(bench, end)
-    yield from tried(bench, problem, [*semicolon, *candidates]) if semicolon else certain(problem, candidates)
+    semicolon = _without_semicolon(context, end)
+    yield from tried(context, problem, [*semicolon, *candidates]) if semicolon else certain(problem, candidates)
 
 
-def not_finite(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def not_finite(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """Nothing instead, or a text."""
-    start, end = bench.span(problem)
-    word = bench.text[start:end]
+    start, end = context.span(problem)
+    word = context.text[start:end]
     yield from certain(
         problem,
         [
@@ -137,44 +139,44 @@ def not_finite(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
     )
 
 
-def unexpected_text(bench: Bench, problem: Problem) -> Iterator[Fix | None]:
+def unexpected_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The literal that was meant, a comma for a semicolon, or nothing."""
-    start, end = bench.span(problem)
-    piece = bench.text[start:end]
+    start, end = context.span(problem)
+    piece = context.text[start:end]
     if problem.near:
         yield from certain(problem, [(f"Replace {piece} with {name}", (Edit(start, end, name),)) for name in problem.near])
         return
-    candidates = _with_first_quote(bench, start, end)
+    candidates = _with_first_quote(context, start, end)
     if piece == ";":
         candidates.append(("Replace the semicolon with a comma", (Edit(start, end, ","),)))
     candidates.append((f"Remove {shown(piece)}", (Edit(start, end, ""),)))
-    yield from tried(bench, problem, candidates)
+    yield from tried(context, problem, candidates)
 
 
 def _short(piece: str) -> str:
     return piece if len(piece) <= 60 else "this text"
 
 
-def _with_first_quote(bench: Bench, start: int, end: int) -> list[Candidate]:
+def _with_first_quote(context: FixContext, start: int, end: int) -> list[Candidate]:
     """The quote that is missing before a word, if there is one behind it, perhaps after more words.
 
     If there is one right before it, that began the word, and the text before lacks its last one.
     """
-    if bench.text[start - 1 : start] == '"':
-        first = bench.text.rfind('"', 0, start - 1)
-        before = bench.text[first + 1 : start - 1].rstrip(" ,:[{")
+    if context.text[start - 1 : start] == '"':
+        first = context.text.rfind('"', 0, start - 1)
+        before = context.text[first + 1 : start - 1].rstrip(" ,:[{")
         at = first + 1 + len(before)
         title = f'Insert the missing quote after "{_short(before)}'
         return [(title, (Edit(at, at, '"'),))] if first >= 0 and before and at < start - 1 else []
-    last = bench.text.find('"', end)
-    if last < 0 or not bench.text[start:last].isprintable():
+    last = context.text.find('"', end)
+    if last < 0 or not context.text[start:last].isprintable():
         return []
     return [("Insert the missing quote", (Edit(start, start, '"'),))]
 
 
-def _without_semicolon(bench: Bench, end: int) -> list[Candidate]:
+def _without_semicolon(context: FixContext, end: int) -> list[Candidate]:
     """A comma for the semicolon at the end of a word, which may be all of it."""
-    if bench.text[end - 1 : end] != ";":
+    if context.text[end - 1 : end] != ";":
         return []
     return [("Replace the semicolon with a comma", (Edit(end - 1, end, ","),))]
 
@@ -199,7 +201,7 @@ def _number_in(word: str) -> str:
     return number if is_one and math.isfinite(float(number)) else ""
 
 
-WORD_MAKERS: Final = {
+LITERAL_MAKERS: Final = {
     "unterminated_string": unterminated_string,
     "single_quotes": single_quotes,
     "unquoted_text": unquoted_text,
