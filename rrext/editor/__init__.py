@@ -1,1 +1,1 @@
-"""What an editor asks about a pipeline's text: offsets in, plain data out. Nothing here knows a protocol."""
+"""Answers to an editor's questions about a pipeline's text: offsets in, plain data out, independent of any protocol."""

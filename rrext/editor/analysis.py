@@ -1,4 +1,4 @@
-"""What is known of one state of a document: its problems, its components, and where everything stands."""
+"""The analysis of one state of a document: its problems, its components, and the positions of all values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Analysis", "AnalysisSettings", "analyse"]
 
 
 class AnalysisSettings(msgspec.Struct, frozen=True):
-    """What a document is judged by. `trusted` says that its nodes may be loaded and run."""
+    """The catalog, environment and limits of an analysis. `trusted`: the document's nodes may be loaded and run."""
 
     catalog: Catalog
     environment: Environment
@@ -35,22 +35,22 @@ class AnalysisSettings(msgspec.Struct, frozen=True):
 
 
 class Analysis:
-    """One state of a document. It never changes, so it may be read from any thread.
+    """The analysis of one state of a document. It is immutable, so any thread may read it.
 
-    `map` holds the text that was read: it is the document's, or empty if that was too large.
+    `map` holds the text that was read: the document's, or an empty one if the document is too large.
     """
 
     __slots__ = ("_calls", "_starts", "by_id", "drafts", "loaded", "map", "settings")
 
     def __init__(self, loaded: LoadedPipeline, settings: AnalysisSettings) -> None:
         where = loaded.source_map
-        assert where is not None  # it was asked for
+        assert where is not None  # `positions=True` asks for it
         self.loaded = loaded
         self.map: SourceMap = where
         self.settings = settings
         self.drafts = loaded.outline.components
         self.by_id = {draft.id: draft for draft in reversed(self.drafts) if draft.id}
-        """Components by id; of an id that stands twice, the first."""
+        """Components by id; the first one of a duplicate id."""
         listed = where.find(below(loaded.base, "components"))
         self._calls: Calls | None = None
         self._starts = [item.start for item in listed.children] if listed is not None and listed.kind == "array" else []
@@ -62,12 +62,12 @@ class Analysis:
 
     @property
     def base(self) -> str:
-        """The pointer at which the pipeline stands."""
+        """The pointer to the pipeline in the document."""
         return self.loaded.base
 
     @property
     def calls(self) -> Calls:
-        """The calls that stand in comments."""
+        """The call lines in comments."""
         if self._calls is None:
             from rrext.editor.checked_calls import calls_in
 
@@ -76,7 +76,7 @@ class Analysis:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Everything that is wrong: with the pipeline, then with the calls in comments."""
+        """All problems: those of the pipeline, then those of the call lines."""
         return (*self.loaded.problems, *self.calls.problems)
 
     def component_at(self, offset: int) -> Draft | None:
@@ -96,11 +96,11 @@ class Analysis:
 def analyse(
     text: str, settings: AnalysisSettings, *, before: Analysis | None = None, stop: Callable[[], bool] | None = None
 ) -> Analysis:
-    """Look at a text. Nothing of it runs, and nothing is raised for what it holds.
+    """Analyse a text. No code of it runs, and no content raises an exception.
 
-    In a document that is not trusted an unknown provider is information: code that is not loaded may define it.
-    `before` is what is known of an earlier state of the document; what has not changed since is not looked at again.
-    Raises `Cancelled` soon after `stop` says so.
+    In an untrusted document an unknown provider is information, because code that is not loaded may define it. Results of
+    `before`, an earlier state of the document, are reused for unchanged parts. Raises `Cancelled` soon after `stop` returns
+    true.
     """
     if stop is not None and stop():
         raise Cancelled
@@ -115,5 +115,5 @@ def analyse(
         stop=stop,
     )
     analysis = Analysis(loaded, settings)
-    _ = analysis.calls  # now, as whoever publishes them must not wait for it
+    _ = analysis.calls  # computed now, so that publishing need not wait for it
     return analysis

@@ -1,4 +1,4 @@
-"""A call line to begin with, where it belongs: people complete it, since editors have no form to ask for input."""
+"""A new call line with an example input, to be completed by hand, because editors have no input forms."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
 def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """An input with all that a schema requires: defaults and examples of its own if there are some, else empty values."""
+    """An input with all required members: defaults and examples of the schema, else empty values."""
     value = example_of(schema, schemas_at(schema, ()))
     return value if isinstance(value, dict) else {}
 
 
 def tool_words(tool: str, schema: Mapping[str, Any]) -> str:
-    """What calls a tool in a comment."""
+    """The text of a comment that calls a tool."""
     return f"rrext tool {tool} {json.dumps(example_input(schema), ensure_ascii=False)}"
 
 
 def written_line(analysis: Analysis, draft: Draft | None, words: str) -> Edit:
-    """The edit that puts a call line into a component, before its first key; at the top of the text without one."""
+    """The edit that inserts a call line into a component, before its first key; at the top of the text without one."""
     words = words.encode("utf-8", "replace").decode()
     text = analysis.text
     found = _LINE_END.search(text)
@@ -45,12 +45,12 @@ def written_line(analysis: Analysis, draft: Draft | None, words: str) -> Edit:
     if line is not None:
         start, indent = line
         return Edit(start, start, f"{indent}// {words}{end}")
-    inside, words = located.start + 1, words.replace("*/", "*\\/")  # JSON may write a slash so
+    inside, words = located.start + 1, words.replace("*/", "*\\/")  # in JSON, `\/` is a slash too
     return Edit(inside, inside, f" /* {words} */")
 
 
 def _own_line(text: str, located: Located) -> tuple[int, str] | None:
-    """Where the line of the first key begins, and how far it is indented; None if something else stands there before it."""
+    """The start of the first key's line, and its indentation; None if other text stands before the key."""
     keys = [child.key_span for child in located.children[:1] if child.key_span is not None]
     if not keys:
         return None

@@ -1,4 +1,4 @@
-"""The calls that stand in a pipeline's comments, compared with the tools that the pipeline has."""
+"""The check of call lines in comments against the tools of the pipeline."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 __all__ = ["MOST", "CallLine", "Calls", "calls_in", "source_takes", "tool_owners"]
 
 MOST: Final = 1000
-"""Call lines of one document that are looked at; nobody writes or reads more."""
+"""Call lines of one document that are read; nobody writes more."""
 
 
 class CallLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A call in a comment. `node` is the id of the component that it is made to; empty: the first that has the tool.
+    """A call in a comment. `node` is the id of the called component; empty: the first one that has the tool.
 
-    Of a call that is not `sound` a problem was told.
+    `sound` is false if a problem was reported for the call.
     """
 
     kind: CallKind
@@ -41,14 +41,14 @@ class CallLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calls(msgspec.Struct, frozen=True):
-    """The call lines of a document in the order of its text, and what is wrong with them."""
+    """The call lines of a document in the order of its text, and their problems."""
 
     lines: tuple[CallLine, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 def calls_in(analysis: Analysis) -> Calls:
-    """The calls of a document. Nothing of it runs."""
+    """The call lines of a document. No code of it runs."""
     limits = analysis.settings.limits
     problems = Problems(limits.max_problems)
     check = _Check(analysis, problems)
@@ -62,14 +62,14 @@ def calls_in(analysis: Analysis) -> Calls:
 
 
 def tool_owners(analysis: Analysis) -> list[Draft]:
-    """The components that have tools, in the order in which they are asked: those of the chain first."""
+    """The components that have tools, in search order: those of the chain first."""
     chain = {node_id: place for place, node_id in enumerate(analysis.loaded.outline.chain)}
     owners = [draft for draft in analysis.drafts if draft.node is not None and draft.node.tools]
     return sorted(owners, key=lambda draft: chain.get(draft.id, len(chain)))
 
 
 def source_takes(analysis: Analysis) -> frozenset[str] | None:
-    """Which of `send` and `chat` the pipeline's source is made for; None if the source is not known."""
+    """The kinds of input (`send`, `chat`) that the pipeline's source accepts; None if the source is unknown."""
     source = analysis.by_id.get(analysis.loaded.outline.source)
     if source is None or source.node is None:
         return None
@@ -80,7 +80,7 @@ def source_takes(analysis: Analysis) -> frozenset[str] | None:
 
 
 class _Check:
-    """Compares the calls of one document with its tools."""
+    """Compares the call lines of one document with its tools."""
 
     __slots__ = ("_analysis", "_owners", "_problems", "_takes", "_validators")
 
@@ -92,7 +92,7 @@ class _Check:
         self._validators: dict[tuple[type[Node], str], SchemaValidator | None] = {}
 
     def line(self, call: WrittenCall) -> CallLine:
-        """The call with what it means here. Reports what cannot work."""
+        """The call with its target. Reports calls that cannot work."""
         around = self._analysis.component_at(call.span[0])
         sound = call.sound
         node = around.id if around is not None else ""
@@ -123,7 +123,7 @@ class _Check:
     def _fits_tool(self, call: WrittenCall, node: str) -> bool:
         if node and node not in self._analysis.by_id:
             if not call.node:
-                return True  # the component around the call has an id that cannot be used
+                return True  # the component around the call has an unusable id
             near = near_matches(node[:100], self._analysis.by_id)
             return self._refuse("invalid_call", f"There is no component {shown(node)}.", call.node_span, near)
         asked = [self._analysis.by_id[node]] if node else self._all_owners()
@@ -131,7 +131,7 @@ class _Check:
         if found is not None and found.node is not None:
             return self._fits_schema(call, found.node, found.node.tools[call.name])
         if any(draft.node is None for draft in ([self._analysis.by_id[node]] if node else self._analysis.drafts)):
-            return True  # a node that is not known here may have it
+            return True  # an unknown node may have it
         known = [name for draft in asked if draft.node is not None for name in draft.node.tools]
         near = near_matches(call.name[:100], known)
         where = f"{shown(node)} has" if node else "This pipeline has"
@@ -150,7 +150,7 @@ class _Check:
             if validator is None or validator.fits(given):
                 return True
         except InvalidSchema:
-            return True  # nobody's mistake here; a call tells it
+            return True  # the call line is not at fault; a call reports the schema
         limits = self._analysis.settings.limits
         size = call.span[1] - call.span[0]
         for path, message in validator.problems(given, limits.max_errors if size <= limits.all_errors_input else 1):
@@ -160,7 +160,7 @@ class _Check:
         return False
 
     def _validator(self, node: type[Node], spec: ToolSpec) -> SchemaValidator | None:
-        """What checks the input of a tool; None if that depends on settings, which a node must be made to ask."""
+        """The validator of a tool's input; None if the schema depends on settings and needs a node object."""
         key = (node, spec.name)
         if key not in self._validators:
             self._validators[key] = _validator(spec)
@@ -177,5 +177,5 @@ def _validator(spec: ToolSpec) -> SchemaValidator | None:
     try:
         schema: Mapping[str, Any] = spec.describe(None)["inputSchema"]
     except RrextError:
-        return None  # the tool's author has to hear that, and does when it is called
+        return None  # the author's error: a call reports it
     return SchemaValidator(schema)

@@ -1,4 +1,4 @@
-"""A change of a text."""
+"""Edits of a text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Edit", "applied"]
 
 
 class Edit(msgspec.Struct, frozen=True, order=True):
-    """`text` in place of what stands between two offsets of the text as it was before."""
+    """A replacement: `text` in place of the span between two offsets of the old text."""
 
     start: int
     end: int
@@ -18,7 +18,7 @@ class Edit(msgspec.Struct, frozen=True, order=True):
 
 
 def applied(text: str, edits: Iterable[Edit]) -> str:
-    """The text after some edits, which do not overlap; of two at one place the first stands first."""
+    """The text after edits, which do not overlap; of two at one offset the first comes first."""
     pieces: list[str] = []
     at = 0
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):

@@ -1,4 +1,4 @@
-"""The nodes of a catalog as they are offered: each looked at once, and those that cannot be used with the reason."""
+"""The nodes of a catalog for offers and fixes: each loaded once, unusable ones with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KnownNode", "KnownNodes", "input_schema"]
 
 
 class KnownNode(msgspec.Struct, frozen=True):
-    """A provider. `node` is None if its code cannot be imported here; then `reason` says why."""
+    """A provider. `node` is None if its code cannot be imported; then `reason` says why."""
 
     name: str
     node: type[Node] | None
@@ -25,19 +25,19 @@ class KnownNode(msgspec.Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The name for people."""
         return (self.node.title if self.node is not None else "") or self.name
 
     @property
     def is_source(self) -> bool:
-        """Whether pipelines begin at it."""
+        """Whether pipelines begin at this node."""
         return self.node is not None and self.node.is_source()
 
 
 class KnownNodes:
-    """What a catalog has. To look at all of it imports the code of every node, which may take long the first time.
+    """The nodes of a catalog. Listing them imports the code of every node, which may take long the first time.
 
-    Whatever that code raises is a reason not to use the node, and nothing else. To be used by one thread at a time.
+    An exception of that code only makes the node unusable. One thread at a time may use this object.
     """
 
     __slots__ = ("_by_name", "_entries", "_schemas", "catalog")
@@ -56,22 +56,22 @@ class KnownNodes:
         return self._entries
 
     def entry(self, provider: str) -> KnownNode | None:
-        """What a provider name or alias means; None if the catalog does not know it."""
+        """The node of a provider name or alias; None if the catalog does not know it."""
         if provider not in self._by_name:
             self._by_name[provider] = self._look(provider)
         return self._by_name[provider]
 
     def node(self, provider: str) -> type[Node] | None:
-        """The class of a provider, if it can be used."""
+        """The class of a provider, if it is usable."""
         entry = self.entry(provider) if provider else None
         return None if entry is None else entry.node
 
     def schema(self, node: type[Node]) -> Mapping[str, Any] | None:
-        """The JSON Schema of a node's settings; None if it takes any, or if they cannot be described."""
+        """The JSON Schema of a node's settings; None if the node takes any, or if they cannot be described."""
         if node not in self._schemas:
             try:
                 settings = self.catalog.settings_of(node)
-            except (Exception, SystemExit):  # annotations are code of others
+            except (Exception, SystemExit):  # annotations are code of node authors
                 settings = None
             self._schemas[node] = None if settings is None else settings.schema
         return self._schemas[node]
@@ -82,7 +82,7 @@ class KnownNodes:
         except RrextError as error:
             known = provider in self.catalog.names()
             return KnownNode(provider, None, reason=error.message) if known else None
-        except (Exception, SystemExit) as error:  # importing is running code of others
+        except (Exception, SystemExit) as error:  # an import runs code of node authors
             return KnownNode(provider, None, reason=f"{type(error).__name__}: {error}")
         return KnownNode(node.provider, node, self.catalog.aliases_of(node.provider))
 
@@ -91,10 +91,10 @@ class KnownNodes:
 
 
 def input_schema(spec: ToolSpec) -> Mapping[str, Any] | None:
-    """The schema of a tool's input; None if only a running node could tell, or if it is broken."""
+    """The schema of a tool's input; None if it needs a node object, or if it is broken."""
     if not spec.static:
         return None
     try:
         return spec.describe(None)["inputSchema"]
-    except (Exception, SystemExit):  # descriptions are code of others
+    except (Exception, SystemExit):  # descriptions are code of node authors
         return None

@@ -1,1 +1,1 @@
-"""Tools: functions that a caller may name, with schemas, context, availability and strict results."""
+"""Tools: functions that callers invoke by name, with schemas, context, availability and strict results."""

@@ -1,4 +1,4 @@
-"""From the input that a caller sent to the arguments of the tool's function."""
+"""Conversion of a caller's input into the arguments of a tool's function."""
 
 from __future__ import annotations
 
@@ -22,18 +22,27 @@ Conversion = tuple[str, type | None, Convert]
 
 ROOT = "/input"
 _EXACT = {"integer": int, "string": str, "boolean": bool}
-_SAYS_NOTHING = frozenset({"type", "title", "description", "default", "examples"})
-"""Keywords that keep no value out, besides the type."""
+_ANNOTATION_KEYWORDS = frozenset({"type", "title", "description", "default", "examples"})
+"""Keywords, besides the type, that refuse no value."""
 
 
 class InputPlan:
-    """How the input of a tool becomes its arguments: check it against the schema, then convert what needs it.
+    """The steps from a tool's input to its arguments: validation against the schema, then conversion of some values.
 
-    `exact` has the properties of which any value of one Python type is right as it is. An input of nothing else needs no
-    validator, which most first calls of a process are glad of: loading it takes longer than all the rest of the call.
+    `exact` maps properties to a Python type of which every value is valid. An input of only such properties needs no validator;
+    most first calls of a process gain from that, because the import of the validator outweighs the call.
     """
 
-    __slots__ = ("_all", "_conversions", "_exact", "_own", "_required", "_validator", "_whole", "schema")
+    __slots__ = (
+        "_annotations_validator",
+        "_conversions",
+        "_exact",
+        "_exact_count",
+        "_input_parameter",
+        "_required",
+        "_validator",
+        "schema",
+    )
 
     def __init__(
         self,
@@ -41,39 +50,39 @@ class InputPlan:
         conversions: tuple[Conversion, ...],
         *,
         exact: Mapping[str, type] | None = None,
-        own: dict[str, Any] | None = None,
-        whole: str | None = None,
+        annotations_schema: dict[str, Any] | None = None,
+        input_parameter: str | None = None,
     ) -> None:
         self.schema = schema
         self._conversions = conversions
         self._exact = exact
         self._required = frozenset(schema.get("required", ()))
-        # An input of as many properties has them all, and so what is required: that is told without a set.
-        self._all = len(exact) if exact is not None and self._required <= exact.keys() else -1
-        # Parameters decode their base64 anyway; what only the author's schema says is base64, nobody else checks.
-        self._validator = SchemaValidator(schema, content=own is not None)
-        self._own = None if own is None else SchemaValidator(own, content=False)
-        self._whole = whole
+        # An input with this many properties has every property, so the set of required names need not be checked.
+        self._exact_count = len(exact) if exact is not None and self._required <= exact.keys() else -1
+        # Parameters decode their base64 themselves; only this validator checks base64 that the author's schema declares.
+        self._validator = SchemaValidator(schema, content=annotations_schema is not None)
+        self._annotations_validator = None if annotations_schema is None else SchemaValidator(annotations_schema, content=False)
+        self._input_parameter = input_parameter
 
     def arguments(self, input: Any, limits: Limits) -> dict[str, Any]:
-        """The keyword arguments, in a dict of their own. Raises `InvalidArguments` with pointers below `/input`, and
-        `InvalidSchema` if there is no using the schema."""
+        """The keyword arguments, in a new dict. Raises `InvalidArguments` with pointers below `/input`, and `InvalidSchema` for
+        an unusable schema."""
         exact = self._exact
         if exact is not None and type(input) is dict:
             for name, value in input.items():
                 if exact.get(name) is not type(value):
                     break
             else:
-                if len(input) == self._all or self._required <= input.keys():
+                if len(input) == self._exact_count or self._required <= input.keys():
                     return input.copy()
         if input is None:
             input = {}
         if type(input) is not dict:
             raise InvalidArguments.at(ROOT, f"expected object, got {json_kind(input)}")
         self._check(self._validator, input, limits)
-        kwargs = input.copy() if self._whole is None else {self._whole: input.copy()}
-        if self._own is not None:
-            self._check(self._own, kwargs, limits)
+        kwargs = input.copy() if self._input_parameter is None else {self._input_parameter: input.copy()}
+        if self._annotations_validator is not None:
+            self._check(self._annotations_validator, kwargs, limits)
         return self._converted(kwargs, limits)
 
     def _check(self, validator: SchemaValidator, value: dict[str, Any], limits: Limits) -> None:
@@ -84,7 +93,7 @@ class InputPlan:
             problems = validator.problems(value, limits.max_errors if small else 1)
         except (ValueError, TypeError, RecursionError):
             raise InvalidArguments.at(ROOT, "expected JSON: it holds what JSON cannot, or is nested too deeply") from None
-        raise self._invalid(problems or [((), "does not fit its schema")], below_name=validator is self._own)
+        raise self._invalid(problems or [((), "does not fit its schema")], below_name=validator is self._annotations_validator)
 
     def _converted(self, kwargs: dict[str, Any], limits: Limits) -> dict[str, Any]:
         problems: list[Problem] = []
@@ -101,35 +110,35 @@ class InputPlan:
         return kwargs
 
     def _invalid(self, problems: list[Problem], *, below_name: bool) -> InvalidArguments:
-        """The error for problems. Where one parameter takes the whole input, its name is no step on the way."""
-        skipped = 1 if below_name and self._whole is not None else 0
+        """The error for problems. If one parameter takes the whole input, pointers leave out its name."""
+        skipped = 1 if below_name and self._input_parameter is not None else 0
         return InvalidArguments.of([(pointer(ROOT, path[skipped:]), message) for path, message in problems])
 
 
 def derived_input(signature: Signature, texts: Mapping[str, str]) -> InputPlan:
-    """The plan of a tool whose schema comes from its signature. Raises `UnsupportedType` naming the parameter."""
+    """The plan of a tool whose schema follows from its signature. Raises `UnsupportedType` with the parameter's name."""
     schema, conversions = _from_signature(signature, texts)
     exact = {name: _EXACT[entry["type"]] for name, entry in schema["properties"].items() if _is_exact(entry)}
     return InputPlan(schema, conversions, exact=exact)
 
 
 def given_input(signature: Signature, schema: Mapping[str, Any]) -> InputPlan:
-    """The plan of a tool whose schema its author gave. The properties go to the parameters of their names; a single
-    parameter that is none of them takes the whole object. What the schema lets through and the annotations do not is
-    refused too. Raises `UnsupportedType` or `InvalidSchema`."""
+    """The plan of a tool with a schema by its author. Each property goes to the parameter of its name; a single parameter with
+    another name takes the whole object. The annotations are checked besides the schema. Raises `UnsupportedType` or
+    `InvalidSchema`."""
     root = {"type": "object", **schema}
     if root["type"] != "object":
         raise InvalidSchema(f'the root of an input schema is an object, not "{root["type"]}"')
     parameters, properties = signature.parameters, root.get("properties", {})
-    own, conversions = _from_signature(signature, {})
+    annotations_schema, conversions = _from_signature(signature, {})
     if len(parameters) == 1 and parameters[0].name not in properties:
         only = parameters[0].name
-        if own["properties"][only].get("type", "object") == "object":
-            return InputPlan(root, conversions, own=own, whole=only)
+        if annotations_schema["properties"][only].get("type", "object") == "object":
+            return InputPlan(root, conversions, annotations_schema=annotations_schema, input_parameter=only)
     for parameter in parameters:
         if parameter.required and parameter.name not in properties and root.get("additionalProperties") is False:
             raise InvalidSchema(f'input_schema has no property for the parameter "{parameter.name}"')
-    return InputPlan(root, conversions, own=own)
+    return InputPlan(root, conversions, annotations_schema=annotations_schema)
 
 
 def _from_signature(signature: Signature, texts: Mapping[str, str]) -> tuple[dict[str, Any], tuple[Conversion, ...]]:
@@ -142,8 +151,8 @@ def _from_signature(signature: Signature, texts: Mapping[str, str]) -> tuple[dic
 
 
 def _is_exact(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema asks for nothing but a type that Python has too. Floats are not among them: NaN is no number."""
-    return schema.get("type") in _EXACT and schema.keys() <= _SAYS_NOTHING
+    """Whether a schema only asks for a type that Python has too. Floats do not count: JSON has no NaN."""
+    return schema.get("type") in _EXACT and schema.keys() <= _ANNOTATION_KEYWORDS
 
 
 def _form(grammar: Grammar, parameter: Parameter) -> Any:

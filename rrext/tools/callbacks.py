@@ -1,4 +1,4 @@
-"""What happens inside a call, for whoever watches: start, chunks, end, and the same of a tool's sub-agents."""
+"""Callbacks during a call: start, chunks, end, and the same events of a tool's sub-agents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["SILENT", "CallInfo", "ReportedCall", "ToolCallbacks"]
 
 
 class CallInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Which call an event belongs to."""
+    """The call that an event belongs to."""
 
     tool: str
     node_id: str = ""
@@ -24,44 +24,44 @@ class CallInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallbacks:
-    """Watches calls; override what you care for. Methods run in the thread of the tool and must not block."""
+    """An observer of calls with empty methods to override. They run in the tool's thread and must not block."""
 
     __slots__ = ()
 
     def tool_start(self, info: CallInfo) -> None:
-        """The tool is about to run; its input was accepted."""
+        """The tool accepted its input and starts."""
 
     def tool_chunk(self, info: CallInfo, chunk: Any) -> None:
-        """A generator tool gave a chunk."""
+        """A generator tool yielded a chunk."""
 
     def tool_complete(self, info: CallInfo, result: Any, error: BaseException | None) -> None:
-        """The tool is done: with a result, or with an error that its caller gets too. Exactly once per start."""
+        """The tool ended with a result or an error, the same that the caller gets. Once per start."""
 
     def agent_start(self, info: CallInfo, agent: str) -> None:
         """The tool started a sub-agent."""
 
     def agent_chunk(self, info: CallInfo, agent: str, text: str) -> None:
-        """A sub-agent gave a piece of its answer."""
+        """A sub-agent produced a piece of its answer."""
 
     def agent_tool_call(self, info: CallInfo, agent: str, tool: str, input: Any) -> None:
         """A sub-agent calls a tool."""
 
     def agent_tool_result(self, info: CallInfo, agent: str, tool: str, result: Any, error: BaseException | None) -> None:
-        """A tool that a sub-agent called is done."""
+        """A tool that a sub-agent called ended."""
 
     def agent_end(self, info: CallInfo, agent: str, error: BaseException | None) -> None:
-        """A sub-agent is done."""
+        """A sub-agent ended."""
 
 
 SILENT = ToolCallbacks()
-"""Watches nothing."""
+"""Callbacks that do nothing."""
 
 
 class ReportedCall:
     """A context manager around one run of a tool: start on entry, complete on exit, failures re-raised.
 
-    `result` is what `tool_complete` is told; set it inside the block. A callback that raises is logged and changes
-    nothing: watching a call never makes it fail.
+    Set `result` inside the block; `tool_complete` receives it. An exception of a callback is logged and does not affect the
+    call.
     """
 
     __slots__ = ("_callbacks", "_info", "result")

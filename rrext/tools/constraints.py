@@ -1,4 +1,4 @@
-"""What `Annotated` adds to a type: a text, or `msgspec.Meta` with constraints, as schema keywords."""
+"""Texts and `msgspec.Meta` constraints of `Annotated` types, as schema keywords."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXTS = ("title", "description", "examples")
 
 
 def noted(form: Form, notes: Iterable[Any], hint: Any) -> Form:
-    """A form with what its annotations say. Raises `UnsupportedType` for a constraint that does not apply to it."""
+    """A form with the keywords of its annotations. Raises `UnsupportedType` for a constraint that does not apply to it."""
     keywords: dict[str, Any] = {}
     for note in notes:
         if isinstance(note, str):

@@ -1,4 +1,4 @@
-"""What a tool knows of the call that it serves: who asks, until when, and whether anybody still waits."""
+"""The context of a call for its tool: the caller, the deadline, cancellation, progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CancelReason = Literal["cancelled", "timeout", "disconnected", "shutting_down"]
 
 
 class NestedCalls(Protocol):
-    """How a tool reaches other tools, and those who watch it; the engine gives one to each call."""
+    """Calls of other tools and messages to observers; the engine makes one for each call."""
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
         """The result of another tool, from an async tool."""
@@ -31,12 +31,12 @@ class NestedCalls(Protocol):
         ...
 
     def publish(self, node_id: str, type: str, data: Any) -> None:
-        """Tell a message of the call, see `ToolContext.publish`."""
+        """Publish a message of the call, see `ToolContext.publish`."""
         ...
 
 
 class CancelToken:
-    """Tells a call, once and for good, that nobody waits for it any more. All methods are thread-safe."""
+    """A thread-safe flag that a call is cancelled; it is set once."""
 
     __slots__ = ("_listeners", "_lock", "_reason")
 
@@ -52,11 +52,11 @@ class CancelToken:
 
     @property
     def reason(self) -> CancelReason | None:
-        """Why; None while the call is wanted."""
+        """The reason of the cancel; None while the call is wanted."""
         return self._reason
 
     def cancel(self, reason: CancelReason = "cancelled") -> bool:
-        """Cancel, and run the listeners in this thread. The first reason stays; True if it was this one."""
+        """Cancel, and run the listeners in this thread. The first reason stays; True if this call set it."""
         with self._lock:
             if self._reason is not None:
                 return False
@@ -67,7 +67,7 @@ class CancelToken:
         return True
 
     def on_cancel(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when the token is cancelled, in the thread that cancels; at once if it is already."""
+        """Call `listener` on cancel, in the thread that cancels; at once if the token is cancelled already."""
         with self._lock:
             if self._reason is None:
                 self._listeners = [*(self._listeners or ()), listener]
@@ -75,7 +75,7 @@ class CancelToken:
         _run(listener)
 
     def forget(self, listener: Callable[[], object]) -> None:
-        """Call `listener` no more: what it would have stopped is over."""
+        """Remove `listener`, because the action that it would stop is over."""
         with self._lock:
             if self._listeners is not None:
                 self._listeners = [kept for kept in self._listeners if kept != listener] or None
@@ -98,11 +98,11 @@ def _run(listener: Callable[[], object]) -> None:
 
 
 class ToolContext:
-    """One call, as its tool sees it. Made for each call; never keep one.
+    """The context of one call. The engine makes one per call; never keep it.
 
-    `user_id` and `space_id` say for whom the call is made, `request_id`, `connection_id`, `node_id` and `pipe_id`
-    where it comes from and goes to (None or "" where there is none). `meta` is the caller's `_meta`, untouched.
-    `deadline` is a time of the engine's clock; ask `remaining()` instead.
+    `user_id` and `space_id` name the user of the call; `request_id`, `connection_id`, `node_id` and `pipe_id` its origin and
+    its target (None or "" if there is none). `meta` is the caller's `_meta`, unchanged. `deadline` is a time of the engine's
+    clock; ask `remaining()` instead.
     """
 
     __slots__ = (
@@ -145,26 +145,26 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for this call any more."""
+        """Whether the call is cancelled."""
         return self.token.cancelled
 
     def remaining(self) -> float | None:
-        """Seconds until the deadline, 0.0 when it has passed; None without one."""
+        """Seconds until the deadline, 0.0 after it; None without one."""
         if self.deadline is None:
             return None
         return max(0.0, self.deadline - (self._clock or time.monotonic)())
 
     def check(self) -> None:
-        """Return if the call is still wanted; else raise `Cancelled`, `ToolTimeout` or `ShuttingDown`."""
+        """Return if the call is wanted; else raise `Cancelled`, `ToolTimeout` or `ShuttingDown`."""
         self.token.check()
         if self.deadline is not None and self.remaining() == 0.0:
             raise _error("timeout")
 
     def progress(self, value: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far the call is: `value` of `total`, in any unit. From any thread.
+        """Report progress: `value` of `total`, in any unit. Thread-safe.
 
-        Values only rise: a lower one than before is dropped. Long messages are cut. Raises `ValueError` for a
-        number that is NaN, infinite or below 0.
+        Values only rise: a value lower than the last is dropped. Long messages are cut. Raises `ValueError` for a number that
+        is NaN, infinite or below 0.
         """
         _check_amount("value", value)
         if total is not None:
@@ -179,7 +179,7 @@ class ToolContext:
                 self._report(value, total, message)
 
     def publish(self, type: str, data: Any = None) -> None:
-        """Tell whoever watches this pipeline a message: `type` is a word of yours, `data` a JSON value. From any thread.
+        """Publish a message to subscribers of this pipeline: `type` is a word of the tool, `data` a JSON value. Thread-safe.
 
         Raises `ToolError` for data that JSON cannot hold, with its path, or over `max_event_data`.
         """
@@ -189,11 +189,11 @@ class ToolContext:
             self._nested.publish(self.node_id, type, data)
 
     def on_cancel(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when the call is cancelled for any reason, in whatever thread cancels it."""
+        """Call `listener` when the call is cancelled for any reason, in the thread that cancels it."""
         self.token.on_cancel(listener)
 
     def on_disconnect(self, listener: Callable[[], object]) -> None:
-        """Call `listener` when the call is cancelled because its caller is gone."""
+        """Call `listener` when the call is cancelled because its caller disconnected."""
         token = self.token
 
         def disconnected() -> None:

@@ -1,4 +1,4 @@
-"""`@tool_function`: marks a function or method as a tool. Nothing is looked into before the tool is first used."""
+"""`@tool_function`: marks a function or method as a tool. Signature and docstring are read at the tool's first use."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _CO_GENERATOR, _CO_COROUTINE, _CO_ITERABLE_COROUTINE, _CO_ASYNC_GENERATOR = 0x20
 
 
 class ToolDefinitionError(ToolError):
-    """A tool that its author has to mend: it can be neither described nor called. The message says what and where."""
+    """An invalid tool definition: the tool can be neither described nor called. The message says what is wrong."""
 
 
 class ToolOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `@tool_function` was told. Callables take the node, or None where there is none."""
+    """The options of `@tool_function`. Callables take the node, or None for a free function."""
 
     name: str
     description: Text | None = None
@@ -79,11 +79,11 @@ def tool_function(
 ) -> Any:
     """Make a method of a `Node`, or a free function, callable as a tool. The function itself stays as it is.
 
-    `name` is the function's own unless given. `description` and `input_schema` come from docstring and signature
-    unless given; they and `output_schema` may be callables of the node, asked each time. `available` decides per
-    request whether the tool is shown and callable: it takes the context, or the node and the context. `timeout` is
-    in seconds. `thread` says where a `def` tool runs: in the `pool`, always in the `same` thread of its node, or in
-    the `main` thread. `group` and `annotations` are for people and programs that choose among tools.
+    `name` is the function's own by default. `description` and `input_schema` come from docstring and signature by default; they
+    and `output_schema` may be callables of the node, called each time. `available` decides per request whether the tool is
+    shown and callable: it takes the context, or the node and the context. `timeout` is in seconds. `thread` says where a `def`
+    tool runs: in the `pool`, always in the `same` thread of its node, or in the `main` thread. `group` and `annotations` help
+    people and programs to choose among tools.
 
     Raises `ValueError` or `TypeError` for an option that can never be right.
     """
@@ -110,12 +110,12 @@ def tool_function(
 
 
 def options_of(function: Any) -> ToolOptions | None:
-    """What a function was marked with; None if it is no tool."""
+    """The options of a marked function; None for a function that is not a tool."""
     return getattr(function, _MARK, None)
 
 
 def kind_of(function: Any) -> Kind:
-    """How a function is called. Of a plain wrapper, the kind of what it wraps: that is what its call returns."""
+    """The way in which a function is called; for a plain wrapper, the kind of the wrapped function."""
     while function is not None:
         flags: int = getattr(getattr(function, "__code__", None), "co_flags", 0)
         if flags & (_CO_COROUTINE | _CO_ITERABLE_COROUTINE):
@@ -129,7 +129,7 @@ def kind_of(function: Any) -> Kind:
 
 
 def check_name(name: Any) -> str:
-    """A tool name that every caller accepts: letters, digits, `_` and `-`, at most 64 characters."""
+    """A valid tool name, unchanged: letters, digits, `_` and `-`, at most 64 characters. Raises for any other."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a tool is a string, not {type(name).__name__}")
     if _NAME.fullmatch(name) is None:

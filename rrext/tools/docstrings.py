@@ -1,4 +1,4 @@
-"""Docstrings as data: the text, and what it says of each parameter. Google, NumPy and reST styles are read."""
+"""Docstrings as data: the text and the description of each parameter, from Google, NumPy and reST styles."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _REST_TYPE = re.compile(r":type\s+\w+\s*:")
 
 
 class Docstring(msgspec.Struct, frozen=True):
-    """`text` is the docstring without its parameters; `parameters` has one line of text for each."""
+    """A docstring: `text` without its parameters, and in `parameters` one line of text for each."""
 
     text: str
     parameters: dict[str, str]
 
 
 def parse_docstring(doc: str | None) -> Docstring:
-    """Read a docstring. What is in no known style stays in the text; nothing is ever an error."""
+    """Read a docstring. Sections of unknown style stay in the text; nothing is an error."""
     if not doc:
         return Docstring("", {})
     from inspect import cleandoc
@@ -84,7 +84,7 @@ def _numpy_items(lines: list[str], start: int) -> tuple[int, dict[str, list[str]
 
 
 def _indented(lines: list[str], start: int, *, blank: bool = False) -> int:
-    """Where the indented lines from `start` end; blank lines among them count if `blank`."""
+    """The index after the indented lines from `start`; blank lines among them count if `blank`."""
     at = start
     while at < len(lines) and (lines[at].startswith((" ", "\t")) or (blank and not lines[at].strip())):
         at += 1

@@ -1,4 +1,4 @@
-"""The forms of values that JSON has as formatted strings: times, identifiers, decimal numbers."""
+"""Forms of the types that JSON holds as formatted strings: times, identifiers, decimal numbers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _reader(kind: type, pattern: str, expected: str) -> Callable[[Any], Any]:
     matches = re.compile(pattern).fullmatch
 
     def read(value: Any) -> Any:
-        # The pattern comes first: msgspec also reads what the published format has not, as times without offset.
+        # The pattern comes first: msgspec accepts more than the published format, such as times without offset.
         if type(value) is not str or matches(value) is None:
-            raise Misfit.here(expected)
+            raise Misfit.of(expected)
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError:
-            raise Misfit.here(expected) from None
+            raise Misfit.of(expected) from None
 
     return read
 
@@ -61,12 +61,12 @@ def _accepts(read: Callable[[Any], Any]) -> Callable[[str], bool]:
 
 
 FORMATS: dict[str, Callable[[str], bool]] = {name: _accepts(read) for name, (_, read) in _READERS.items()}
-"""What the formats of our types accept, which is exactly what is converted. RFC 3339 also has leap seconds and a year 0,
-which Python's types cannot hold."""
+"""Validators of the formats of our types; each accepts what the conversion accepts. RFC 3339 also has leap seconds and a year
+0, which Python's types cannot hold."""
 
 
 def format_forms() -> dict[Any, Form]:
-    """The form of each type that JSON has as a formatted string."""
+    """The form of each type that JSON holds as a formatted string."""
     forms: dict[Any, Form] = {}
     for name, (kind, read) in _READERS.items():
         schema = {"type": "string", "format": name}

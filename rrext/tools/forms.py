@@ -1,4 +1,4 @@
-"""A form: one type as callers see it (JSON Schema) and as its tool gets it (a conversion). One object holds both."""
+"""A form: one type as callers see it (JSON Schema) and as its tool receives it (a conversion)."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ _KIND_OF: dict[type, str] = {
 
 
 class UnsupportedType(TypeError):
-    """A type on which schema and conversion cannot agree, or that JSON has no form for."""
+    """A type that JSON has no form for, or for which schema and conversion would disagree."""
 
 
 class Misfit(Exception):
-    """A value that the schema let through and the conversion refuses: `(path, message)` for each problem."""
+    """The conversion refuses a value that the schema accepts: `(path, message)` for each problem."""
 
     def __init__(self, problems: Iterable[tuple[tuple[str | int, ...], str]]) -> None:
         self.problems = list(problems)
         super().__init__(self.problems)
 
     @classmethod
-    def here(cls, message: str) -> Misfit:
-        """One problem, with the value itself."""
+    def of(cls, message: str) -> Misfit:
+        """The error for one problem with the value itself."""
         return cls([((), message)])
 
     def below(self, step: str | int) -> list[tuple[tuple[str | int, ...], str]]:
-        """The problems as the owner of the value sees them: one step further down."""
+        """The problems with `step` before each path."""
         return [((step, *path), message) for path, message in self.problems]
 
 
 class Form:
-    """One type. `schema` is what is published. `convert` makes the value that the tool gets from the JSON value that the
-    schema accepted; None says that they are the same. `kinds` are the JSON kinds that the schema can accept.
+    """The form of one type. `schema` is published. `convert` makes the tool's value from the accepted JSON value; None: they
+    are equal. `kinds` are the JSON kinds that the schema can accept.
 
-    `exact` is a Python type whose values need no conversion. `plain` says that lengths and patterns mean the JSON value
-    itself. `tags` has the literal strings of an object's required properties, by which a union tells its members apart.
+    `exact` is a Python type whose values need no conversion. `plain` says that lengths and patterns apply to the JSON value
+    itself. `tags` has the literal strings of an object's required properties; a union tells its members apart by them.
     """
 
     __slots__ = ("convert", "exact", "kinds", "plain", "schema", "tags")
@@ -82,7 +82,7 @@ class Form:
 
 
 def fixed_array(items: Sequence[Form], required: int, make: Callable[[list[Any]], Any]) -> Form:
-    """An array with a type for each place, of which the first `required` must be there."""
+    """An array with one type for each position, of which the first `required` are required."""
     schema: dict[str, Any] = {"type": "array"}
     if items:
         schema["prefixItems"] = [item.schema for item in items]
@@ -102,7 +102,7 @@ def json_kind(value: Any) -> str:
 
 
 def convert_items(items: Iterable[tuple[str | int, Any, Convert | None]]) -> dict[Any, Any]:
-    """Convert values one by one, by their place. Raises one `Misfit` with the problems of all."""
+    """Convert values by their keys. Raises one `Misfit` with the problems of all."""
     done: dict[Any, Any] = {}
     problems: list[tuple[tuple[str | int, ...], str]] = []
     for place, value, convert in items:
@@ -116,7 +116,7 @@ def convert_items(items: Iterable[tuple[str | int, Any, Convert | None]]) -> dic
 
 
 def type_name(hint: Any) -> str:
-    """A type as its author wrote it, more or less."""
+    """A readable name of a type, close to its source."""
     if isinstance(hint, type) and not getattr(hint, "__args__", None):
         return hint.__qualname__
     return str(hint).replace("typing.", "")

@@ -9,8 +9,8 @@ __all__ = ["returns_value"]
 
 
 def returns_value(function: Callable[..., Any]) -> bool:
-    """What the annotation says: `Generator[chunk, sent, value]` returns one, `Iterator[chunk]` does not. Without
-    annotation, whether any `return` of the code is one of a value."""
+    """Whether a generator returns a value, by its annotation: `Generator[chunk, sent, value]` does, `Iterator[chunk]` does not.
+    Without annotation, whether its code has a `return` with a value."""
     from typing import get_args, get_origin
 
     said = function.__annotations__.get("return")
@@ -30,7 +30,7 @@ def _evaluated(function: Callable[..., Any]) -> Any:
     try:
         return get_type_hints(function).get("return")
     except Exception:
-        return None  # a name that only type checkers see: the code itself is asked
+        return None  # a name that only type checkers see: the code decides
 
 
 def _code_returns_value(function: Callable[..., Any]) -> bool:

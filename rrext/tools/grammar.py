@@ -1,4 +1,4 @@
-"""The type grammar: which types a tool may take, and the form of each. Everything else is refused by name."""
+"""The type grammar: the types that a tool may take, and the form of each. Other types are refused by name."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _LISTS = (list, Sequence, MutableSequence)
 _DICTS = (dict, Mapping, MutableMapping)
 _FORMATTED = ("datetime", "decimal", "uuid")
 _SAFE_INTEGER = 2**53
-"""Beyond it JSON peers compare integers as doubles, so literals would be mixed up."""
+"""Beyond it JSON peers compare integers as doubles, so they would confuse literals."""
 
 
 class Grammar:
-    """Makes the forms of one tool's types. Recursive types become local definitions, all others are written out."""
+    """The forms of one tool's types. Recursive types become local definitions; others are written inline."""
 
     __slots__ = ("_known", "_open", "_recursive", "_scalars", "definitions")
 
@@ -45,10 +45,10 @@ class Grammar:
         self._open: dict[Any, str] = {}
         self._recursive: set[Any] = set()
         self.definitions: dict[str, Any] = {}
-        """What `#/$defs` has to hold."""
+        """The entries of `#/$defs`."""
 
     def form(self, hint: Any) -> Form:
-        """The form of a type. Raises `UnsupportedType`, which names the type and says why."""
+        """The form of a type. Raises `UnsupportedType` with the type and the reason."""
         if hasattr(hint, "__metadata__"):
             return noted(self.form(hint.__origin__), hint.__metadata__, hint)
         found = self._scalars.get(hint) if _hashable(hint) else None
@@ -94,8 +94,8 @@ class Grammar:
         raise UnsupportedType(f"{type_name(cls)} has no form in JSON that callers and tools would agree on")
 
     def _once(self, key: Any, build: Callable[[], Form], outline: Callable[[], Form] | None) -> Form:
-        """Build a form, unless it is known; where it contains itself, it becomes a definition. The outline says what
-        can be known of it before it is built."""
+        """Build a form, unless it is known; a form that contains itself becomes a definition. `outline` gives the part of the
+        form that is known before it is built."""
         if key in self._known:
             return self._known[key]
         if key in self._open:
@@ -172,7 +172,7 @@ def _list(item: Form) -> Form:
 
 
 def _choice(members: Sequence[tuple[Any, Any]], hint: Any) -> Form:
-    """One of some values: what is published, and what the tool gets for it."""
+    """The form of an enumeration: pairs of the published value and the tool's value."""
     kinds: dict[str, None] = {}
     for value, _ in members:
         kind = json_kind(value)
@@ -195,13 +195,13 @@ def _choice(members: Sequence[tuple[Any, Any]], hint: Any) -> Form:
         try:
             return table[json_kind(value), value]
         except (KeyError, TypeError):
-            raise Misfit.here("expected one of the listed values") from None
+            raise Misfit.of("expected one of the listed values") from None
 
     return Form(schema, kinds, convert)
 
 
 def _union(members: list[Form], hint: Any) -> Form:
-    """One of some forms, told apart by the JSON kind of the value, and objects by a literal property."""
+    """The form of a union; the JSON kind of the value selects the member, and a literal property selects among objects."""
     if any(member.kinds == KINDS for member in members):
         raise UnsupportedType(f"{type_name(hint)} contains Any: use Any alone")
     members = _one_number(members)
@@ -231,7 +231,7 @@ def _union(members: list[Form], hint: Any) -> Form:
 
 
 def _one_number(members: list[Form]) -> list[Form]:
-    """`int | float` is one member, a number that stays as it was sent."""
+    """The members with `int | float` as one member: a number that stays as the caller sent it."""
     bare = [member for member in members if member.schema in ({"type": "integer"}, {"type": "number"})]
     if len(bare) < 2:
         return members
@@ -241,7 +241,7 @@ def _one_number(members: list[Form]) -> list[Form]:
 
 
 def _tagged(objects: list[Form], hint: Any) -> Form:
-    """Objects that differ in the literal string of a property that all of them require."""
+    """The form of objects that differ in the literal string of a property that all of them require."""
     for name in objects[0].tags:
         owner = {tag: member for member in objects for tag in member.tags.get(name, ())}
         if all(name in member.tags for member in objects) and len(owner) == sum(len(member.tags[name]) for member in objects):

@@ -1,4 +1,4 @@
-"""Messages that nodes publish to whoever watches them: a type, and data that JSON can hold."""
+"""Messages that nodes publish to subscribers: a type, and data that JSON can hold."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from rrext.errors import ToolError
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.results import NotJson, encode_json
 
-__all__ = ["UNHEARD", "Publisher", "checked_message"]
+__all__ = ["NULL_PUBLISHER", "Publisher", "checked_message"]
 
 
 class Publisher(Protocol):
-    """Takes the messages of nodes; the engine gives one to each node object."""
+    """The receiver of a node's messages; the engine gives one to each node object."""
 
     def publish(self, node_id: str, type: str, data: Any) -> None:
-        """Tell a message. Raises `ToolError`, see `checked_message`."""
+        """Publish a message. Raises `ToolError`, see `checked_message`."""
         ...
 
 
-class Unheard:
-    """The publisher of a node outside of pipelines: messages are checked, and nobody hears them."""
+class NullPublisher:
+    """The publisher of a node outside of pipelines: it checks messages and drops them."""
 
     __slots__ = ()
 
@@ -28,11 +28,11 @@ class Unheard:
         checked_message(type, data, DEFAULTS)
 
 
-UNHEARD = Unheard()
+NULL_PUBLISHER = NullPublisher()
 
 
 def checked_message(type: str, data: Any, limits: Limits) -> bytes:
-    """A message's data as JSON. Raises `ToolError` with the path of what JSON cannot hold, or if it is too large."""
+    """The data of a message as JSON. Raises `ToolError` with the path of an invalid value, or if the data is too large."""
     if not isinstance(type, str) or not 0 < len(type) <= limits.max_name:
         raise ToolError(f"publish: the type of a message is a text of 1 to {limits.max_name} characters (max_name)")
     try:

@@ -1,8 +1,8 @@
-"""Tool names for models: every provider takes `[a-zA-Z0-9_-]{1,64}`, and most take nothing else.
+"""Tool names for models: every provider accepts `[a-zA-Z0-9_-]{1,64}`, and most accept nothing else.
 
-A reference is a tuple of segments, as `(node, tool)`. Joined by `__` it is a name, and splits back into the same segments.
-References that this cannot hold (long ones, other characters, `__` inside) get a name that ends in a hash; only the
-table that gave it maps it back.
+A reference is a tuple of segments, such as `(node, tool)`. Joined by `__` it is a name that splits into the same segments.
+Other references (long ones, other characters, `__` inside) get a name that ends in a hash; only the table that gave the name
+maps it back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["ExportedNames", "export_name", "import_name"]
 SEPARATOR = "__"
 _LONGEST = 64
 _HASH = 16
-# A segment that neither begins nor ends with "_" nor has "__" inside: so the separator is found where it was put.
+# No "_" at either end and no "__" inside, so that the separator is unambiguous.
 _SEGMENT = re.compile(r"[a-zA-Z0-9-]+(?:_[a-zA-Z0-9-]+)*")
 _HASHED = re.compile(rf".*{SEPARATOR}h[0-9a-f]{{{_HASH}}}")
 _OTHER = re.compile(r"[^a-zA-Z0-9-]+")
@@ -25,7 +25,7 @@ Reference = tuple[str, ...]
 
 
 def export_name(reference: Sequence[str]) -> str:
-    """The name of a reference; always the same one. Raises `ValueError` for one without segments."""
+    """The name of a reference, always the same. Raises `ValueError` for a reference without segments."""
     if not reference:
         raise ValueError("a reference has at least one segment")
     name = SEPARATOR.join(reference)
@@ -39,8 +39,7 @@ def export_name(reference: Sequence[str]) -> str:
 
 
 def import_name(name: str, known: Mapping[str, Reference] | None = None) -> Reference:
-    """The reference of a name. Raises `KeyError` for one that ends in a hash and is not in `known`, and for one that no
-    reference can have."""
+    """The reference of a name. Raises `KeyError` for a hashed name that is not in `known`, and for an impossible name."""
     if known is not None and name in known:
         return known[name]
     reference = tuple(name.split(SEPARATOR))
@@ -50,7 +49,7 @@ def import_name(name: str, known: Mapping[str, Reference] | None = None) -> Refe
 
 
 class ExportedNames(Mapping[str, Reference]):
-    """The names of some references, both ways."""
+    """A two-way table of references and their names."""
 
     __slots__ = ("_references",)
 
@@ -60,7 +59,7 @@ class ExportedNames(Mapping[str, Reference]):
             self.add(reference)
 
     def add(self, reference: Sequence[str]) -> str:
-        """Take a reference in and give its name. Raises `ValueError` if another has it: a collision of hashes."""
+        """Add a reference and return its name. Raises `ValueError` if another reference has the name: a collision of hashes."""
         name = export_name(reference)
         if self._references.setdefault(name, tuple(reference)) != tuple(reference):
             raise ValueError(f'"{name}" stands for {self._references[name]} and for {tuple(reference)}')

@@ -14,7 +14,7 @@ __all__ = ["ToolRegistry", "collect_tools"]
 
 
 class ToolRegistry(Mapping[str, ToolSpec]):
-    """Tools by name, in the order in which they were added. A name is given once."""
+    """Tools by name, in the order of their addition. Each name is unique."""
 
     __slots__ = ("_specs",)
 
@@ -22,7 +22,7 @@ class ToolRegistry(Mapping[str, ToolSpec]):
         self._specs: dict[str, ToolSpec] = {}
 
     def add(self, tool: ToolSpec | Callable[..., Any]) -> ToolSpec:
-        """Add a tool, or a free function that is marked as one. Raises `ToolDefinitionError` for a name that is taken."""
+        """Add a tool or a marked free function. Raises `ToolDefinitionError` for a name that is taken."""
         spec = tool if isinstance(tool, ToolSpec) else _free_tool(tool)
         other = self._specs.get(spec.name)
         if other is not None:
@@ -34,7 +34,7 @@ class ToolRegistry(Mapping[str, ToolSpec]):
         return spec
 
     def listing(self, node: Any, ctx: ToolContext | None) -> list[dict[str, Any]]:
-        """What this context may call now, described. A call of any other tool is refused by the same rule."""
+        """Descriptions of the tools that this context may call now. Calls follow the same rule."""
         return [spec.describe(node) for spec in self._specs.values() if spec.is_available(node, ctx)]
 
     def __getitem__(self, name: str) -> ToolSpec:
@@ -53,8 +53,8 @@ class ToolRegistry(Mapping[str, ToolSpec]):
 def collect_tools(cls: type) -> ToolRegistry:
     """The tools of a class, those of its bases first.
 
-    An override without decorator stays the tool that it overrides, with that tool's options; `name = None` in the
-    class body takes a tool away. Raises `ToolDefinitionError` if two methods claim one name.
+    An override without decorator stays a tool, with the options of the overridden tool; `name = None` in the class body removes
+    a tool. Raises `ToolDefinitionError` if two methods claim one name.
     """
     found: dict[str, tuple[type, Any, ToolOptions]] = {}
     for base in reversed(cls.__mro__):

@@ -1,4 +1,4 @@
-"""Results as strict JSON. What JSON cannot hold is an error with its place; nothing turns into `null`."""
+"""Results as strict JSON. A value that JSON cannot hold is an error with its path; nothing becomes `null`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SMALL = 16
 
 
 class NotJson(Exception):
-    """A value that JSON cannot hold: where (a JSON Pointer) and why."""
+    """A value that JSON cannot hold: its JSON Pointer and the reason."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path or '/'}: {reason}")
@@ -34,13 +34,13 @@ class NotJson(Exception):
 
 
 def encode_json(value: Any) -> bytes:
-    """A value as JSON. Raises `NotJson` for NaN, Infinity, a lone surrogate, a cycle, a key that is no string, and any
-    object that is neither JSON nor a dataclass, attrs class, Struct, enum, set, tuple, bytes, date, time, UUID, Decimal."""
+    """A value as JSON. Raises `NotJson` for NaN, Infinity, a lone surrogate, a cycle, a key that is not a string, and any
+    object other than JSON, dataclass, attrs class, Struct, enum, set, tuple, bytes, date, time, UUID, Decimal."""
     try:
         raw = _encode(value)
     except Exception as error:
         raise _located(value, error) from None
-    # msgspec writes NaN as null and turns keys into strings, so what it wrote is checked against what it was given.
+    # msgspec writes NaN as null and turns keys into strings, so its output is checked against its input.
     if type(value) is dict and len(value) <= _SMALL:
         for key, entry in value.items():
             if type(key) is not str or type(entry) not in _ATOMS:
@@ -54,13 +54,13 @@ def encode_json(value: Any) -> bytes:
 
 
 def plain_json(value: Any) -> Any:
-    """A value as dicts, lists and scalars of its own. Raises `NotJson` as `encode_json` does."""
+    """A value as new dicts, lists and scalars. Raises `NotJson` as `encode_json` does."""
     return msgspec.json.decode(encode_json(value))
 
 
 def _is_plain(value: Any, raw: bytes) -> bool:
-    """Whether a value that was encoded is nothing but finite JSON with string keys. Small containers are looked through
-    one by one, large ones at the speed of C."""
+    """Whether an encoded value is finite JSON with string keys alone. Small containers are checked entry by entry, large ones
+    by set operations in C."""
     waiting: list[Any] = [value] if type(value) in _CONTAINERS else [(value,)]
     while waiting:
         container = waiting.pop()
@@ -91,7 +91,7 @@ def _inner_of_many(entries: Collection[Any], raw: bytes) -> list[Any] | None:
     kinds = set(map(type, entries))
     if not kinds <= _PLAIN:
         return None
-    # Only what was written as null can be NaN or infinite.
+    # NaN and infinite numbers were written as null.
     if float in kinds and b"null" in raw and not all(map(isfinite, [entry for entry in entries if type(entry) is float])):
         return None
     return [entry for entry in entries if type(entry) in _CONTAINERS] if kinds & _CONTAINERS else []
@@ -103,12 +103,12 @@ def _located(value: Any, error: Exception) -> NotJson:
     return NotJson("", "nested too deeply" if isinstance(error, RecursionError) else str(error))
 
 
-class _Place:
-    """Where a value is: its step, below its owner's place."""
+class _Position:
+    """A value with the step that leads to it and the position of its owner."""
 
     __slots__ = ("depth", "owner", "step", "value")
 
-    def __init__(self, value: Any, step: str | int, owner: _Place | None) -> None:
+    def __init__(self, value: Any, step: str | int, owner: _Position | None) -> None:
         self.value = value
         self.step = step
         self.owner = owner
@@ -116,47 +116,47 @@ class _Place:
 
     def pointer(self) -> str:
         steps: list[str | int] = []
-        place = self
-        while place.owner is not None:
-            steps.append(place.step)
-            place = place.owner
+        position = self
+        while position.owner is not None:
+            steps.append(position.step)
+            position = position.owner
         return pointer("", reversed(steps))
 
     def is_inside_itself(self) -> bool:
-        place = self.owner
-        while place is not None:
-            if place.value is self.value:
+        position = self.owner
+        while position is not None:
+            if position.value is self.value:
                 return True
-            place = place.owner
+            position = position.owner
         return False
 
 
 def _problems(value: Any) -> Iterator[tuple[str, str]]:
-    """Every place that JSON cannot hold, in order. Slow: asked when something is wrong, or for objects of a class."""
-    waiting = [_Place(value, "", None)]
+    """Every value that JSON cannot hold, in order. Slow: used after a failure, or for objects of a class."""
+    waiting = [_Position(value, "", None)]
     while waiting:
-        place = waiting.pop()
-        if place.depth > sys.getrecursionlimit():
-            yield place.pointer(), "nested too deeply"
+        position = waiting.pop()
+        if position.depth > sys.getrecursionlimit():
+            yield position.pointer(), "nested too deeply"
             return
-        if isinstance(place.value, Enum):
-            place.value = place.value.value
-        inner = _inside(place.value)
+        if isinstance(position.value, Enum):
+            position.value = position.value.value
+        inner = _inside(position.value)
         if inner is None:
-            reason = _leaf_problem(place.value)
+            reason = _leaf_problem(position.value)
             if reason is not None:
-                yield place.pointer(), reason
-        elif place.is_inside_itself():
-            yield place.pointer(), "contains itself"
+                yield position.pointer(), reason
+        elif position.is_inside_itself():
+            yield position.pointer(), "contains itself"
         else:
             if isinstance(inner, Mapping):
                 for key in inner:
                     if not isinstance(key, str):
-                        yield place.pointer(), f"a key is no string but {type(key).__name__}"
+                        yield position.pointer(), f"a key is no string but {type(key).__name__}"
                     elif _has_surrogate(key):
-                        yield place.pointer(), "a key has a lone surrogate"
+                        yield position.pointer(), "a key has a lone surrogate"
                 inner = inner.items()
-            waiting += reversed([_Place(entry, _step(step), place) for step, entry in inner])
+            waiting += reversed([_Position(entry, _step(step), position) for step, entry in inner])
 
 
 def _step(step: Any) -> str | int:
@@ -164,7 +164,7 @@ def _step(step: Any) -> str | int:
 
 
 def _inside(value: Any) -> Any:
-    """The entries of a container, by name or number; None of anything else."""
+    """The entries of a container, by name or index; None for any other value."""
     if isinstance(value, dict):
         return value
     if isinstance(value, list | tuple | set | frozenset):

@@ -1,4 +1,4 @@
-"""The forms of single values that JSON has itself, and of bytes."""
+"""Forms of the scalar types of JSON, and of bytes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def _integer(value: Any) -> int:
         return value
     if type(value) is float and value.is_integer():
         return int(value)  # JSON Schema: a number without fraction is an integer, however it is written
-    raise Misfit.here("expected integer")
+    raise Misfit.of("expected integer")
 
 
 def _number(value: Any) -> float | int:
     if type(value) is float:
         return value
     if type(value) is not int:
-        raise Misfit.here("expected number")
+        raise Misfit.of("expected number")
     try:
         return float(value)
     except OverflowError:
@@ -34,11 +34,11 @@ def _bytes(value: Any) -> bytes:
     try:
         return msgspec.convert(value, bytes)
     except msgspec.ValidationError:
-        raise Misfit.here("expected base64 (RFC 4648, with padding)") from None
+        raise Misfit.of("expected base64 (RFC 4648, with padding)") from None
 
 
 def is_base64(value: Any) -> bool:
-    """Whether a JSON value is base64 as `bytes` parameters take it."""
+    """Whether a JSON value is base64 as `bytes` parameters accept it."""
     try:
         _bytes(value)
     except Misfit:
@@ -47,7 +47,7 @@ def is_base64(value: Any) -> bool:
 
 
 def scalar_forms() -> dict[Any, Form]:
-    """The form of each type that holds one value as JSON has it; and bytes, which are base64."""
+    """The form of each scalar type of JSON; and of bytes, as base64."""
     return {
         Any: Form({}, KINDS),
         None: Form({"type": "null"}, {"null"}),

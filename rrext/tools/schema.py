@@ -1,4 +1,4 @@
-"""JSON Schemas of objects: the input of a tool, and the classes inside it."""
+"""JSON Schemas of objects: the input of a tool, and classes inside it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["object_schema"]
 
 
 def object_schema(fields: Iterable[tuple[str, Form, bool, Any]], texts: Mapping[str, str]) -> dict[str, Any]:
-    """A closed object: `(name, form, required, default)` for each property, and what the docstring says of some."""
+    """A closed object: `(name, form, required, default)` for each property; `texts` has descriptions of some."""
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, form, needed, default in fields:

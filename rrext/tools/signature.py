@@ -1,4 +1,4 @@
-"""What a tool's function takes: its parameters with evaluated hints, and where the context goes."""
+"""The signature of a tool's function: its parameters with evaluated hints, and the parameter for the context."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = [
 ]
 
 NO_DEFAULT: Any = object()
-"""The default of a parameter that has none."""
+"""The default of a parameter without one."""
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One argument that the caller gives. `hint` is evaluated; it is `Any` where nothing is annotated."""
+    """One argument of the caller. `hint` is evaluated; it is `Any` without annotation."""
 
     name: str
     hint: Any
@@ -40,16 +40,16 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """The caller's parameters, and the name of the one that takes the context."""
+    """The caller's parameters, and the name of the context parameter."""
 
     parameters: tuple[Parameter, ...]
     context: str | None = None
     optional_context: bool = False
-    """Whether the context parameter has a default, so that it may be left out."""
+    """Whether the context parameter has a default."""
 
 
 def read_signature(function: Callable[..., Any], owner: type | None, *, bound: bool) -> Signature:
-    """Look into a function. Raises `ToolDefinitionError` for a parameter that no caller can give by name."""
+    """The signature of a function. Raises `ToolDefinitionError` for a parameter that callers cannot give by name."""
     import inspect
 
     taken: list[Parameter] = []
@@ -85,7 +85,7 @@ def _kind_text(kind: str) -> str:
 
 
 def is_context(hint: Any) -> bool:
-    """Whether a hint asks for the context: `ToolContext`, also optional or annotated."""
+    """Whether a hint is `ToolContext`, possibly optional or annotated."""
     from typing import get_args
 
     hint = strip_annotated(hint)
@@ -107,7 +107,7 @@ def _is_union(hint: Any) -> bool:
 
 
 def class_hint(cls: type, name: str) -> Any:
-    """The evaluated annotation of a class's field, inherited ones too, `Annotated` kept; `Any` where there is none."""
+    """The evaluated annotation of a class's field, also an inherited one, with `Annotated`; `Any` if there is none."""
     from inspect import get_annotations
 
     for base in cls.__mro__:
@@ -118,14 +118,14 @@ def class_hint(cls: type, name: str) -> Any:
 
 
 def annotations_of(cls: type) -> dict[str, Any]:
-    """The evaluated annotations of a class and its bases, `Annotated` kept, in the order of their definition."""
+    """The evaluated annotations of a class and its bases, with `Annotated`, in the order of definition."""
     from inspect import get_annotations
 
     return {name: class_hint(cls, name) for base in reversed(cls.__mro__) for name in get_annotations(base)}
 
 
 class _Scope:
-    """Where the names in one definition's annotations are looked for."""
+    """The namespaces in which the annotations of one definition are evaluated."""
 
     __slots__ = ("_globals", "_in_class", "_local", "_owner", "_what")
 
@@ -140,7 +140,7 @@ class _Scope:
         self._local: dict[str, Any] = {}
 
     def evaluate(self, name: str, annotation: Any) -> Any:
-        """The meaning of an annotation, strings inside it included. Raises `ToolDefinitionError` for an unknown name."""
+        """The value of an annotation, with strings inside it evaluated. Raises `ToolDefinitionError` for an unknown name."""
         from types import SimpleNamespace
         from typing import ForwardRef, get_type_hints
 
@@ -153,7 +153,7 @@ class _Scope:
                 return hints[name]
             except NameError as error:
                 missing = error.name or ""
-                # Names that only a type checker imports are not there at run time. The ones of rrext are known
+                # Names that only a type checker imports are undefined at run time. Those of rrext are known
                 # all the same, and so are classes nested in the owner. They come last: a module's own name wins.
                 found = next(self._elsewhere(missing), None)
                 if found is None or missing in self._local:

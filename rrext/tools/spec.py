@@ -1,4 +1,4 @@
-"""One tool of one owner: how it is described, how its input is checked, how it is called, how its result leaves."""
+"""One tool of one owner: its description, the check of its input, its call, the encoding of its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rrext.errors import ResultTooLarge, ToolError
 from rrext.limits import Limits
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import Kind, ThreadChoice, ToolDefinitionError, ToolOptions, check_name, kind_of
-from rrext.tools.facts import FunctionFacts
+from rrext.tools.metadata import FunctionMetadata
 from rrext.tools.results import NotJson, encode_json
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
@@ -24,22 +24,22 @@ __all__ = ["ToolSpec"]
 _log = logging.getLogger(__name__)
 
 _UNASKED: Any = object()
-"""A context parameter that was not looked for yet."""
+"""A context parameter that is not determined yet."""
 
 
 class ToolSpec:
-    """A tool, ready to be described and called. It is the same for all calls, and all of them may use it at once.
+    """A tool, ready to be described and called. All calls share it, concurrently.
 
-    Signature, schemas and validators are looked into when they are first needed, and kept. What is wrong with the tool's
-    definition raises `ToolDefinitionError` then.
+    Signature, schemas and validators are computed at first use, and kept. An invalid definition raises `ToolDefinitionError`
+    then.
     """
 
     __slots__ = (
         "_context",
-        "_doubted",
-        "_facts",
+        "_metadata",
         "_output",
         "_plan",
+        "_predicate_failed",
         "_validator",
         "annotations",
         "bound",
@@ -62,14 +62,14 @@ class ToolSpec:
         *,
         owner: type | None,
         bound: bool,
-        facts: FunctionFacts | None = None,
+        metadata: FunctionMetadata | None = None,
     ) -> None:
         self.function = function
         self.options = options
         self.owner = owner
         """The class that defines the tool; None for a free function."""
         self.bound = bound
-        """Whether the function takes the node first."""
+        """Whether the function takes the node as its first argument."""
         self.name: str = options.name
         self.kind: Kind = kind_of(function)
         self.thread: ThreadChoice = options.thread
@@ -78,30 +78,30 @@ class ToolSpec:
         self.annotations: Mapping[str, Any] | None = options.annotations
         self.has_predicate: bool = options.available is not None
         self.static: bool = not any(map(callable, (options.description, options.input_schema, options.output_schema)))
-        """Whether it can be described without a node."""
-        self._facts = facts if facts is not None else FunctionFacts(function, options, owner, bound)
+        """Whether the description needs no node."""
+        self._metadata = metadata if metadata is not None else FunctionMetadata(function, options, owner, bound)
         self._context: str | None = _UNASKED
         self._output = options.output_schema
         self._plan: InputPlan | None = None
         self._validator: SchemaValidator | None = None
-        self._doubted = False
+        self._predicate_failed = False
 
     @property
     def origin(self) -> str:
-        """Where its author finds it."""
+        """The dotted name of the function, for its author."""
         return f"{self.function.__module__}.{self.function.__qualname__}"
 
     @property
     def wants_context(self) -> bool:
         """Whether the function has a parameter for the context."""
         if self._context is _UNASKED:
-            self._context = self._facts.signature.context
+            self._context = self._metadata.signature.context
         return self._context is not None
 
     @property
     def chunks_described(self) -> bool:
-        """Of a generator: whether `output_schema` describes its chunks, because it returns no value."""
-        return self._facts.chunks_described
+        """Whether `output_schema` describes the chunks of a generator, because it returns no value."""
+        return self._metadata.chunks_described
 
     def replace(
         self,
@@ -110,20 +110,20 @@ class ToolSpec:
         description: str | None = None,
         input_schema: Mapping[str, Any] | None = None,
     ) -> ToolSpec:
-        """The same tool with another name, description or schema of its input; what is not given stays."""
+        """The same tool with another name, description or input schema; omitted options stay."""
         options = msgspec.structs.replace(
             self.options,
             name=self.name if name is None else check_name(name),
             description=self.options.description if description is None else description,
             input_schema=self.options.input_schema if input_schema is None else input_schema,
         )
-        facts = self._facts if input_schema is None else None
-        return ToolSpec(self.function, options, owner=self.owner, bound=self.bound, facts=facts)
+        metadata = self._metadata if input_schema is None else None
+        return ToolSpec(self.function, options, owner=self.owner, bound=self.bound, metadata=metadata)
 
     def describe(self, node: Any) -> dict[str, Any]:
         """`{name, description, inputSchema, outputSchema?, annotations?, group?}`. `node` may be None if `static`.
 
-        The dict is new, the schemas in it are shared: do not change them.
+        The dict is new, its schemas are shared: do not change them.
         """
         found: dict[str, Any] = {"name": self.name, "description": self._description(node)}
         found["inputSchema"] = self._input(node).schema
@@ -146,31 +146,31 @@ class ToolSpec:
         try:
             return plan.arguments(input, limits)
         except InvalidSchema as error:
-            raise self._facts.unusable(error) from None
+            raise self._metadata.unusable(error) from None
 
     def call(self, node: Any, kwargs: dict[str, Any], ctx: ToolContext | None) -> Any:
-        """Call the function with what `structure` gave: its value, coroutine or generator. `kwargs` is used up."""
+        """Call the function with the arguments from `structure`: its value, coroutine or generator. Changes `kwargs`."""
         context = self._context
         if context is _UNASKED:
-            context = self._context = self._facts.signature.context
-        if context is not None and (ctx is not None or not self._facts.signature.optional_context):
+            context = self._context = self._metadata.signature.context
+        if context is not None and (ctx is not None or not self._metadata.signature.optional_context):
             kwargs[context] = ctx if ctx is not None else ToolContext()
         return self.function(node, **kwargs) if self.bound else self.function(**kwargs)
 
     def is_available(self, node: Any, ctx: ToolContext | None) -> bool:
-        """Whether this context may see and call the tool now. A predicate that raises says no, and is logged once."""
+        """Whether this context may see and call the tool now. A predicate that raises means no, and is logged once."""
         if not self.has_predicate:
             return True
         try:
-            return self._facts.predicate(node, ctx if ctx is not None else ToolContext())
+            return self._metadata.predicate(node, ctx if ctx is not None else ToolContext())
         except Exception:
-            if not self._doubted:
-                self._doubted = True
+            if not self._predicate_failed:
+                self._predicate_failed = True
                 _log.exception("available of tool %s (%s) failed: the tool is hidden", self.name, self.origin)
             return False
 
     def encode(self, node: Any, value: Any, limits: Limits) -> bytes:
-        """A result as JSON. Raises `ToolError` with the place if it is no JSON or breaks `output_schema`, and
+        """A result as JSON. Raises `ToolError` with the path of an invalid value or of a breach of `output_schema`, and
         `ResultTooLarge`."""
         try:
             raw = encode_json(value)
@@ -178,12 +178,12 @@ class ToolSpec:
             raise self._no_json("result", error) from None
         if len(raw) > limits.max_result:
             raise self._too_large("result", len(raw), limits)
-        if self._output is not None and not self._facts.chunks_described:
+        if self._output is not None and not self._metadata.chunks_described:
             self._check_output("result", node, raw, limits)
         return raw
 
     def encode_chunk(self, node: Any, value: Any, limits: Limits, *, checked: bool) -> bytes:
-        """A chunk of a generator as JSON; `checked` says whether `output_schema` describes it. Raises as `encode`."""
+        """A chunk of a generator as JSON; `checked`: `output_schema` describes it. Raises as `encode`."""
         try:
             raw = encode_json(value)
         except NotJson as error:
@@ -202,10 +202,10 @@ class ToolSpec:
         return ResultTooLarge.of(size, limits.max_result, f'The {what} of tool "{self.name}"')
 
     def _check_output(self, what: str, node: Any, raw: bytes, limits: Limits) -> None:
-        """Check what is sent, not what it was made from: then classes, tuples and bytes are what the caller gets."""
+        """Check the encoded result rather than its source: classes, tuples and bytes then count as the caller gets them."""
         validator = self._validator
         if validator is None:
-            validator = self._facts.output(self._output_schema(node))
+            validator = self._metadata.output(self._output_schema(node))
             if not callable(self._output):
                 self._validator = validator
         value = msgspec.json.decode(raw)
@@ -220,24 +220,24 @@ class ToolSpec:
 
     def _description(self, node: Any) -> str:
         given = self.options.description
-        text = self._facts.docstring.text if given is None else _asked(self, "description", given, node, str)
+        text = self._metadata.docstring.text if given is None else _option_value(self, "description", given, node, str)
         before = getattr(node, "tool_description", "")
         return f"{before}\n\n{text}".strip() if before else text
 
     def _input(self, node: Any) -> InputPlan:
         given = self.options.input_schema
-        return self._facts.input_plan(None if given is None else _asked(self, "input_schema", given, node, Mapping))
+        return self._metadata.input_plan(None if given is None else _option_value(self, "input_schema", given, node, Mapping))
 
     def _output_schema(self, node: Any) -> Mapping[str, Any] | None:
         given = self.options.output_schema
-        return None if given is None else _asked(self, "output_schema", given, node, Mapping)
+        return None if given is None else _option_value(self, "output_schema", given, node, Mapping)
 
     def __repr__(self) -> str:
         return f"<ToolSpec {self.name} of {self.origin}>"
 
 
-def _asked(spec: ToolSpec, option: str, value: Any, node: Any, kind: type) -> Any:
-    """An option's value; a callable is asked with the node, each time."""
+def _option_value(spec: ToolSpec, option: str, value: Any, node: Any, kind: type) -> Any:
+    """The value of an option; a callable is called with the node, each time."""
     if not callable(value):
         return value
     try:

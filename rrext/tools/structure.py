@@ -1,5 +1,5 @@
-"""The forms of classes. attrs classes and dataclasses are structured by cattrs, which calls them as they want to be called
-(aliases, keyword-only fields, fields without init) and keeps every field's problem."""
+"""Forms of classes. cattrs structures attrs classes and dataclasses: it handles aliases, keyword-only fields and fields without
+init, and collects the problems of every field."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class _Field(msgspec.Struct, frozen=True):
     name: str
     hint: Any
     required: bool
-    default: Any  # NO_DEFAULT, if there is none: msgspec would read that as "required"
+    default: Any  # NO_DEFAULT without one; msgspec would read an absent default as "required"
 
 
 def outline(cls: Any) -> Form:
-    """What a class is in JSON, without what its fields are: for places inside itself."""
+    """The form of a class without its fields, for references inside itself."""
     if _is_named_tuple(cls):
         return Form({}, {"array"})
     return Form({}, {"object"}, tags=_tags(cls, _fields(cls)))
 
 
 def class_form(cls: Any, forms: Forms) -> Form:
-    """The form of a TypedDict, NamedTuple, Struct, dataclass or attrs class; `forms` makes those of its fields."""
+    """The form of a TypedDict, NamedTuple, Struct, dataclass or attrs class; `forms` makes the forms of its fields."""
     if getattr(cls, "__parameters__", ()):
         raise UnsupportedType(f"{type_name(cls)} is generic: subclass it with the types filled in")
     if _is_named_tuple(cls):
@@ -78,7 +78,7 @@ def _typed_dict_field(cls: Any, name: str) -> _Field:
     hint = class_hint(cls, name)
     required = name in cls.__required_keys__
     while get_origin(strip_annotated(hint)) in (Required, NotRequired):
-        # Where annotations are strings, the class itself does not know of these.
+        # If annotations are strings, `__required_keys__` misses these markers.
         required = get_origin(strip_annotated(hint)) is Required
         hint = get_args(strip_annotated(hint))[0]
     return _Field(name, name, hint, required, NO_DEFAULT)
@@ -134,14 +134,14 @@ def _dataclass_fields(cls: Any) -> list[_Field]:
 
 
 def _shown(default: Any, factory: Any, missing: Any) -> Any:
-    """The default as a schema may show it; of factories, those that everybody knows."""
+    """The default for the schema; for a factory, the value of `list` or `dict`."""
     if factory in (list, dict):
         return factory()
     return NO_DEFAULT if default is missing else default
 
 
 def _tags(cls: Any, fields: list[_Field]) -> dict[str, frozenset[str]]:
-    """The required properties that hold one of some literal strings, and those strings."""
+    """The required properties with literal strings as values, and those strings."""
     tags: dict[str, frozenset[str]] = {}
     name, tag = _struct_tag(cls)
     if isinstance(tag, str):
@@ -154,7 +154,7 @@ def _tags(cls: Any, fields: list[_Field]) -> dict[str, frozenset[str]]:
 
 
 def _struct_tag(cls: Any) -> tuple[str, str | int | None]:
-    """The property by which msgspec tells Structs apart, and this Struct's value of it."""
+    """The tag property of a msgspec Struct and its value."""
     config = getattr(cls, "__struct_config__", None)
     return ("", None) if config is None else (config.tag_field or "", config.tag)
 
@@ -162,7 +162,7 @@ def _struct_tag(cls: Any) -> tuple[str, str | int | None]:
 def _schema(cls: Any, fields: Mapping[str, tuple[_Field, Form]]) -> dict[str, Any]:
     doc = vars(cls).get("__doc__") or ""
     if doc.startswith(f"{cls.__name__}("):
-        doc = ""  # the one that dataclasses write for themselves
+        doc = ""  # the generated docstring of a dataclass
     parsed = parse_docstring(doc)
     schema = object_schema([(key, form, f.required, f.default) for key, (f, form) in fields.items()], parsed.parameters)
     name, tag = _struct_tag(cls)
@@ -220,7 +220,7 @@ def _cattrs_convert(cls: Any, fields: list[_Field], inner: Mapping[str, Convert 
 
 
 def _problems(group: Any, keys: Mapping[str, str]) -> Problems:
-    """What cattrs found, with the places in the JSON value."""
+    """The problems that cattrs found, with their paths in the JSON value."""
     from cattrs import AttributeValidationNote
 
     found: Problems = []
@@ -241,11 +241,11 @@ def _made(make: Callable[[], Any]) -> Any:
     except RecursionError:
         raise
     except Exception as error:
-        raise Misfit.here(_refusal(error)) from None
+        raise Misfit.of(_refusal(error)) from None
 
 
 def _refusal(error: Exception) -> str:
-    """Why a class refused its values. Its author's own words may be shown, but a value is never sent back."""
+    """The reason why a class refused its values: the author's own text, without the value."""
     text = error.args[0] if error.args and isinstance(error.args[0], str) else ""
     for value in error.args[2:]:
         text = text.replace(f" (got {value!r})", "")  # attrs' validators

@@ -1,4 +1,4 @@
-"""Values against JSON Schemas: whether they fit, and if not, each problem with its place and without the value."""
+"""Validation of values against JSON Schemas: whether they fit, and else each problem with its path and without the value."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rrext.errors import near_matches
 __all__ = ["InvalidSchema", "Problem", "SchemaValidator", "pointer"]
 
 Problem = tuple[tuple[str | int, ...], str]
-"""The place in the value, step by step, and a sentence."""
+"""The path in the value, step by step, and a sentence."""
 
 _CHOICES = ("const", "enum")
-_MANY = 20
+_MAX_LISTED = 20
 """Names or values listed in one sentence."""
-_LONG = 80
-"""Characters of a name that a caller sent, before it is cut."""
+_MAX_NAME = 80
+"""Characters of a caller's name in a message; longer names are cut."""
 _NOT_IN_POINTER = re.compile("[\ud800-\udfff]")
 
 
 class InvalidSchema(Exception):
-    """A JSON Schema that cannot be used; the message says why."""
+    """A JSON Schema is unusable; the message says why."""
 
 
 class SchemaValidator:
-    """One schema, compiled when it is first needed. Nothing is ever fetched; formats and base64 are asserted.
+    """One schema, compiled at first use. Nothing is ever fetched; formats and base64 are asserted.
 
-    With `content=False`, `fits` leaves base64 to whoever decodes it; `problems` never does.
+    With `content=False`, `fits` does not check base64; `problems` always does.
     """
 
     __slots__ = ("_content", "_schema", "fits")
@@ -38,14 +38,14 @@ class SchemaValidator:
         self._schema = schema
         self._content = content
         self.fits: Callable[[Any], bool] = self._first_fits
-        """Whether a value fits the schema. Raises `ValueError` or `TypeError` if it is no JSON value."""
+        """Whether a value fits the schema. Raises `ValueError` or `TypeError` for a value that is not JSON."""
 
     def compile(self) -> None:
-        """Make it ready; a schema that cannot be used raises `InvalidSchema`."""
+        """Compile the schema; an unusable one raises `InvalidSchema`."""
         self.fits = self._compiled(content=self._content).is_valid
 
     def problems(self, value: Any, limit: int) -> list[Problem]:
-        """What is wrong with a value that does not fit, at most `limit` problems."""
+        """The problems of a value that does not fit, at most `limit`."""
         validator = self._compiled(content=True)
         errors = validator.iter_errors(value) if limit > 1 else _first_error(validator, value)
         return list(islice(chain.from_iterable(map(self._explained, errors)), limit))
@@ -71,7 +71,7 @@ class SchemaValidator:
             raise InvalidSchema(str(error).partition("\n")[0]) from None
 
     def _explained(self, error: Any) -> Iterable[Problem]:
-        """One error of the validator, in our words; a few of them are several problems."""
+        """The problems of one error of the validator, in our words; some errors are several problems."""
         path, kind = tuple(error.instance_path), error.kind
         match kind.name:
             case "required":
@@ -88,7 +88,7 @@ class SchemaValidator:
                 yield path, _sentence(error)
 
     def _no_branch(self, error: Any) -> Iterable[Problem]:
-        """A value that fits no alternative: the problems of the only one that it can have meant, or what is expected."""
+        """The problems of a value that fits no alternative: those of its only plausible alternative, or the expected types."""
         path, branches = list(error.instance_path), error.kind.context
         meant = [
             branch for branch in branches if not any(e.kind.name == "type" and list(e.instance_path) == path for e in branch)
@@ -117,13 +117,13 @@ class SchemaValidator:
 
 
 def _with_right_tag(branches: list[list[Any]]) -> list[list[Any]]:
-    """Of alternatives that a literal property tells apart, the one whose literal is right; else all."""
+    """The alternative whose literal property fits; all alternatives if none or several do."""
     right = [branch for branch in branches if not any(error.kind.name in _CHOICES for error in branch)]
     return right if len(right) == 1 else branches
 
 
 def _wrong_tag(branches: list[list[Any]]) -> Problem | None:
-    """If every alternative wants another literal at one and the same place: all of them."""
+    """One problem that lists all literals, if each alternative wants another literal at the same path."""
     choices = [error for branch in branches for error in branch if error.kind.name in _CHOICES]
     places = {tuple(error.instance_path) for error in choices}
     if len(places) != 1 or len(choices) != len(branches):
@@ -139,7 +139,7 @@ def _formats() -> dict[str, Callable[..., bool]]:
 
 
 def _first_error(validator: Any, value: Any) -> list[Any]:
-    """The first error alone: of a large value, all of them would be too many to make."""
+    """The first error alone, because collecting all errors of a large value takes too long."""
     import jsonschema_rs
 
     try:
@@ -150,7 +150,7 @@ def _first_error(validator: Any, value: Any) -> list[Any]:
 
 
 class _Content:
-    """The keyword `contentEncoding`, which JSON Schema leaves as a note and we assert."""
+    """The keyword `contentEncoding`; JSON Schema treats it as a note, we assert it."""
 
     def __init__(self, parent_schema: dict[str, Any], value: Any, schema_path: list[str | int]) -> None:
         del parent_schema, schema_path  # jsonschema_rs gives them to every keyword
@@ -164,7 +164,7 @@ class _Content:
 
 
 def pointer(root: str, path: Iterable[str | int]) -> str:
-    """A JSON Pointer below `root`. Steps are cut where they are longer than any name that anybody means."""
+    """A JSON Pointer below `root`. Steps longer than any real name are cut."""
     steps = (_cut(str(step)).replace("~", "~0").replace("/", "~1") for step in path)
     return "".join([root, *(f"/{step}" for step in steps)])
 
@@ -201,7 +201,7 @@ _EXAMPLES = {
 
 
 def _sentence(error: Any) -> str:
-    """What a keyword asks for, from the keyword and its schema alone: the value is never repeated."""
+    """The requirement of a keyword in words, without the value."""
     kind = error.kind
     name: str = kind.name
     if name in _FIXED:
@@ -231,8 +231,8 @@ def _sentence(error: Any) -> str:
 
 
 def _either(names: list[str]) -> str:
-    if len(names) > _MANY:
-        return f"one of {', '.join(names[:_MANY])} or {len(names) - _MANY} more"
+    if len(names) > _MAX_LISTED:
+        return f"one of {', '.join(names[:_MAX_LISTED])} or {len(names) - _MAX_LISTED} more"
     return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
 
@@ -261,17 +261,17 @@ def _kind(value: Any) -> str:
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
-    near = near_matches(name, known, limit=1) if len(name) <= _LONG else []
+    near = near_matches(name, known, limit=1) if len(name) <= _MAX_NAME else []
     return f': did you mean "{near[0]}"?' if near else ""
 
 
 def _cut(name: str) -> str:
     clean = _NOT_IN_POINTER.sub("�", name)
-    return clean if len(clean) <= _LONG else clean[:_LONG] + "…"
+    return clean if len(clean) <= _MAX_NAME else clean[:_MAX_NAME] + "…"
 
 
 def _keywords(schema: Any) -> Iterable[str]:
-    """Every key of a schema; names of properties are among them, which does no harm."""
+    """Every key of a schema; names of properties are harmless extras."""
     if isinstance(schema, Mapping):
         for key, value in schema.items():
             yield key

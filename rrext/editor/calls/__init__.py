@@ -1,1 +1,1 @@
-"""Calls of tools and pipelines that stand in a pipeline's comments."""
+"""Call lines: calls of tools and pipelines in the comments of a pipeline file."""

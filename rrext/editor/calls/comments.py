@@ -1,4 +1,4 @@
-"""Comments of a pipeline's text that begin with certain words."""
+"""Comments in a pipeline's text that begin with given words."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _NEXT_LINE: Final = re.compile(r"[ \t]*+(?:\r\n|\r|\n)[ \t]*+")
 
 
 class Comment:
-    """What a comment says, without its marks. One of the kind that ends with its line may go on in the next line.
+    """The content of a comment, without its marks. A line comment may continue in the next line.
 
-    `lines` are what was read so far: the first comment, and what `go_on` added.
+    `lines` are the lines read so far: the first comment, and those added by `go_on`.
     """
 
     __slots__ = ("_comments", "_index", "_starts", "_text", "lines")
 
     def __init__(self, text: str, comments: Sequence[Span], index: int) -> None:
-        """`comments` are those of a stretch of `text` between two values; this one is that of the index."""
+        """Make the comment with number `index` of `comments`, the comments between two values of `text`."""
         self._text = text
         self._comments = comments
         self._index = index
@@ -41,12 +41,12 @@ class Comment:
 
     @property
     def span(self) -> Span:
-        """What it takes of the document, from its first word to its last."""
+        """The span in the document, from the first word to the last."""
         _, start = self._starts[-1]
         return self._starts[0][1], start + len(self.lines[-1])
 
     def place(self, span: Span) -> Span:
-        """Where a piece of `text` stands in the document. It ends where its last character does."""
+        """The span in the document of a span of `text`. It ends behind its last character."""
         start, end = span
         return self._offset(start), self._offset(end - 1) + 1 if end > start else self._offset(start)
 
@@ -78,8 +78,7 @@ class Comment:
 def comments_with(words: re.Pattern[str], where: SourceMap) -> Iterator[Comment]:
     """The comments that begin with `words`, in the order of the text.
 
-    Only where the words are found anything is looked at. A comment that went on while it was looked at takes what it
-    took: the next one begins behind it.
+    Only the surroundings of matches are read. If the caller extends a comment by `go_on`, the next comment begins after it.
     """
     text, done = where.text, 0
     stretch = _Stretch(text, -1)
@@ -99,7 +98,7 @@ def comments_with(words: re.Pattern[str], where: SourceMap) -> Iterator[Comment]
 
 
 class _Stretch:
-    """What stands between two values, walked over once, however many questions are asked."""
+    """The text between two values, scanned once for any number of queries."""
 
     __slots__ = ("_at", "_text", "comments", "start")
 
@@ -108,10 +107,10 @@ class _Stretch:
         self._at = start
         self.start = start
         self.comments: list[Span] = []
-        """Those directly before the token that was reached."""
+        """The comments directly before the token that was reached."""
 
     def comment_at(self, offset: int) -> int | None:
-        """The index of the comment around an offset, which is not before the last one that was asked for, or None."""
+        """The index of the comment around an offset, or None. Offsets of successive calls must not decrease."""
         while offset >= self._at:
             self._advance()
         index = bisect_right(self.comments, offset, key=lambda span: span[0]) - 1
@@ -128,7 +127,7 @@ class _Stretch:
 
 
 def _content(text: str, span: Span) -> tuple[str, int]:
-    """What a comment says, and where that begins."""
+    """The content of a comment and its offset."""
     start, end = span
     inside = text[start + 2 : end if text.startswith("//", start) else end - 2]
     bare = inside.lstrip()
@@ -136,12 +135,12 @@ def _content(text: str, span: Span) -> tuple[str, int]:
 
 
 def _gap(where: SourceMap, offset: int) -> int | None:
-    """Where the stretch between values begins in which an offset stands; None inside a key or a text."""
+    """The start of the stretch between values around an offset; None inside a key or a string."""
     place = where.at(offset)
     located = place.located
     if place.in_key:
         return None
-    if not located.start <= offset <= located.end:  # between a key and its value, or outside of everything
+    if not located.start <= offset <= located.end:  # between a key and its value, or outside of the value
         if located.key_span is not None:
             return located.key_span[1]
         return 0 if offset < located.start else located.end
@@ -153,7 +152,7 @@ def _gap(where: SourceMap, offset: int) -> int | None:
 
 
 def _last_end(located: Located, offset: int, text: str) -> int:
-    """Where the last thing before an offset ends, in an object or a list."""
+    """The end of the last child before an offset, in an object or a list."""
     index = bisect_right(located.children, offset, key=lambda child: child.end) - 1
     if index >= 0:
         return located.children[index].end

@@ -1,6 +1,6 @@
-"""Call lines: commands of rrext's command line that stand in comments, `// rrext tool read_file {"path": "a.txt"}`.
+"""Call lines: commands of rrext's command line in comments, `// rrext tool read_file {"path": "a.txt"}`.
 
-They are read here; what they mean in their pipeline is told by `rrext.editor.checked_calls`.
+This module parses them; `rrext.editor.checked_calls` resolves them in their pipeline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["COMMAND", "CallKind", "WrittenCall", "read_call"]
 CallKind: TypeAlias = Literal["tool", "send", "chat"]
 
 COMMAND: Final = re.compile(r"rrext[ \t]+(tool|send|chat)(?!\S)")
-"""How a call line begins."""
+"""The beginning of a call line."""
 OPTIONS: Final = {"tool": ("--node",), "send": ("--mime",), "chat": ()}
 
 _WORD: Final = re.compile(r"[ \t]*+(\"[^\"]*+\"|'[^']*+'|[^\s{]\S*+)")
@@ -31,10 +31,10 @@ _NAME: Final = re.compile(r"[ \t]*+([^\s{]++)")
 
 
 class WrittenCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call as it is written. `sound` says that all of it could be read.
+    """A call as it is written. `sound`: all of it could be parsed.
 
-    `name` is the tool's. `input` is None if none is given; `place` tells where in the document a value of it stands, by its
-    JSON pointer (of a key, if asked for the key).
+    `name` is the tool's. `input` is None if the line has none; `place` gives the span of a value of it in the document, by JSON
+    pointer (or of its key).
     """
 
     kind: CallKind
@@ -52,18 +52,18 @@ class WrittenCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_call(comment: Comment, problems: Problems, limits: Limits) -> WrittenCall:
-    """The call of a comment that begins with `COMMAND`. What is wrong with it is added to the problems."""
+    """The call of a comment that begins with `COMMAND`. Problems are added to `problems`."""
     return _Reader(comment, problems, limits).read()
 
 
 class _Reader:
-    """Reads one comment from left to right."""
+    """Parses one comment from left to right."""
 
     __slots__ = ("_at", "_comment", "_errors", "_kind", "_limits", "_problems")
 
     def __init__(self, comment: Comment, problems: Problems, limits: Limits) -> None:
         command = COMMAND.match(comment.text)
-        assert command is not None  # it was found by that
+        assert command is not None  # the comment was found by it
         self._comment = comment
         self._problems = problems
         self._limits = limits
@@ -139,7 +139,7 @@ class _Reader:
         return None
 
     def _option(self, name: str, span: Span) -> tuple[str, Span]:
-        """The value of an option, which is the only one there is."""
+        """The value of an option; each kind of call has at most one option."""
         known = OPTIONS[self._kind]
         if name not in known:
             near = near_matches(name[:100], known)
@@ -153,7 +153,7 @@ class _Reader:
         return _unquoted(value[0]), value[1]
 
     def _input(self) -> tuple[dict[str, Any] | None, Callable[[str, bool], Span] | None]:
-        """The JSON that follows. In an object that is still open at the end of a line, the next comment goes on."""
+        """The JSON input. An object that is open at the end of a line continues in the next comment."""
         comment, start = self._comment, self._at
         depth = _depth(comment.lines[-1][start:], 0)
         while depth and comment.go_on(COMMAND):
@@ -191,7 +191,7 @@ def _whole(where: SourceMap, comment: Comment, start: int) -> Span:
 
 
 def _depth(line: str, depth: int) -> int:
-    """How many brackets are open after a line of JSON; 0 as soon as all are closed, and where there was none."""
+    """The number of open brackets after a line of JSON; 0 as soon as all are closed, or if none was open."""
     at = 0
     while True:
         found = tokens.TOKEN.match(line, at)

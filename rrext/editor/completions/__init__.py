@@ -1,1 +1,1 @@
-"""What an editor offers while a pipeline is typed."""
+"""The offers of completion, by kind of position."""

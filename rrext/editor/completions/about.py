@@ -1,4 +1,4 @@
-"""The text beside an offer: what the word means that would be written."""
+"""The documentation beside an offer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def page_about(known_nodes: KnownNodes, about: About) -> Page | None:
-    """The documentation of an offer; None if there is none, or if `about` is nothing that an offer has."""
+    """The documentation of an offer; None if there is none, or if `about` is invalid."""
     match about:
         case ("provider", name):
             entry = known_nodes.entry(name)
@@ -59,7 +59,7 @@ def _node_page(known_nodes: KnownNodes, entry: KnownNode) -> Page:
         return page.text(entry.reason)
     try:
         definition = definition_of(node, None, entry.aliases)
-    except Exception as error:  # descriptions are code of others
+    except Exception as error:  # descriptions are code of node authors
         return page.text(f"{type(error).__name__}: {error}")
     page.prose("\n".join(definition["description"]).partition("\n\n")[0])
     add_lanes(page, definition)
@@ -97,8 +97,8 @@ def _setting_page(known_nodes: KnownNodes, provider: str, profile: str, parts: t
 
 
 def _field_page(root: Schema, parts: tuple[str, ...], profile: str, given: Mapping[str, Any]) -> Page | None:
-    """A key of an object; `given` is what a profile sets there."""
-    while parts and parts[-1].isdecimal():  # the elements of a list are what its own text says
+    """The page of a key of an object; `given` holds the values that a profile sets."""
+    while parts and parts[-1].isdecimal():  # the text of a list describes its elements
         parts = parts[:-1]
     field = field_at(root, parts)
     if field is None:

@@ -1,4 +1,4 @@
-"""Offers in a comment that calls something: `// rrext tool read_file {"path": "a.txt"}`."""
+"""Offers in call lines: `// rrext tool read_file {"path": "a.txt"}`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Owner(msgspec.Struct, frozen=True):
 def call_offers(
     analysis: Analysis, gap: Gap, summaries: ComponentSummaries, known_nodes: KnownNodes, cursor: int, style: Style
 ) -> list[CompletionItem]:
-    """What a call can go on with at the cursor, which is in a comment; nothing in a comment that is no call."""
+    """The completions of a call line at the cursor; none in a comment that is not a call line."""
     call = _CALL.match(gap.typed)
     if call is None:
         begun = _BEGUN.match(gap.typed)
@@ -87,7 +87,7 @@ def _ids(owners: list[Owner], span: tuple[int, int]) -> Iterator[Offer]:
 
 
 def _names(text: str, owners: list[Owner], node_id: str, span: tuple[int, int]) -> Iterator[Offer]:
-    """The tools; with an input to fill in if nothing stands behind the cursor yet."""
+    """The tools, with an input to fill in if no text follows the cursor."""
     word = _WORD.match(text, span[1])
     end = span[1] if word is None else word.end()
     rest = _REST.match(text, end)
@@ -109,7 +109,7 @@ def _input(spec: ToolSpec) -> Template:
 
 
 def _inside(text: str, owner: Owner, name: str, start: int, cursor: int, style: Style) -> list[CompletionItem]:
-    """What an input can go on with: it is JSON of its own, in one line."""
+    """The completions inside an input: JSON of its own, in one line."""
     schema = input_schema(owner.tools[name])
     rest = _REST.match(text, start)
     if schema is None or rest is None:

@@ -1,4 +1,4 @@
-"""What can be typed at a place of a pipeline's text."""
+"""Completion: the texts that can be inserted at an offset of a pipeline file."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from rrext.pipefile.text.tree import Located
 __all__ = ["TRIGGERS", "Completer", "Completion"]
 
 TRIGGERS: Final = ('"', ":", "{")
-"""Signs after which an editor may ask without being told to; `Completer.complete` answers only where that is no bother."""
+"""Characters after which an editor may ask unprompted; `Completer.complete` answers only in helpful positions."""
 
 MOST: Final = 200
-"""So many offers are listed; of more, those that fit what was typed."""
+"""The number of offers that are listed; of more, those that match the typed text."""
 
 FEW: Final = 10
-"""So many components show how a document is written."""
+"""The number of components from which the style of a document is derived."""
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """The offers, best first, and how their lines begin. `cut` says that more of them fit: they must be asked for again."""
+    """The offers, best first, and the indentation of their lines. `cut`: more offers match, so the editor must ask again."""
 
     items: tuple[CompletionItem, ...] = ()
     indent: Indent = Indent()
@@ -50,9 +50,9 @@ class Completion(msgspec.Struct, frozen=True):
 
 
 class Completer:
-    """Answers what can be typed. The nodes of a catalog are looked at once; to be used by one thread at a time.
+    """Computes completions. It reads the nodes of a catalog once; one thread at a time may use it.
 
-    The first question may take long, as it imports the code of every node that there is.
+    The first query may take long, because it imports the code of every node.
     """
 
     __slots__ = ("_analysis", "_known_nodes", "_summaries")
@@ -63,7 +63,7 @@ class Completer:
         self._summaries: ComponentSummaries | None = None
 
     def complete(self, analysis: Analysis, offset: int, trigger: str | None = None) -> Completion:
-        """What can be typed at an offset; `trigger` is the sign after which the editor asked by itself."""
+        """The completions at an offset; `trigger` is the character after which the editor asked unprompted."""
         gap = gap_at(analysis.map, offset)
         if gap.place == "nowhere" or not _is_wanted(gap, analysis.text, offset, trigger):
             return Completion()
@@ -100,7 +100,7 @@ class Completer:
 
 
 def _style(analysis: Analysis) -> Style:
-    """How the document is written, by its first components: to look at all of them takes long."""
+    """The style of the document, from its first components; reading all of them takes long."""
     where = analysis.map
     listed = where.find(below(analysis.base, "components"))
     if listed is None or len(listed.children) <= FEW:
@@ -109,7 +109,7 @@ def _style(analysis: Analysis) -> Style:
 
 
 def _is_wanted(gap: Gap, text: str, offset: int, trigger: str | None) -> bool:
-    """Whether an editor that asked by itself should show anything: not behind a closing quote, nor at an opening brace."""
+    """Whether to answer an unprompted query: not behind a closing quote, nor at an opening brace."""
     if trigger == '"':
         return gap.typed == '"'
     if trigger == ":":
@@ -128,7 +128,7 @@ def _takes_variables(context: CompletionContext) -> bool:
 
 
 def _resembles(offer: Offer, gap: Gap) -> bool:
-    """Whether what was typed has its letters in an offer, in their order: as editors filter."""
+    """Whether the typed characters appear in an offer in their order, as in the filters of editors."""
     letters = iter((offer.finds or offer.label).casefold())
     return all(letter in letters for letter in gap.typed[len(gap.quote) :].casefold())
 

@@ -1,4 +1,4 @@
-"""Offers inside of a config: its keys and their values, profiles, the names of tools."""
+"""Offers inside a config: its keys and their values, profiles, names of tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COMMON_VALUES: Final[Mapping[str, Template]] = {
 
 
 def config_keys(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
-    """The keys that are not there yet, in the object in which the cursor is."""
+    """The missing keys of the object around the cursor."""
     parts = component.parts[1:]
     section = section_of(context, component, parts)
     present = component.keys("config", *parts)
@@ -45,12 +45,12 @@ def config_keys(context: CompletionContext, component: CursorComponent) -> Itera
 
 
 def _naming(offer: Offer, provider: str) -> Offer:
-    """The key `type` of a source, which says what the provider is."""
+    """The key `type` of a source; its value is the provider's name."""
     return Offer(offer.label, "key", offer.template, offer.detail, offer.about, offer.rank, value=('"', Stop(provider), '"'))
 
 
 def _common_keys(component: CursorComponent, present: frozenset[str], section: Section) -> Iterator[Offer]:
-    """Keys that every config may have, as far as they make sense for this node."""
+    """Keys that every config may have, if they apply to this node."""
     profile, node = section.profile, component.node
     if profile and profile not in present:
         detail = f"settings over those of the profile {profile}"
@@ -76,7 +76,7 @@ def _makes_sense(key: str, node: type[Node] | None) -> bool:
 
 
 def config_values(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
-    """What may stand at a place of a config, as far as the node says so."""
+    """The values that the node allows at a position of a config."""
     parts = component.parts[1:]
     if not parts:
         value = required_settings(context, component.node)
@@ -90,12 +90,12 @@ def config_values(context: CompletionContext, component: CursorComponent) -> Ite
 
 
 def _is_sources_own(component: CursorComponent, parts: tuple[str, ...]) -> bool:
-    """Whether a setting says that the component is a source, and which one: there is but one right value."""
+    """Whether a setting marks the component as a source; it has exactly one valid value."""
     return parts in (("mode",), ("type",)) and component.node is not None and component.node.is_source()
 
 
 def _common_values(component: CursorComponent, key: str, section: Section) -> Iterator[Offer]:
-    """Values of what is no setting of the node itself, or of the settings that every source has."""
+    """Values of common settings, and of the settings that every source has."""
     node, provider, about = component.node, component.provider, ("key", "config", key)
     if key == "profile" and node is not None:
         yield from _profiles(node, provider)
@@ -132,7 +132,7 @@ def _setting_values(
 
 
 def takes_texts(context: CompletionContext, component: CursorComponent) -> bool:
-    """Whether a text of one's own can stand at the place, which may be a variable."""
+    """Whether any string is valid at the position, such as a variable."""
     parts = component.parts[1:]
     if not parts or parts[-1] == "laneId" or _is_sources_own(component, parts):
         return False
@@ -141,7 +141,7 @@ def takes_texts(context: CompletionContext, component: CursorComponent) -> bool:
 
 
 def _lane_ids(component: CursorComponent) -> Iterator[Offer]:
-    """The lanes of a response node: those that arrive there first."""
+    """The lanes of a response node; those that arrive there come first."""
     found = [edge.get("lane") for edge in component.items("input") if isinstance(edge, dict)]
     arriving = [lane for lane in found if isinstance(lane, str)]
     accepted = () if component.node is None else accepted_lanes(component.node)

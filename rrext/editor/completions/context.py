@@ -1,4 +1,5 @@
-"""The component in which the cursor is, as it would read without what is being typed."""
+"""The context of a completion: the component at the cursor, parsed without the incomplete text, and the rest of the
+pipeline."""
 
 from __future__ import annotations
 
@@ -17,16 +18,15 @@ from rrext.pipefile.text.source import SourceMap, parse
 __all__ = ["CompletionContext", "CursorComponent"]
 
 REST: Final = 10_000
-"""So many characters after the gap are always read."""
+"""The number of characters after the gap that are always parsed."""
 NO_KEY: Final = '"\\u0000"'
-"""What stands for a key that is being typed."""
+"""A placeholder for a key that is being typed."""
 
 
 class CursorComponent:
-    """A component. `parts` is the way from it to the gap; `node` the class of its provider, if that is known.
+    """The component at the cursor. `parts` is the path from it to the gap; `node` the class of its provider, if known.
 
-    The parser reads an unfinished text as something else than what is meant, so the component is read again on its own,
-    with something whole in the gap.
+    The parser misreads incomplete text, so the component is parsed again on its own, with a complete value in the gap.
     """
 
     __slots__ = ("_map", "index", "node", "parts", "provider", "value")
@@ -41,21 +41,21 @@ class CursorComponent:
 
     @property
     def id(self) -> str:
-        """The component's id; empty if it has none yet."""
+        """The component's id; empty if it has none."""
         return self.text("id")
 
     def get(self, *parts: str | int) -> Any:
-        """The value at a path below the component; None if nothing stands there."""
+        """The value at a path below the component; None if there is none."""
         located = self._map.find(below("", *parts))
         return None if located is None else located.value
 
     def text(self, *parts: str | int) -> str:
-        """The text at a path below the component; empty if there is none."""
+        """The string at a path below the component; empty if there is none."""
         found = self.get(*parts)
         return found if isinstance(found, str) else ""
 
     def keys(self, *parts: str | int) -> frozenset[str]:
-        """The keys of an object below the component, without the one that is being typed."""
+        """The keys of an object below the component, without the incomplete one."""
         located = self._map.find(below("", *parts))
         return frozenset(located.value) if located is not None and located.kind == "object" else frozenset()
 
@@ -69,9 +69,9 @@ class CursorComponent:
 
 
 class CompletionContext:
-    """All that decides what is offered: the gap, the component around it, the other components, and the nodes there are.
+    """The input of all offers: the gap, the component around it, the other components, and the available nodes.
 
-    `parts` is the way from the pipeline to the gap; None outside of it.
+    `parts` is the path from the pipeline to the gap; None outside of the pipeline.
     """
 
     __slots__ = ("analysis", "component", "gap", "known_nodes", "others", "parts", "summaries")
@@ -88,7 +88,7 @@ class CompletionContext:
         self.others = [
             summary for summary in summaries.all if summary.index != own and summaries.by_id.get(summary.id) is summary
         ]
-        """The other components that can be named, in file order: those whose id nobody before them has."""
+        """The other components that an id can name, in file order: the first one of each id."""
 
     def node(self, summary: ComponentSummary) -> type[Node] | None:
         """The class of another component."""
@@ -96,18 +96,18 @@ class CompletionContext:
 
     @property
     def wrapping(self) -> Wrapping:
-        """What members of an object need around them in the gap."""
+        """The text that members of an object need around them in the gap."""
         gap, text = self.gap, self.analysis.text
         if gap.place != "key":
             return "braces"
         return "lines" if text[gap.start - 1 : gap.start] == "{" and text[gap.end : gap.end + 1] == "}" else "none"
 
     def keys(self) -> frozenset[str]:
-        """The keys of the pipeline itself, without the one that is being typed."""
+        """The keys of the pipeline itself, without the incomplete one."""
         located, gap = self.analysis.map.find(self.analysis.base), self.gap
         spans = [] if located is None else [(child.key, child.key_span) for child in located.children]
         keys = {key for key, span in spans if key is not None and span is not None and not gap.start <= span[0] < gap.end}
-        if gap.start < gap.end and gap.colon == "none":  # what follows may have been read as a part of it
+        if gap.start < gap.end and gap.colon == "none":  # the parser may have joined the following text to it
             following = parse("{" + self.analysis.text[gap.end :], limits=self.analysis.settings.limits).value
             keys |= following.keys() if isinstance(following, dict) else set()
         return frozenset(keys)
@@ -121,15 +121,15 @@ class CompletionContext:
         start = self.gap.brackets[depth + 2]
         before, after = self._around(start)
         fix_all_edits = f"{before}{self._filled()}{after}"
-        brace = "" if fix_all_edits.startswith("{") else "{"  # it may be missing
+        brace = "" if fix_all_edits.startswith("{") else "{"  # the opening brace may be missing
         where = parse(brace + fix_all_edits, limits=self.analysis.settings.limits).map
         assert where is not None
         return CursorComponent(int(parts[1]), parts[2:], where, self.known_nodes)
 
     def _around(self, start: int) -> tuple[str, str]:
-        """The component's text before the gap, and what follows that may be its text too.
+        """The component's text before the gap, and the text after it that may belong to the component.
 
-        Where the next component seems to begin may be wrong in a broken text, so some more is taken.
+        In broken text the start of the next component is uncertain, so at least `REST` characters are taken.
         """
         text, gap = self.analysis.text, self.gap
         following = bisect_left(self.summaries.starts, gap.end)
@@ -137,7 +137,7 @@ class CompletionContext:
         return text[start : gap.start], text[gap.end : max(end, gap.end + REST)]
 
     def _filled(self) -> str:
-        """What stands in the gap while the component is read."""
+        """The placeholder in the gap while the component is parsed."""
         gap = self.gap
         if gap.place == "key":
             return NO_KEY if gap.colon == "there" else ""

@@ -1,4 +1,4 @@
-"""Offers for edges: ids, lanes, class types, and whole edges."""
+"""Offers for edges: ids, lanes, class types, and complete edges."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from rrext.pipefile.shape import EDGE_KEYS
 __all__ = ["NAME_KEYS", "edge_keys", "edge_snippets", "edge_template", "edge_values"]
 
 NAME_KEYS: Final = {kind: EDGE_KEYS[kind][0] for kind in KINDS}
-"""The key that says what an edge is for."""
+"""The key of an edge's lane or class type, by kind."""
 
 
 def target_of(component: CursorComponent) -> EdgeTarget:
-    """The component in which the cursor is, as the end of an edge."""
+    """The component around the cursor, as the target of an edge."""
     return EdgeTarget(component.node, component.index, component.id)
 
 
 def edge_template(name_key: str, name: str, source: str, *, braces: bool = True) -> Template:
-    """A whole edge, with its parts as stops."""
+    """A complete edge, with its values as stops."""
     inner: Template = (
         f'{literal(name_key)}: "',
         Stop(inside_quotes(name)),
@@ -46,7 +46,7 @@ def edge_template(name_key: str, name: str, source: str, *, braces: bool = True)
 
 
 def edge_values(context: CompletionContext, component: CursorComponent, kind: EdgeKind) -> Iterator[Offer]:
-    """What may stand after a key of an edge."""
+    """The values after a key of an edge."""
     _, place, key = component.parts
     if key == "from":
         yield from _sources(context, component, kind, component.text(kind, place, NAME_KEYS[kind]))
@@ -56,7 +56,7 @@ def edge_values(context: CompletionContext, component: CursorComponent, kind: Ed
 
 
 def edge_keys(context: CompletionContext, component: CursorComponent, kind: EdgeKind) -> Iterator[Offer]:
-    """The keys of an edge; of an empty one, also whole edges."""
+    """The keys of an edge; for an empty one, also complete edges."""
     present = component.keys(*component.parts)
     for rank, key in enumerate(EDGE_KEYS[kind]):
         if key not in present:
@@ -70,7 +70,7 @@ def edge_keys(context: CompletionContext, component: CursorComponent, kind: Edge
 def edge_snippets(
     context: CompletionContext, component: CursorComponent, kind: EdgeKind, *, braces: bool = True
 ) -> Iterator[Offer]:
-    """An edge for each way to connect the component, those that are not there yet first."""
+    """One edge for each way to connect the component; missing ones come first."""
     there = {(_text(edge, NAME_KEYS[kind]), _text(edge, "from")) for edge in component.items(kind)}
     found = list(possible_edges(context, kind, target_of(component)))
     for fit in found:
@@ -134,14 +134,14 @@ def _class_types(component: CursorComponent, place: str, source: type[Node] | No
 
 
 def _side(who: str, yes: str, no: str, name: str, known: tuple[str, ...] | None) -> str:
-    """What one end of an edge says to a lane or class type; nothing if it is not known."""
+    """The view of one end of an edge on a lane or class type; empty if that end is unknown."""
     if known is None:
         return ""
     return f"{who} {yes if name in known else no}"
 
 
 def _begun(context: CompletionContext, component: CursorComponent, kind: EdgeKind, key: str) -> str:
-    """What a key of an edge most likely says, given its other key."""
+    """The most likely value of a key of an edge, given its other key."""
     place = component.parts[1]
     other = component.text(kind, place, NAME_KEYS[kind] if key == "from" else "from")
     for fit in possible_edges(context, kind, target_of(component)):

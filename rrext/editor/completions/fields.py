@@ -1,4 +1,4 @@
-"""Offers that a JSON Schema alone tells: the keys of an object, and what may stand after them."""
+"""Offers that follow from a JSON Schema alone: the keys of an object, and their values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rrext.editor.secrets import masked
 __all__ = ["schema_keys", "schema_values"]
 
 LONG: Final = 40
-"""Characters of a value in the line of another."""
+"""Characters of a value in the detail of another offer."""
 LONGEST: Final = 60
-"""Characters of a value in a line of its own."""
+"""Characters of a value as the label of an offer."""
 
 
 def schema_keys(
     root: Schema, fields: Sequence[Field], present: Container[str], about: About, given: Mapping[str, Any]
 ) -> Iterator[Offer]:
-    """The keys that are not there yet: first those that must be. `given` are values that hold without being written."""
+    """The missing keys, required ones first. `given` are values that apply without being written."""
     for place, field in enumerate(fields):
         if field.name in present:
             continue
@@ -40,7 +40,7 @@ def schema_keys(
 
 
 def schema_values(root: Schema, schemas: Sequence[Schema], about: About) -> Iterator[Offer]:
-    """The values that schemas name, and an object or a list to begin with."""
+    """The values that schemas name, and an empty object or list."""
     found = values_of(schemas)
     for rank, (text, why) in enumerate(found.items()):
         yield Offer(_label(text), "value", (text,), why, about, rank)
@@ -51,7 +51,7 @@ def schema_values(root: Schema, schemas: Sequence[Schema], about: About) -> Iter
 
 
 def _label(text: str) -> str:
-    """A value as it is shown: a text without its quotes, unless it is empty."""
+    """A value as it is shown: a string without its quotes, unless it is empty."""
     shown = text[1:-1] if text.startswith('"') and len(text) > 2 else text
     return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
 

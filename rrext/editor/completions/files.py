@@ -1,4 +1,4 @@
-"""Offers for a file in which nothing stands yet: whole pipelines."""
+"""Offers for an empty file: complete pipelines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["pipeline_snippets"]
 
 
 class TemplateStep(msgspec.Struct, frozen=True):
-    """A component of a pipeline: its node, and as what it is connected to the one before it."""
+    """A component of a pipeline: its node, and the edge from the component before it."""
 
     name: str
     entry: KnownNode
@@ -27,7 +27,7 @@ class TemplateStep(msgspec.Struct, frozen=True):
 
 
 def pipeline_snippets(context: CompletionContext) -> Iterator[Offer]:
-    """Small pipelines: from each source what can be answered, or called, with the nodes that there are."""
+    """Small pipelines: from each source to a response or a tool, with the available nodes."""
     for source in context.known_nodes.entries():
         for steps in _pipelines(source, context.known_nodes.entries()) if source.is_source else ():
             title = " → ".join(step.entry.name for step in steps)
@@ -39,7 +39,7 @@ def _pipelines(source: KnownNode, entries: tuple[KnownNode, ...]) -> Iterator[li
     offered = offered_lanes(source.node)
     first = TemplateStep("", source)
     if "chat" in source.node.accepts and "questions" in offered:
-        # Databases and stores answer too, but a chat is with a model first of all.
+        # Databases and stores answer too, but people expect a model in a chat.
         answering = min(filter(_answers, entries), key=lambda entry: not _is_model(entry), default=None)
         response = _response("answers", entries)
         if answering is not None and response is not None:
@@ -56,7 +56,7 @@ def _pipelines(source: KnownNode, entries: tuple[KnownNode, ...]) -> Iterator[li
 
 
 def _answers(entry: KnownNode) -> bool:
-    """Whether a node answers questions, and needs no other node for that."""
+    """Whether a node answers questions without the help of other nodes."""
     node = entry.node
     if node is None or "answers" not in node.lanes.get("questions", ()):
         return False
@@ -68,7 +68,7 @@ def _is_model(entry: KnownNode) -> bool:
 
 
 def _response(lane: str, entries: tuple[KnownNode, ...]) -> KnownNode | None:
-    """The node that puts what arrives on a lane into the result: the one for this lane alone if there is one."""
+    """The node that puts the data of a lane into the result; preferably one for this lane alone."""
     found = [
         (len(accepted_lanes(entry.node)), entry)
         for entry in entries

@@ -1,4 +1,4 @@
-"""Which components an edge could come from, and as what: those that fit first."""
+"""Candidate edges: the components from which an edge could come, and its lane or class type; the best first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FITS, PERHAPS, NOT, CIRCLE = range(4)
 
 
 class EdgeTarget(msgspec.Struct, frozen=True):
-    """The component that an edge leads to: its node, if that is known, its place in the file and its id."""
+    """The component that an edge leads to: its node, if known, its index in the file and its id."""
 
     node: type[Node] | None
     index: int
@@ -38,9 +38,10 @@ class EdgeTarget(msgspec.Struct, frozen=True):
 
 
 class Suitability(msgspec.Struct, frozen=True):
-    """What a node can be to the end of an edge. `names` are the lanes or class types that fit; `why` is it in words.
+    """The suitability of a node as the source of an edge. `names` are the lanes or class types that fit; `why` is the reason in
+    words.
 
-    `fit` is one of `FITS`, `PERHAPS`, `NOT` and `CIRCLE`; `wanted` is 0 if the node asks for such an edge, 1 if it allows it.
+    `fit` is one of `FITS`, `PERHAPS`, `NOT` and `CIRCLE`; `wanted` is 0 if the node requests such an edge, 1 if it allows it.
     """
 
     fit: int
@@ -66,12 +67,12 @@ class PossibleEdge(msgspec.Struct, frozen=True):
 
 
 def invoked_types(node: type[Node], served: Iterable[str]) -> tuple[str, ...]:
-    """As which of these class types a node invokes others. What is bound to a source can be called, so it has tools."""
+    """The class types of `served` that a node invokes. Clients can call nodes bound to a source, so sources invoke tools."""
     return tuple(name for name in served if name in node.invoke or (node.is_source() and name == "tool"))
 
 
 def names_between(kind: EdgeKind, source: type[Node] | None, end: type[Node] | None) -> tuple[str, ...]:
-    """The lanes or class types that both ends have; of an end that is not known, all that the other has."""
+    """The lanes or class types that both ends have; if one end is unknown, all of the other end."""
     if kind == "input":
         offered = None if source is None else offered_lanes(source)
         accepted = None if end is None else accepted_lanes(end)
@@ -89,7 +90,7 @@ def source_candidates(
 ) -> list[SourceCandidate]:
     """The components from which an edge of a kind could come, best first; with a `name`, for that lane or class type.
 
-    They are the others in the pipeline, or `among` them, the nearest first.
+    They are the other components of the pipeline, or those of `among`; the nearest come first.
     """
     behind = _behind(context, kind, end.id)
     known: dict[type[Node] | None, Suitability] = {}
@@ -118,7 +119,7 @@ def possible_edges(
 def best(
     context: CompletionContext, end: EdgeTarget, kind: EdgeKind | None = None, among: Iterable[ComponentSummary] | None = None
 ) -> PossibleEdge | None:
-    """The edge that a component most likely needs: of somebody who asks for one like it, else where data comes from."""
+    """The edge that a component most likely needs: from a node that requests it, else from a source of its data."""
     if end.node is None:
         return None
     control = next(possible_edges(context, "control", end, among), None) if kind != "input" and served_types(end.node) else None
@@ -129,7 +130,7 @@ def best(
 
 
 def nearest_of_each(context: CompletionContext, index: int) -> list[ComponentSummary]:
-    """The nearest component of each node: what a component that nothing leads to yet needs to look at."""
+    """The nearest component of each node type: the candidates for a component without edges."""
     found: dict[str, ComponentSummary] = {}
     for summary in _nearest(context, index):
         found.setdefault(summary.provider, summary)
@@ -137,13 +138,13 @@ def nearest_of_each(context: CompletionContext, index: int) -> list[ComponentSum
 
 
 def _nearest(context: CompletionContext, index: int) -> Iterator[ComponentSummary]:
-    """The other components: upwards from a place in the file, as pipelines are written downwards, then those below it."""
+    """The other components: first those before an index, upwards, then those after it."""
     yield from (summary for summary in reversed(context.others) if summary.index < index)
     yield from (summary for summary in context.others if summary.index >= index)
 
 
 def _behind(context: CompletionContext, kind: EdgeKind, node_id: str) -> set[str]:
-    """The ids that edges of a kind lead to from a component: one back from there would close a circle."""
+    """The ids reachable from a component by edges of a kind; an edge from one of them would close a circle."""
     if not node_id:
         return set()
     follows: dict[str, list[str]] = {}

@@ -1,4 +1,5 @@
-"""Where a cursor is in a text that is being typed: what can stand there, what it replaces, and what must stand around it."""
+"""The gap at a cursor in incomplete text: the values it can hold, the text they replace, and the missing punctuation
+around it."""
 
 from __future__ import annotations
 
@@ -22,17 +23,16 @@ _LAST_QUOTE: Final = re.compile(r"\"[ \t]*+(?:[:,}\]\r\n]|\Z)")
 _REST_OF_VARIABLE: Final = re.compile(r"(?<=\$)\{\w*+\}")
 _REST_OF_NAME: Final = re.compile(r"[\w.$-]*+")
 _REST_OF_TEXT: Final = re.compile(r"(?:[^\"':,{}\[\]/\r\n$]++|\$(?:\{\w*+\}?+)?+)*+")
-"""What ends a line and has no sign in it that could be structure belongs to a text without last quote."""
+"""The end of a line without structural characters belongs to a string without its closing quote."""
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """A place for something that is to be written from `start` to `end`; the cursor is between them.
+    """The span from `start` to `end` that an offer replaces; the cursor is inside it.
 
-    `path` leads to what is to be written, or for a key to the object that it is for. `brackets` are the offsets of the
-    objects and lists around it, outermost first: `brackets[n]` is the one that the first `n` parts of the path lead to.
-    `typed` is what stands before the cursor already. `lead` must stand right before the new text, `before` is an edit
-    further up; both add what was forgotten. `comma` says that a comma must follow, `colon` that one follows already
-    (or a value, if it says so, before which the colon is missing).
+    `path` leads to the new value, or for a key to its object. `brackets` are the offsets of the objects and lists around it,
+    outermost first: the first `n` parts of the path lead to `brackets[n]`. `typed` is the text before the cursor. `lead` must
+    precede the new text, `before` is an edit further up; both add forgotten punctuation. `comma`: a comma must follow. `colon`:
+    a colon follows already, or a value whose colon is missing.
     """
 
     place: Place
@@ -48,7 +48,7 @@ class Gap(msgspec.Struct, frozen=True):
 
     @property
     def quote(self) -> str:
-        """The quote with which begins what was typed; empty if there is none."""
+        """The quote at the start of the typed text; empty if there is none."""
         return self.typed[:1] if self.typed[:1] in ('"', "'") else ""
 
 
@@ -69,7 +69,7 @@ _PLACES: Final[dict[int, Place]] = {
 def gap_at(where: SourceMap, cursor: int) -> Gap:
     """The gap at an offset. `place` is `nowhere` behind the end, and where a value stands already.
 
-    In a comment nothing is known but what was typed of it.
+    In a comment only the typed text is known.
     """
     text = where.text
     if not 0 <= cursor <= len(text):
@@ -101,16 +101,16 @@ def gap_at(where: SourceMap, cursor: int) -> Gap:
 
 
 def _place(walk: Walk) -> Place:
-    """What stands or belongs at the cursor."""
+    """The kind of position at the cursor."""
     place = _PLACES[walk.expect]
     if walk.touched is None or walk.touched.kind != tokens.KEY or place == "key":
         return place
     in_object = bool(walk.frames) and walk.frames[-1].kind == "object"
-    return "key" if in_object else "nowhere"  # the value before it is missing
+    return "key" if in_object else "nowhere"  # the value before the key is missing
 
 
 def _is_closed_off(walk: Walk, place: Place, between: str, following: _Following, *, empty: bool) -> bool:
-    """Whether nothing can be put there; `between` is what stands between a stray word and the gap."""
+    """Whether the gap can hold no value; `between` is the text from a stray word to the gap."""
     if walk.stray >= 0 and not _LINE_END.search(between):
         return True  # the line is no JSON: a new text would get into the middle of something else
     if place == "root":
@@ -125,7 +125,7 @@ def _path(walk: Walk, place: Place) -> tuple[str, ...]:
 
 
 def _missing_before(walk: Walk, place: Place, start: int) -> tuple[str, Edit | None]:
-    """The comma or colon that was forgotten: as what the new text begins with, or as an edit further up."""
+    """The forgotten comma or colon: as a prefix of the new text, or as an edit further up."""
     sign = ""
     if walk.expect in (AFTER_VALUE, AFTER_ELEMENT):
         sign = ","
@@ -137,14 +137,14 @@ def _missing_before(walk: Walk, place: Place, start: int) -> tuple[str, Edit | N
 
 
 def _span(text: str, token: Token, cursor: int) -> tuple[int, int]:
-    """What is replaced of a token that the cursor is in."""
+    """The replaced part of the token at the cursor."""
     start, end = token.start, token.end
     if token.kind == tokens.WORD:
         return start, _word_end(text, end)
     if token.kind == tokens.KEY or (cursor == end and is_closed(text[start:end])):
         return start, end
     if is_closed(text[start:end]):
-        # A quote that was just typed takes the next one for its end; then the text goes on with what is no JSON.
+        # A newly typed quote pairs with the next quote in the text; the rest of that string is then not JSON.
         return (start, end) if _goes_on(text, end) else (start, _name_end(text, cursor))
     rest = _REST_OF_TEXT.match(text, cursor)
     stop = cursor if rest is None else rest.end()
@@ -154,7 +154,7 @@ def _span(text: str, token: Token, cursor: int) -> tuple[int, int]:
 
 
 def _word_end(text: str, end: int) -> int:
-    """The end of a word; of a text whose first quote is missing, behind its last."""
+    """The end of a word; for a string without its first quote, behind its last."""
     variable = _REST_OF_VARIABLE.match(text, end)
     end = end if variable is None else variable.end()
     return end if _LAST_QUOTE.match(text, end) is None else end + 1
@@ -166,7 +166,7 @@ def _name_end(text: str, cursor: int) -> int:
 
 
 def _goes_on(text: str, end: int) -> bool:
-    """Whether what follows a text in quotes is something that can follow one, perhaps without its comma or colon."""
+    """Whether valid text follows a quoted string, perhaps without its comma or colon."""
     found = tokens.TOKEN.match(text, end)
     assert found is not None
     kind = found.lastindex or tokens.END
@@ -179,7 +179,7 @@ def _goes_on(text: str, end: int) -> bool:
 
 
 def _value_on_line(text: str, cursor: int) -> int:
-    """The end of the text, number or word that stands behind the cursor in the same line; the cursor if there is none."""
+    """The end of the string, number or word behind the cursor in the same line; the cursor if there is none."""
     found = tokens.TOKEN.match(text, cursor)
     assert found is not None
     kind = found.lastindex or tokens.END
@@ -194,7 +194,7 @@ def _value_on_line(text: str, cursor: int) -> int:
 
 
 class _Following:
-    """What comes after a gap."""
+    """The token after a gap."""
 
     __slots__ = ("_is_text", "_kind", "_on_line", "_sign", "_then_colon")
 
@@ -211,7 +211,7 @@ class _Following:
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing comes any more."""
+        """Whether the text ends."""
         return self._kind == tokens.END
 
     @property
@@ -220,7 +220,7 @@ class _Following:
         return self._sign in ("{", "[")
 
     def colon(self, place: Place, *, touched: bool) -> Literal["none", "there", "missing"]:
-        """Whether a key has its colon, or a value without one."""
+        """Whether a colon follows a key, or a value without one."""
         if place != "key":
             return "none"
         if self._sign == ":":
@@ -229,7 +229,7 @@ class _Following:
         return "missing" if touched and is_value and self._on_line else "none"
 
     def needs_comma(self, place: Place) -> bool:
-        """Whether what follows is the next member or element, and no comma stands before it."""
+        """Whether the next member or element follows without a comma before it."""
         if place == "root":
             return False
         if place == "value":

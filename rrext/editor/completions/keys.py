@@ -1,4 +1,4 @@
-"""Offers for the keys of a pipeline and of a component, and for values that are the same everywhere."""
+"""Offers for the keys of a pipeline and of a component, and for values that are the same in every pipeline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IN_ORDER: Final = ("id", "provider", "config", "input", "control")
 
 
 def root_keys(context: CompletionContext) -> Iterator[Offer]:
-    """The keys of the pipeline that are not there yet."""
+    """The missing keys of the pipeline."""
     present = context.keys()
     for rank, key in enumerate(ROOT_KEYS):
         if key not in present:
@@ -33,7 +33,7 @@ def root_keys(context: CompletionContext) -> Iterator[Offer]:
 
 
 def root_values(context: CompletionContext, key: str) -> Iterator[Offer]:
-    """Values of the pipeline's own keys that can be said in advance; `source` is not among them."""
+    """Predictable values of the pipeline's own keys, except `source`."""
     about = ("key", "pipeline", key)
     if key == "version":
         yield Offer(str(VERSION), "value", (str(VERSION),), "the only version", about)
@@ -45,7 +45,7 @@ def root_values(context: CompletionContext, key: str) -> Iterator[Offer]:
 
 
 def component_keys(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
-    """The keys of a component that are not there yet; edges that its node cannot have come last."""
+    """The missing keys of a component; edges that its node cannot have come last."""
     present = component.keys()
     for rank, key in enumerate((*_IN_ORDER, *(key for key in COMPONENT_KEYS if key not in _IN_ORDER))):
         if key in present:

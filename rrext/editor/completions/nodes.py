@@ -1,4 +1,4 @@
-"""Offers for components: provider names, ids, and whole components with an edge that fits."""
+"""Offers for components: provider names, ids, and complete components with a fitting edge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOURCES_FIRST, USUAL, SOURCES_LAST, BROKEN, ALIASES = range(5)
 
 
 def provider_names(context: CompletionContext) -> Iterator[Offer]:
-    """All providers; sources first as long as there is none, other names of the same last."""
+    """All providers; sources first until the pipeline has one, aliases last."""
     has_source = _has_source(context)
     for entry in context.known_nodes.entries():
         rank = _rank(entry, has_source)
@@ -38,7 +38,7 @@ def provider_names(context: CompletionContext) -> Iterator[Offer]:
 
 
 def node_detail(entry: KnownNode) -> str:
-    """A node in a line: its title and what it is for."""
+    """A node in one line: its title and its role."""
     node = entry.node
     if node is None:
         return entry.reason
@@ -47,13 +47,13 @@ def node_detail(entry: KnownNode) -> str:
 
 
 def suggested_ids(context: CompletionContext, component: CursorComponent) -> Iterator[Offer]:
-    """An id that nobody has."""
+    """An unused id."""
     node_id = free_id(context, component.provider or "node", own=component)
     yield Offer(node_id, "name", (literal(node_id),), "a new id", ("key", "component", "id"))
 
 
 def source_ids(context: CompletionContext) -> Iterator[Offer]:
-    """The components that a pipeline could begin with, then those of which nothing is known, then the others."""
+    """The components as values of `source`: sources first, then unknown nodes, then the others."""
     for summary in context.others:
         node = context.node(summary)
         is_source = summary.is_marked_source or (node is not None and node.is_source())
@@ -63,7 +63,7 @@ def source_ids(context: CompletionContext) -> Iterator[Offer]:
 
 
 def component_snippets(context: CompletionContext, index: int) -> Iterator[Offer]:
-    """A component for each provider; those first that something in the pipeline can lead to."""
+    """One component for each provider; those that an edge of the pipeline can reach come first."""
     has_source = _has_source(context)
     near = nearest_of_each(context, index)
     for entry in context.known_nodes.entries():
@@ -92,7 +92,7 @@ def component_template(
 
 
 def free_id(context: CompletionContext, provider: str, own: CursorComponent | None = None) -> str:
-    """`provider_1`, or with the next number that no component has."""
+    """`provider_1`, or with the next unused number."""
     index = -1 if own is None else own.index
     known = {summary.id for summary in context.summaries.all if summary.index != index}
     number = 1

@@ -1,4 +1,4 @@
-"""What is offered at a gap, and the edit that takes it over."""
+"""Offers for a gap, and the edits that insert them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Kind: TypeAlias = Literal[
     "provider", "node", "lane", "class_type", "key", "value", "profile", "tool", "variable", "snippet", "name"
 ]
 About: TypeAlias = tuple[str, ...]
-"""What the documentation is about, for `text_about`."""
+"""The key of an offer's documentation, for `page_about`."""
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """Something that can be written at a gap. Offers with a low `rank` come first, then those made first.
+    """A text that can be inserted at a gap. Offers with a low `rank` come first, then those made first.
 
-    `template` is JSON of its own, or whole members of an object; of a `key` it is the key, and `value` what comes after
-    it. `finds` is what typed text is compared with, the label if it is empty. `span` is what is replaced if it is not the
-    gap; then `template` is just text.
+    `template` is complete JSON, or complete members of an object; for a `key` it is the key, and `value` the text after it.
+    Editors compare the typed text with `finds`, or with the label if it is empty. `span` is the replaced text if it differs
+    from the gap; then `template` is plain text.
     """
 
     label: str
@@ -43,7 +43,7 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 class CompletionItem(msgspec.Struct, frozen=True):
-    """An offer as edits: `template` in place of a span, and `before` further up. `finds` begins as the typed text does."""
+    """An offer as edits: `template` in place of a span, and `before` further up. `finds` begins like the typed text."""
 
     offer: Offer
     start: int
@@ -53,12 +53,12 @@ class CompletionItem(msgspec.Struct, frozen=True):
     before: tuple[Edit, ...] = ()
 
     def plain(self, indent: Indent) -> tuple[Edit, ...]:
-        """The edits without stops to go to."""
+        """The edits without stops."""
         return (*self.before, Edit(self.start, self.end, as_plain(self.template, indent)))
 
 
 def completion_item(offer: Offer, gap: Gap, text: str, style: Style) -> CompletionItem:
-    """The edits that make an offer valid JSON where the gap is."""
+    """The edits that make an offer valid JSON in the gap."""
     if offer.span is not None:
         start, end = offer.span
         return CompletionItem(offer, start, end, offer.template, offer.finds or offer.label)
@@ -86,9 +86,9 @@ def _begins_quoted(template: Template) -> bool:
 
 
 def _inside_quotes(template: Template, gap: Gap, text: str) -> tuple[Template, int]:
-    """The template without the first quote, and without the last one if that stands there too; and where it ends then.
+    """The template without the opening quote, and without the closing one if the text has it; and the end of its span.
 
-    Simple editors compare and replace the word at the cursor, whatever the range says: quotes that stand there stay.
+    Simple editors replace the word at the cursor, regardless of the range, so existing quotes stay.
     """
     template = (str(template[0])[1:], *template[1:])
     last = template[-1]
@@ -99,5 +99,5 @@ def _inside_quotes(template: Template, gap: Gap, text: str) -> tuple[Template, i
 
 
 def ranked(offers: Iterable[Offer]) -> list[Offer]:
-    """The offers in the order in which they are shown."""
+    """The offers in display order."""
     return sorted(offers, key=lambda offer: offer.rank)

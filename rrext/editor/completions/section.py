@@ -1,4 +1,4 @@
-"""The object in a config that has a node's settings: the config itself, or the section of a profile."""
+"""The object in a config that holds a node's settings: the config itself, or the section of a profile."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ANYTHING: Final[Schema] = {"type": "object"}
 
 
 class Section:
-    """The settings as seen from a place in a config.
+    """The settings around a position in a config.
 
-    `inner` is the way from their object to the place; None if the place is outside of it, beside the section of a profile.
-    `given` are the defaults of the profile that holds.
+    `inner` is the path from their object to the position; None if the position is outside, beside the section of a profile.
+    `given` are the defaults of the active profile.
     """
 
     __slots__ = ("given", "inner", "profile", "root")
@@ -32,20 +32,20 @@ class Section:
         self.inner = inner
 
     def has(self, name: str) -> bool:
-        """Whether the node has a setting of this name itself."""
+        """Whether the node itself has a setting of this name."""
         return name in self.root.get("properties", {})
 
     def fields(self) -> list[Field]:
-        """The keys that the object at the place may have; those first that must be there and have no default."""
+        """The possible keys of the object at the position; required ones without a default come first."""
         found = fields_of(self.root, self.schemas())
         return found if self.inner else sorted(found, key=lambda field: not self._is_needed(field))
 
     def schemas(self) -> tuple[Schema, ...]:
-        """What is said of the value at the place; nothing outside."""
+        """The schemas of the value at the position; none outside."""
         return () if self.inner is None else schemas_at(self.root, self.inner)
 
     def begun(self) -> Template:
-        """The whole object, with what a node must be told."""
+        """The object with all required settings."""
         needed = [field for field in fields_of(self.root, schemas_at(self.root, ())) if self._is_needed(field)]
         if not needed:
             return ("{", Stop(), "}")
@@ -60,7 +60,7 @@ class Section:
 
 
 def section_of(context: CompletionContext, component: CursorComponent, parts: tuple[str, ...]) -> Section:
-    """The settings around a place in a config; `parts` is the way to it from there."""
+    """The settings around a position in a config; `parts` is the path from the config."""
     node = component.node
     if node is None:
         return Section(ANYTHING, "", {}, parts)
@@ -75,7 +75,7 @@ def section_of(context: CompletionContext, component: CursorComponent, parts: tu
 
 
 def required_settings(context: CompletionContext, node: type[Node] | None) -> Template:
-    """A config to begin with: what a node must be told, or the choice of a profile if it has no default one."""
+    """A new config: the required settings, or the choice of a profile if the node has no default one."""
     if node is None:
         return ("{", Stop(), "}")
     section = _plain(context, node, ())

@@ -1,6 +1,6 @@
-"""The other components of a pipeline: what they say of themselves, as the file has it and no variable replaced.
+"""Summaries of the pipeline's components, as the file has them, with variables in place.
 
-Only values are read and no places: to find the places of a whole file costs ten times as much, at every keystroke.
+Only values are read, without positions: computing the positions of a whole file at every keystroke takes ten times as long.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS: Final[tuple[EdgeKind, ...]] = ("input", "control")
 
 
 class EdgeSummary(msgspec.Struct, frozen=True):
-    """An edge to the component that holds it; what it does not say is empty. `name` is its lane or class type."""
+    """An edge to the component that holds it; missing values are empty. `name` is its lane or class type."""
 
     kind: EdgeKind
     name: str
@@ -29,7 +29,7 @@ class EdgeSummary(msgspec.Struct, frozen=True):
 
 
 class ComponentSummary(msgspec.Struct, frozen=True):
-    """A component; what it does not say is empty. `said` tells that its config calls it a source."""
+    """A component; missing values are empty. `is_marked_source`: its config calls it a source."""
 
     index: int
     id: str
@@ -39,7 +39,7 @@ class ComponentSummary(msgspec.Struct, frozen=True):
 
 
 class ComponentSummaries:
-    """All components in the order of the file. Of those with the same id, the first is meant by it."""
+    """All components in file order. An id means the first component that has it."""
 
     __slots__ = ("all", "by_id", "starts")
 
@@ -50,7 +50,7 @@ class ComponentSummaries:
         self.all = [_summary(index, value) for index, value in enumerate(values)]
         self.by_id = {summary.id: summary for summary in reversed(self.all) if summary.id}
         self.starts = [child.start for child in listed.children] if listed is not None and is_list else []
-        """Where each of them begins."""
+        """The offset of each component."""
 
     def __repr__(self) -> str:
         return f"<Parts: {len(self.all)} components>"

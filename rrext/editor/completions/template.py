@@ -1,4 +1,4 @@
-"""Text that is put into a document: fixed pieces, and stops at which a person goes on typing."""
+"""Templates of inserted text: fixed pieces, and stops at which a person continues typing."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ __all__ = [
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """A place to stop at, with the text that stands there at first. With `choices` it is the first of them."""
+    """A stop with its initial text; with `choices`, the first of them."""
 
     text: str = ""
     choices: tuple[str, ...] = ()
 
     @property
     def first(self) -> str:
-        """What stands there if nobody changes it."""
+        """The initial text."""
         return self.choices[0] if self.choices else self.text
 
 
 Wrapping: TypeAlias = Literal["braces", "lines", "none"]
-"""What stands around the members of an object: its braces, only the line breaks in them, or nothing."""
+"""The text around the members of an object: braces with line breaks, line breaks alone, or none."""
 
 Template: TypeAlias = tuple[str | Stop, ...]
-"""Pieces in order. A line break in one is followed by a tab for each level that the line stands further in."""
+"""Pieces in order. Each tab after a line break in a piece stands for one level of indentation."""
 
 
 class Indent(msgspec.Struct, frozen=True):
-    """How the lines after the first begin: with `margin`, and `unit` for each level."""
+    """The indentation of the lines after the first: `margin`, and `unit` for each level."""
 
     margin: str = ""
     unit: str = "  "
 
     def laid(self, piece: str) -> str:
-        """A piece with its lines where they belong."""
+        """A piece with indented lines."""
         return re.sub(r"\n(\t*)", self._start, piece) if "\n" in piece else piece
 
     def _start(self, match: re.Match[str]) -> str:
@@ -64,7 +64,7 @@ _SPECIAL_IN_CHOICE: Final = "\\$},|"
 
 
 def as_plain(template: Template, indent: Indent) -> str:
-    """The template as text, with every stop as it is at first."""
+    """The template as text, with the initial text of every stop."""
     return "".join(indent.laid(piece if isinstance(piece, str) else piece.first) for piece in template)
 
 
@@ -93,12 +93,12 @@ def _escaped(text: str, signs: str) -> str:
 
 
 def has_stops(template: Template) -> bool:
-    """Whether there is anything in it but text."""
+    """Whether a template has stops."""
     return any(isinstance(piece, Stop) for piece in template)
 
 
 def joined(templates: Iterable[Template], between: str) -> Template:
-    """Some templates, one after the other."""
+    """Templates one after the other, with `between` between them."""
     pieces: list[str | Stop] = []
     for template in templates:
         if pieces:
@@ -108,13 +108,13 @@ def joined(templates: Iterable[Template], between: str) -> Template:
 
 
 def deeper(template: Template, levels: int) -> Template:
-    """A template whose lines after the first stand further in."""
+    """A template with more indentation after its first line."""
     tabs = "\t" * levels
     return tuple(piece.replace("\n", f"\n{tabs}") if isinstance(piece, str) else piece for piece in template)
 
 
 def block(members: Iterable[Template], wrapping: Wrapping) -> Template:
-    """The members of an object, each in a line of its own, inside of what `frame` says."""
+    """The members of an object, one per line, inside `wrapping`."""
     if wrapping == "none":
         return joined(members, ",\n")
     inner = deeper(joined(members, ",\n"), 1)
@@ -122,7 +122,7 @@ def block(members: Iterable[Template], wrapping: Wrapping) -> Template:
 
 
 def literal(value: Any) -> str:
-    """A value as JSON; `null` for what JSON has no form for."""
+    """A value as JSON; `null` for a value that JSON cannot hold."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
@@ -130,5 +130,5 @@ def literal(value: Any) -> str:
 
 
 def inside_quotes(text: str) -> str:
-    """A text as it stands between the quotes of JSON."""
+    """A text in JSON, without its quotes."""
     return literal(text)[1:-1]

@@ -1,4 +1,4 @@
-"""The values that schemas name, and how one is begun."""
+"""Values that schemas name, and templates of new values."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
 __all__ = ["template_of", "values_of"]
 
 DEEPEST_TEMPLATE: Final = 3
-"""So many objects are begun one inside the other."""
+"""The nesting depth of objects in a template."""
 
 
 def values_of(schemas: Sequence[Schema]) -> dict[str, str]:
-    """The values that schemas name, as JSON → why: the default first, then what else may stand there, then examples."""
+    """The values that schemas name, as JSON → reason: defaults first, then other allowed values, then examples."""
     found: dict[str, str] = {}
     for schema in schemas:
         if "default" in schema:
@@ -36,7 +36,7 @@ def values_of(schemas: Sequence[Schema]) -> dict[str, str]:
 
 
 def template_of(root: Schema, schemas: Sequence[Schema], default: Any = None, depth: int = 0) -> Template:
-    """A value to begin with, to be changed. `default` counts if it is not None, else what the schema says."""
+    """A template of a new value. `default` replaces the default of the schema unless it is None."""
     if default is None:
         default = next((schema["default"] for schema in schemas if schema.get("default") is not None), None)
     closed = [text for text, why in values_of(schemas).items() if why != "example"]

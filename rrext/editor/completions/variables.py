@@ -1,4 +1,4 @@
-"""Offers for `${NAME}` in texts: the names of variables, never their values."""
+"""Offers for `${NAME}` in strings: the names of variables, never their values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME: Final = re.compile(PLACEHOLDER)
 
 
 def variables_in_text(context: CompletionContext, cursor: int) -> list[Offer]:
-    """Variables in place of the one in a text that the cursor is in, however much of it is there; none if there is none."""
+    """Variables that replace an incomplete one at the cursor; none if the cursor is not in one."""
     gap, text = context.gap, context.analysis.text
     begun = _BEGUN.search(gap.typed) if gap.quote else None
     if begun is None:
@@ -32,7 +32,7 @@ def variables_in_text(context: CompletionContext, cursor: int) -> list[Offer]:
         variable, about = f"${{{name}}}", ("variable", name)
         if closed:
             found.append(Offer(variable, "variable", (variable,), detail, about, rank, span=(start, end)))
-        else:  # the text needs its last quote too
+        else:  # the string lacks its closing quote
             before, after = text[gap.start + 1 : start], text[end : gap.end]
             whole = f'"{before}{variable}{after}"'
             found.append(Offer(variable, "variable", (whole,), detail, about, rank, finds=before + variable))
@@ -40,14 +40,14 @@ def variables_in_text(context: CompletionContext, cursor: int) -> list[Offer]:
 
 
 def variables_as_values(context: CompletionContext) -> Iterator[Offer]:
-    """Variables as whole texts."""
+    """Variables as complete strings."""
     for name, detail, rank in _names(context):
         variable = f"${{{name}}}"
         yield Offer(variable, "variable", (f'"{variable}"',), detail, ("variable", name), 300 + rank)
 
 
 def _names(context: CompletionContext) -> Iterator[tuple[str, str, int]]:
-    """Each name with what is known of it: first those that have a value, then those that the file reads elsewhere."""
+    """Each name with its status: first the variables with a value, then other names that the file reads."""
     environment = context.analysis.settings.environment
     for name in environment.names:
         yield name, "has a value", 0

@@ -1,7 +1,7 @@
-"""A walk over the tokens before a cursor: which brackets are open there, and what may come next.
+"""A walk over the tokens before a cursor: the open brackets, and the expected next token.
 
-The parser mends broken text with what stands after the cursor, and that is not yet what was meant. So its tree says only
-where to begin, close before the cursor; from there on the tokens are counted.
+The parser repairs broken text with the text after the cursor, which may be wrong. So its tree only gives a starting point close
+before the cursor; from there the walk reads tokens.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, N
 __all__ = ["COLON", "OpenBracket", "Token", "Walk", "is_closed"]
 
 COLON: Final = 7
-"""Beside what a `Tree` expects: the colon after a key."""
+"""An expectation besides those of a `Tree`: the colon after a key."""
 
 MOST: Final = 20_000
-"""So many tokens are read at most; only a text in which the parser gave up needs more."""
+"""The number of tokens that are read; only a text in which the parser gave up needs more."""
 
 _CLOSED: Final = {
     '"': re.compile(r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"'),
@@ -32,9 +32,9 @@ _CLOSED: Final = {
 
 
 class OpenBracket:
-    """An open bracket. `part` is its key or index in what is around it; `name` the key whose value comes, in an object.
+    """An open bracket. `part` is its key or index in its holder; in an object, `name` is the key whose value comes next.
 
-    `count` is how many elements have begun, in a list. `implied` says that the bracket itself is missing.
+    In a list, `count` is the number of elements that have begun. `implied`: the bracket itself is missing.
     """
 
     __slots__ = ("count", "implied", "kind", "name", "part", "start")
@@ -48,11 +48,11 @@ class OpenBracket:
         self.count = 0
 
     def __repr__(self) -> str:
-        return f"<Frame {self.part!r}: {self.kind}>"
+        return f"<OpenBracket {self.part!r}: {self.kind}>"
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A key, text, number or word. `end` is that of the token itself; `next` is after the colon of a key."""
+    """A key, string, number or word. `end` is the end of the token itself, `next` the end of a key's colon."""
 
     kind: int
     start: int
@@ -61,11 +61,11 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Walk:
-    """Afterwards `frames` are the brackets that are open at the cursor, outermost first, `expect` says what may come,
-    `last` is the end of what came last, and `touched` the token that the cursor is in or behind, which is not counted.
+    """The state at the cursor: `frames` are the open brackets, outermost first, `expect` is the expected token, `last` the end
+    of the last token, and `touched` the token in or before the cursor, which is not counted.
 
-    `comment` is where the comment begins in which the cursor is, and `stray` the end of a word that is neither JSON nor a
-    key, if that came last; else they are -1.
+    `comment` is the start of the comment around the cursor, and `stray` the end of a last word that is neither JSON nor a key;
+    each is -1 if there is none.
     """
 
     __slots__ = ("_at", "_text", "comment", "expect", "frames", "last", "stray", "touched")
@@ -84,13 +84,13 @@ class Walk:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The way to the innermost open bracket."""
+        """The path to the innermost open bracket."""
         return tuple(frame.part for frame in self.frames[1:])
 
-    # where to begin
+        # the starting point
 
     def _begin(self, located: Located, cursor: int) -> None:
-        """Go down the tree along what begins last before the cursor, and start a little before that."""
+        """Descend in the tree to the last value before the cursor, and start shortly before it."""
         part = ""
         while self._is_open(located, cursor):
             frame = OpenBracket(located.kind, located.start, part)
@@ -115,7 +115,7 @@ class Walk:
         self.expect = KEY if frame.kind == "object" else ELEMENT
 
     def _is_open(self, located: Located, cursor: int) -> bool:
-        """Whether a bracket stands there, before the cursor. Of an object that the parser implied, none does."""
+        """Whether a bracket stands there, before the cursor. An object that the parser implied has none."""
         return located.start < cursor and KINDS.get(self._text[located.start : located.start + 1]) == located.kind
 
     # the tokens
@@ -142,7 +142,7 @@ class Walk:
             if kind == tokens.KEY and cursor < token.next:
                 break  # before its colon
             if kind == tokens.QUOTED and token.end < token.next and cursor <= token.next:
-                break  # in the line of a text that has no last quote
+                break  # in the line of a string without closing quote
             self._take(token)
         self.expect = NOTHING
 
@@ -154,7 +154,7 @@ class Walk:
         return -1
 
     def _end(self, kind: int, start: int, end: int, cursor: int) -> int:
-        """Where a token ends: a key before its colon, a text without last quote where the parser has it end."""
+        """The end of a token: of a key before its colon, of a string without closing quote where the parser ends it."""
         if kind == tokens.KEY:
             return self._text.index('"', start + 1) + 1
         if kind == tokens.QUOTED and not is_closed(self._text[start:end]):
@@ -164,7 +164,7 @@ class Walk:
 
     def _take(self, token: Token) -> None:
         if self.stray == token.start and self.expect == COLON and token.kind in (tokens.STRING, tokens.QUOTED):
-            self._at = self.stray = token.end  # the first quote of a key is missing: this one is its last
+            self._at = self.stray = token.end  # the opening quote of a key is missing: this is its closing one
             return
         self._at = token.next
         if token.kind == tokens.PUNCTUATION:
@@ -220,7 +220,7 @@ class Walk:
     def _open(self, kind: str, start: int, *, implied: bool = False) -> None:
         if self.expect in (KEY, AFTER_VALUE):
             if len(self.frames) > 1 and self.frames[-2].kind == "array":
-                self._pop()  # the object before it was not closed
+                self._pop()  # the object before the bracket was not closed
             else:
                 self.frames[-1].name = ""
         if self.expect == NOTHING:
@@ -234,7 +234,7 @@ class Walk:
         self.expect = KEY if kind == "object" else ELEMENT
 
     def _close(self, kind: str) -> None:
-        """Close the innermost bracket of a kind. An object without a brace ends with what is around it."""
+        """Close the innermost bracket of a kind. An object without a brace ends with its holder."""
         while any(frame.kind == kind for frame in self.frames):
             while self.frames[-1].kind != kind:
                 self._pop()
@@ -255,7 +255,7 @@ class Walk:
 
 
 def is_closed(text: str) -> bool:
-    """Whether a text in quotes has its last one."""
+    """Whether a quoted string has its closing quote."""
     return _CLOSED[text[0]].fullmatch(text) is not None
 
 

@@ -1,1 +1,1 @@
-"""What an editor offers to mend a problem: each fix is a title and edits, and leaves the rest of the text as it is."""
+"""Fixes for problems: each is a title and edits, and leaves the rest of the text unchanged."""

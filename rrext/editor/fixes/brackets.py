@@ -1,4 +1,4 @@
-"""Fixes of brackets, and of text that is too much."""
+"""Fixes of brackets and of extra text."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _NO_CAUSES: Final = frozenset(
         *("expected_comma", "duplicate_key", "not_utf8", "empty_file"),
     }
 )
-"""Mistakes that leave no bracket open, and those that only say that one is."""
+"""Errors that leave no bracket open, and errors that only report an open bracket."""
 _REST_OF_LINE: Final = re.compile(r"[ \t]*+(?=[\r\n]|//)")
 _LINE: Final = re.compile(r"(?:\r\n|\r|\n)(?:([ \t]*+)[^ \t\r\n][^\r\n]*+|[ \t]*+(?=[\r\n]|\Z))")
-"""A line with what stands before; the group is its indentation, if anything stands on it."""
+"""A line end with the text of the next line; the group is its indentation, if the line is not empty."""
 
 
 def missing_brace(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Braces around the members, or the first one alone if the last one is there."""
+    """Braces around the members, or an opening brace alone if the closing one exists."""
     start = context.span(problem)[0]
     holder = context.find(problem.path)
     found = [] if holder is None else [holder, *holder.children]
@@ -52,7 +52,7 @@ def missing_brace(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def _ended_before(holder: Located, offset: int) -> list[Candidate]:
-    """The closing bracket of a list before what does not belong into it."""
+    """The closing bracket of a list before a member that does not belong into it."""
     last = next((child for child in reversed(holder.children) if child.end < offset), None)
     if holder.kind != "array" or last is None:
         return []
@@ -60,7 +60,7 @@ def _ended_before(holder: Located, offset: int) -> list[Candidate]:
 
 
 def unclosed(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The closing bracket where the value ends or at the end of the text; or without what closed something else."""
+    """The closing bracket at the end of the value or of the text; or the removal of a bracket that closed another value."""
     start = context.span(problem)[0]
     opened = _opened_at(context.map.root, start)
     if opened is None:
@@ -84,7 +84,7 @@ def unclosed(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def unexpected_closer(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """No bracket, or the other one."""
+    """The other bracket, or none."""
     start, end = context.span(problem)
     sign = context.text[start:end]
     other = "]" if sign == "}" else "}"
@@ -94,7 +94,7 @@ def unexpected_closer(context: FixContext, problem: Problem) -> Iterator[Fix | N
 
 
 def trailing_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Without the bracket that ended the value too early, or without the text that follows it."""
+    """The removal of the bracket that ended the value too early, or of the text after it."""
     start, end = context.span(problem)
     root = context.map.root
     sign = context.text[root.end - 1 : root.end]
@@ -110,7 +110,7 @@ def trailing_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def unterminated_comment(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The end of the comment, where its line ends or where the text does."""
+    """The end of the comment, at the end of its line or of the text."""
     start, text = context.span(problem)[0], context.text
     ends = [found for found in (text.find("\n", start), text.find("\r", start)) if found >= 0]
     line_end = min(ends, default=len(text))
@@ -125,7 +125,7 @@ def unterminated_comment(context: FixContext, problem: Problem) -> Iterator[Fix 
 
 
 def _unless_a_consequence(context: FixContext, fixes: Iterator[Fix]) -> Iterator[Fix]:
-    """The fixes; none is preferred where another mistake may be what left a bracket open or closed it too early."""
+    """The fixes; none is preferred if another error may have caused the bracket error."""
     codes = {other.code for other in context.analysis.loaded.problems if other.span is not None}
     is_consequence = not codes <= _NO_CAUSES
     for fix in fixes:
@@ -144,7 +144,7 @@ def _opened_at(root: Located, offset: int) -> Located | None:
 
 
 def _closed_further_out(context: FixContext, opened: Located) -> list[Located]:
-    """What is closed, by its indentation, with the bracket of something around it."""
+    """The values that, by indentation, are closed with the bracket of a value around them."""
     text, waiting, found = context.text, [opened], list[Located]()
     while waiting and len(found) < 3:
         located = waiting.pop()
@@ -163,7 +163,7 @@ def _below(context: FixContext, opened: Located) -> Candidate:
 
 
 def _closed_by_indentation(context: FixContext, opened: Located) -> Edits:
-    """The closing bracket on its own line, before the first one that is not indented more than that of the opening bracket."""
+    """The closing bracket on its own line, before the first line that is not indented deeper than the opening bracket."""
     text, margin = context.text, margin_of(context.text, opened.start)
     if _REST_OF_LINE.match(text, opened.start + 1) is None:
         return None
@@ -180,7 +180,7 @@ def _closed_by_indentation(context: FixContext, opened: Located) -> Edits:
 
 
 def _closed_at_end(context: FixContext, problem: Problem) -> Edits:
-    """The closing brackets of everything around a bracket, at the end of the text, as wide as it is written."""
+    """The closing brackets of all values around a bracket, at the end of the text."""
     text, style, where = context.text, context.layout.style, context.map
     parts = parts_of(problem.path)
     path, around = "", [where.root]

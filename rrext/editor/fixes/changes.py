@@ -1,4 +1,4 @@
-"""Changes made one after another, as one change of the text that was there first."""
+"""The composition of successive edits into edits of the first text."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rrext.editor.edits import Edit
 __all__ = ["Changes"]
 
 Piece: TypeAlias = tuple[int, int] | str
-"""A stretch of the first text, or new text."""
+"""A span of the first text, or new text."""
 
 
 class Changes:
-    """A text that is edited again and again. `edits` says how it differs from what it was."""
+    """A text under repeated edits. `edits` is its difference to the first text."""
 
     __slots__ = ("_length", "_pieces")
 
@@ -23,7 +23,7 @@ class Changes:
         self._pieces: list[Piece] = [(0, len(text))]
 
     def add(self, edits: Iterable[Edit]) -> None:
-        """Apply edits of the text as it is now; they do not overlap."""
+        """Apply edits of the current text; they do not overlap."""
         made: list[Piece] = []
         waiting = [*reversed(self._pieces)]
         at = 0
@@ -35,7 +35,7 @@ class Changes:
         self._pieces = [*made, *reversed(waiting)]
 
     def edits(self) -> tuple[Edit, ...]:
-        """One edit for each stretch of the first text that is not there any more, and for what is new."""
+        """One edit for each removed span of the first text, and for new text."""
         found: list[Edit] = []
         at, new = 0, ""
         for piece in (*self._pieces, (self._length, self._length)):
@@ -54,7 +54,7 @@ class Changes:
 
 
 def _pass(waiting: list[Piece], count: int, made: list[Piece], at: int) -> int:
-    """Move some characters from the pieces that wait to those that are made; where that ends."""
+    """Move `count` characters from the waiting pieces to the made ones; returns the offset behind them."""
     at += count
     while count:
         piece = waiting.pop()

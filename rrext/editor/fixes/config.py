@@ -1,4 +1,4 @@
-"""Fixes of settings: profiles and their sections, keys that a node does not know, values that it does not accept."""
+"""Fixes of settings: profiles and their sections, unknown keys, invalid values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANY: Final = 6
 
 
 def profile_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A profile that there is; or none."""
+    """An existing profile, or none."""
     yield from replacements(context, problem)
     draft = context.draft(problem.path)
     known = tuple(draft.node.profiles) if draft is not None and draft.node is not None else ()
@@ -37,18 +37,18 @@ def profile_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | N
 
 
 def beside_profile(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The key in the section of the profile; or nowhere."""
+    """The key moved into the section of the profile, or removed."""
     *around, key = parts_of(problem.path)
     config = pointer(*around)
     profile = text_of(context.find(below(config, "profile")))
-    if profile and "${" not in profile:  # a section is not called after a variable
+    if profile and "${" not in profile:  # a section never has the name of a variable
         edits = _moved(context, config, key, profile)
         yield fix(problem, f"Move {shown(key)} into {shown(profile)}", edits, preferred=True)
     yield fix(problem, f"Remove {shown(key)}", context.remove(problem.path))
 
 
 def _moved(context: FixContext, path: str, key: str, profile: str) -> Edits:
-    """A key of a config in a section of it, which is made around the key if it is not there."""
+    """A key of a config moved into a section, which is created around the key if it is missing."""
     config, section, layout = context.find(path), context.find(below(path, profile)), context.layout
     place = next((index for index, child in enumerate(context.children(path)) if child.key == key), None)
     if config is None or place is None:
@@ -65,7 +65,7 @@ def _moved(context: FixContext, path: str, key: str, profile: str) -> Edits:
 
 
 def profile_not_selected(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The profile selected; or its section gone."""
+    """The profile selected, or its section removed."""
     *around, key = parts_of(problem.path)
     config = context.find(pointer(*around))
     others = [
@@ -83,13 +83,13 @@ def profile_not_selected(context: FixContext, problem: Problem) -> Iterator[Fix 
 
 
 def unknown_config_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A key that the node knows; or none."""
+    """A known key, or none."""
     yield from replacements(context, problem)
     yield fix(problem, f"Remove {shown(parts_of(problem.path)[-1])}", context.remove(problem.path))
 
 
 def invalid_config(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A value that the node accepts; or none, so that its default holds."""
+    """A valid value, or none, so that the default applies."""
     draft = context.draft(problem.path)
     root = _schema_of(context, draft)
     parts = context.parts(problem.path)[3:]
@@ -117,7 +117,7 @@ def invalid_config(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 
 def _added(context: FixContext, problem: Problem, root: Schema, field: Field | None) -> Fix | None:
-    """A setting that must be there and is not."""
+    """A required setting that is missing."""
     if field is None or not field.required:
         return None
     value = example_of(root, field.schemas)

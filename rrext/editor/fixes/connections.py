@@ -1,4 +1,4 @@
-"""Fixes of what is not connected: nodes that nothing reaches, and helpers that are missing or too many."""
+"""Fixes of connections: unreachable nodes, and missing or excess helpers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MANY: Final = 5
 
 
 class Join(msgspec.Struct, frozen=True):
-    """An edge that would connect a component. `unread`: it is asked for, as nothing reads what the other sends yet."""
+    """An edge that would connect a component. `unread`: no node reads the source's output yet."""
 
     kind: EdgeKind
     name: str
@@ -42,7 +42,7 @@ class Join(msgspec.Struct, frozen=True):
 
 
 def joins_to(context: FixContext, draft: Draft, sources: list[Draft]) -> list[Join]:
-    """The edges that could lead to a component from some others, without a circle."""
+    """The edges that could lead to a component from given sources, without a circle."""
     found: list[Join] = []
     if draft.node is None:
         return found
@@ -61,7 +61,7 @@ def joins_to(context: FixContext, draft: Draft, sources: list[Draft]) -> list[Jo
 
 
 def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """An edge from what is reached; or without the node and every edge from it."""
+    """An edge from a reachable node; or the removal of the node and every edge from it."""
     draft = context.draft(problem.path)
     if draft is None:
         return
@@ -78,14 +78,14 @@ def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def _members(context: FixContext) -> list[Draft]:
-    """What is reached: the source and its chain."""
+    """The reachable components: the source and its chain."""
     outline = context.analysis.loaded.outline
     ids = {outline.source, *outline.chain}
     return [draft for draft in context.analysis.drafts if draft.id in ids and is_first(context, draft)]
 
 
 def _is_led_to(context: FixContext, draft: Draft) -> bool:
-    """Whether another node leads to it, which is the one to be connected."""
+    """Whether another component leads to this one; then that one needs the connection."""
     edges = (*draft.inputs, *draft.controls)
     return any(edge.source_id in context.analysis.by_id and edge.source_id != draft.id for edge in edges)
 
@@ -98,7 +98,7 @@ def _is_used(context: FixContext, draft: Draft) -> bool:
 
 
 def invoke_missing(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A node bound that serves nobody yet; or a new one."""
+    """A binding of an unbound node; or a new node."""
     draft = context.draft(problem.path)
     class_type = None if draft is None else _missing_type(context, draft, problem)
     if draft is None or class_type is None:
@@ -117,7 +117,7 @@ def invoke_missing(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 
 def _missing_type(context: FixContext, draft: Draft, problem: Problem) -> str | None:
-    """The class type that a problem is about: of several at one node the problems come in the order of `invoke`."""
+    """The class type of a problem: several problems of one node come in the order of `invoke`."""
     if draft.node is None:
         return None
     others = [other for other in context.analysis.loaded.problems if other.code == problem.code and other.path == problem.path]
@@ -151,7 +151,7 @@ def _could_help(context: FixContext, other: Draft, draft: Draft, class_type: str
 
 
 def invoke_excess(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Without one of the helpers that are too many."""
+    """The removal of one of the excess helpers."""
     draft = context.draft(problem.path)
     if draft is None or draft.node is None:
         return

@@ -1,4 +1,4 @@
-"""What the fixes of one state of a document are made with: its tree, its components, and changes of both."""
+"""The context of fixes for one state of a document: its tree, its components, and edits of both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FixContext"]
 
 
 class FixContext:
-    """One state of a document, for whoever mends it. To be used by one thread at a time, as its shelf is."""
+    """One state of a document with the edits that fixes are made of. One thread at a time may use it, like its known nodes."""
 
     __slots__ = ("_after", "_layout", "_written", "analysis", "known_nodes", "map", "mistakes")
 
@@ -30,19 +30,19 @@ class FixContext:
         self.map: SourceMap = analysis.map
         self.known_nodes = KnownNodes(analysis.settings.catalog) if known_nodes is None else known_nodes
         self.mistakes = sum(problem.span is not None for problem in analysis.loaded.problems)
-        """How many mistakes the text has as text, whatever it means."""
+        """The number of syntax errors in the text."""
         self._after: dict[tuple[Edit, ...], tuple[Problem, ...]] = {}
         self._layout: TextLayout | None = None
         self._written: WrittenPipeline | None = None
 
     @property
     def text(self) -> str:
-        """The text that is mended."""
+        """The text to fix."""
         return self.map.text
 
     @property
     def layout(self) -> TextLayout:
-        """Changes in the way in which the text is written."""
+        """Edits in the layout of the text."""
         if self._layout is None:
             self._layout = TextLayout(self.map)
         return self._layout
@@ -54,28 +54,28 @@ class FixContext:
             self._written = WrittenPipeline(self.analysis)
         return self._written
 
-    # places
+        # positions
 
     def find(self, path: str) -> Located | None:
         """The value at a pointer."""
         return self.map.find(path)
 
     def children(self, path: str) -> list[Located]:
-        """What stands in the object or the list at a pointer."""
+        """The children of the object or list at a pointer."""
         located = self.find(path)
         return [] if located is None else located.children
 
     def at(self, *parts: str | int) -> Located | None:
-        """A value of the pipeline, by the way from its root."""
+        """A value of the pipeline, by the path from its root."""
         return self.map.find(below(self.analysis.base, *parts))
 
     def parts(self, path: str) -> list[str]:
-        """The way from the pipeline to a place in it; empty for a place outside."""
+        """The path from the pipeline to a value in it; empty for a value outside."""
         base, parts = parts_of(self.analysis.base), parts_of(path)
         return parts[len(base) :] if parts[: len(base)] == base else []
 
     def draft(self, path: str) -> Draft | None:
-        """The component around a place."""
+        """The component around a pointer."""
         parts = self.parts(path)
         if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal():
             return None
@@ -88,28 +88,28 @@ class FixContext:
         return parts[draft.index] if draft.index < len(parts) else None
 
     def name(self, draft: Draft) -> str:
-        """A component's id as it is written: variables in it stay variables."""
+        """A component's id as it is written, with variables in place."""
         part = self.part(draft)
         return part.id if part is not None else ""
 
     def provider(self, draft: Draft) -> str:
-        """A component's provider as it is written; empty if a variable says it, whose value nobody is to see."""
+        """A component's provider as it is written; empty if it contains a variable, whose value must stay hidden."""
         part = self.part(draft)
         return part.provider if part is not None and "${" not in part.provider else ""
 
     def span(self, problem: Problem) -> Span:
-        """What a problem marks."""
+        """The marked span of a problem."""
         return self.map.span_of(problem)
 
     def token(self, offset: int) -> tuple[int, str, int]:
-        """The next token: its kind, as `tokens` counts them, its text, and where it begins. The end is empty."""
+        """The next token: its kind as `tokens` counts them, its text, and its start. The end of the text is empty."""
         found = tokens.TOKEN.match(self.text, offset)
         assert found is not None  # one alternative fits everywhere
         kind = found.lastindex or tokens.END
         return kind, found[kind], found.start(kind)
 
     def left_after(self, edits: tuple[Edit, ...]) -> tuple[Problem, ...]:
-        """The mistakes that the text would have after some edits."""
+        """The syntax errors that remain after edits."""
         found = self._after.get(edits)
         if found is None:
             limits = self.analysis.settings.limits
@@ -121,19 +121,19 @@ class FixContext:
     # changes
 
     def replace(self, path: str, value: Any) -> Edits:
-        """Another value at a pointer."""
+        """Replace the value at a pointer."""
         located = self.find(path)
         return None if located is None or located.kind == "hole" else (Edit(located.start, located.end, quoted(value)),)
 
     def rename(self, path: str, key: str) -> Edits:
-        """Another key at a pointer, if that is not taken."""
+        """Rename the key at a pointer, unless the new key is taken."""
         located, holder = self.find(path), self.find(_parent(path))
         if located is None or located.key_span is None or holder is None or any(child.key == key for child in holder.children):
             return None
         return (Edit(*located.key_span, quoted(key)),)
 
     def remove(self, path: str) -> Edits:
-        """Nothing at a pointer: the member or the element is taken out."""
+        """Remove the member or element at a pointer."""
         holder, located = self.find(_parent(path)), self.find(path)
         if holder is None or located is None or holder.kind not in ("object", "array"):
             return None
@@ -141,7 +141,7 @@ class FixContext:
         return self.layout.remove(holder, [place])
 
     def set(self, path: str, key: str, value: Any, order: tuple[str, ...] = ()) -> Edits:
-        """A value under a key of the object at a pointer, whether or not there is one already."""
+        """Set a key of the object at a pointer, whether or not it exists."""
         holder = self.find(path)
         if holder is None:
             return None

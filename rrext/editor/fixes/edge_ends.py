@@ -1,4 +1,4 @@
-"""The two ends of an edge: which components they are, and what they could have in common."""
+"""The two ends of an edge: their components, and the lanes or class types that they share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rrext.pipefile.shape import Draft
 __all__ = ["behind", "ends_of", "may_bind", "names_for", "sources_for"]
 
 MANY: Final = 5
-"""So many ways are offered; who has more of them chooses while typing."""
+"""The number of fixes offered; for more, completion is the better choice."""
 
 
 def ends_of(context: FixContext, draft: Draft, source: str) -> tuple[Draft, Draft] | None:
-    """The component that an edge comes from, by the id that is written there, and the one that holds it."""
+    """The component that an edge comes from, by its written id, and the component that holds it."""
     part = context.written.by_id.get(source)
     drafts = context.analysis.drafts
     if part is None or part.index >= len(drafts):
@@ -27,14 +27,14 @@ def ends_of(context: FixContext, draft: Draft, source: str) -> tuple[Draft, Draf
 
 
 def names_for(kind: EdgeKind, source: Draft, end: Draft) -> list[str]:
-    """The lanes or class types that both ends have; none if one of them is not known."""
+    """The lanes or class types that both ends have; none if one of them is unknown."""
     if source.node is None or end.node is None:
         return []
     return list(names_between(kind, source.node, end.node))[:MANY]
 
 
 def sources_for(context: FixContext, draft: Draft, kind: EdgeKind, name: str) -> list[str]:
-    """The ids of the components from which such an edge could come, as they are written."""
+    """The written ids of the components from which such an edge could come."""
     if draft.node is None:
         return []
     after = behind(context, draft, kind)
@@ -52,7 +52,7 @@ def is_first(context: FixContext, draft: Draft) -> bool:
 
 
 def behind(context: FixContext, draft: Draft, kind: EdgeKind) -> set[str]:
-    """The ids that edges of a kind lead to from a component, its own included: an edge from there would close a circle."""
+    """The ids reachable from a component by edges of a kind, its own included; an edge from them would close a circle."""
     follows: dict[str, list[str]] = {}
     for other in context.analysis.drafts:
         for edge in other.inputs if kind == "input" else other.controls:
@@ -61,7 +61,7 @@ def behind(context: FixContext, draft: Draft, kind: EdgeKind) -> set[str]:
 
 
 def may_bind(context: FixContext, invoker: Draft, class_type: str) -> bool:
-    """Whether a node has room for one more helper of a class type."""
+    """Whether a node has room for another helper of a class type."""
     if invoker.node is None:
         return False
     most = invoker.node.invoke.get(class_type, {}).get("max")
@@ -72,5 +72,5 @@ def may_bind(context: FixContext, invoker: Draft, class_type: str) -> bool:
 
 
 def catalog_nodes(context: FixContext) -> list[tuple[str, type[Node]]]:
-    """All nodes that can be used, by provider name."""
+    """All usable nodes, by provider name."""
     return [(entry.name, entry.node) for entry in context.known_nodes.entries() if entry.node is not None]

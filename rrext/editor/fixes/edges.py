@@ -1,4 +1,4 @@
-"""Fixes of edges: where they come from, what travels on them, and on which component they stand."""
+"""Fixes of edges: their source, their lane or class type, and the component that holds them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["EDGE_MAKERS"]
 
 
 def from_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The id that was meant; else a component that has what the edge wants; or no edge."""
+    """The intended id; else a component that offers the lane; or no edge."""
     found = _edge_at(context, problem)
     if found is None:
         return
@@ -35,7 +35,7 @@ def from_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 
 def wrong_lane(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The lane that fits; else a response node that takes this one; or no edge."""
+    """A fitting lane; else a response node for this lane; or no edge."""
     found = _edge_at(context, problem)
     if found is None:
         return
@@ -52,7 +52,7 @@ def wrong_lane(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def _instead(context: FixContext, problem: Problem, old: str, names: Sequence[str]) -> Iterator[Fix | None]:
-    """Names that fit, beside those that the problem itself knows."""
+    """Replacements by fitting names that the problem does not list itself."""
     for name in names:
         if name not in problem.near:
             title = f"Replace {shown(old)} with {shown(name)}"
@@ -60,7 +60,7 @@ def _instead(context: FixContext, problem: Problem, old: str, names: Sequence[st
 
 
 def _other_response(context: FixContext, problem: Problem, producer: Draft, draft: Draft, edge: WrittenEdge) -> Fix | None:
-    """A response node for what the producer sends, if this is one that takes something else and reads nothing but this."""
+    """A response node for the producer's output, if this response node reads only this unsuitable edge."""
     if not context.provider(draft).startswith("response_") or len(draft.inputs) != 1 or producer.node is None:
         return None
     offered = offered_lanes(producer.node)
@@ -76,12 +76,12 @@ def _other_response(context: FixContext, problem: Problem, producer: Draft, draf
 
 
 def duplicate_edge(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """One edge less."""
+    """The removal of the edge."""
     yield fix(problem, "Remove this edge, which stands here already", remove_edge(context, problem.path), preferred=True)
 
 
 def class_type_not_served(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A class type as which the node serves; or no edge."""
+    """A class type that the node serves; or no edge."""
     found = _edge_at(context, problem)
     if found is None:
         return
@@ -94,7 +94,7 @@ def class_type_not_served(context: FixContext, problem: Problem) -> Iterator[Fix
 
 
 def control_on_invoker(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The edge on the component that is invoked; or no edge."""
+    """The edge moved to the invoked component; or no edge."""
     found = _edge_at(context, problem)
     if found is None:
         return
@@ -110,7 +110,7 @@ def control_on_invoker(context: FixContext, problem: Problem) -> Iterator[Fix | 
 
 
 def circle(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Without one of the edges that make the circle: the last one, which closes it, comes first."""
+    """The removal of one edge of the circle; the last one, which closes it, comes first."""
     paths = [problem.path, *(other.path for other in reversed(problem.related))]
     for path in paths[:5]:
         found = _edge_of(context, path)
@@ -120,11 +120,11 @@ def circle(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
             yield fix(problem, title, remove_edge(context, path), preferred=len(paths) == 1)
 
 
-# which edge
+# the edge of a problem
 
 
 def _edge_at(context: FixContext, problem: Problem) -> tuple[Draft, WrittenEdge] | None:
-    """The component and the edge that a problem is about."""
+    """The component and the edge of a problem."""
     return _edge_of(context, problem.path)
 
 
@@ -140,7 +140,7 @@ def _edge_of(context: FixContext, path: str) -> tuple[Draft, WrittenEdge] | None
 
 
 def _others(context: FixContext, draft: Draft, edge: WrittenEdge, *, name: str = "", source: str = "") -> set[str]:
-    """What would make an edge the same as another one: the sources of a `name`, or the names from a `source`."""
+    """The values that would duplicate another edge: the sources of a `name`, or the names from a `source`."""
     part = context.part(draft)
     others = [other for other in (part.edges if part is not None else ()) if other.kind == edge.kind and other is not edge]
     if source:

@@ -1,4 +1,4 @@
-"""A fix: what it does in words, and the edits that do it."""
+"""A fix: a title and edits."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rrext.editor.layout import Edits, joined
 from rrext.pipefile.text.problems import Problem
 
 if TYPE_CHECKING:
-    pass
+    from rrext.editor.fixes.context import FixContext
 
 __all__ = ["Fix", "Maker", "fix"]
 
 
 class Fix(msgspec.Struct, frozen=True):
-    """One way to mend a problem. `preferred`: it is the obvious one.
+    """One way to fix a problem. `preferred`: it is the obvious one.
 
-    The edits do not overlap. Afterwards the problem is gone, and the text is no more broken than before.
+    The edits do not overlap. After them the problem is gone, and the text has no more errors than before.
     """
 
     title: str
@@ -30,10 +30,10 @@ class Fix(msgspec.Struct, frozen=True):
 
 
 Maker: TypeAlias = "Callable[[FixContext, Problem], Iterator[Fix | None]]"
-"""Gives the ways to mend a problem, the best first; None for one that is not possible in this text."""
+"""Yields the fixes of a problem, the best first; None for a fix that is impossible in this text."""
 
 
 def fix(problem: Problem, title: str, *changes: Edits, preferred: bool = False) -> Fix | None:
-    """A fix that makes some changes; None if one of them cannot be made."""
+    """A fix that makes several changes; None if one of them is impossible."""
     edits = joined(*changes)
     return Fix(title, edits, problem, preferred) if edits else None

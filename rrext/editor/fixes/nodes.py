@@ -1,4 +1,4 @@
-"""Components and edges that are added and removed whole."""
+"""Insertion and removal of complete components and edges."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def fresh_id(context: FixContext, provider: str, taken: Sequence[str] = ()) -> str:
-    """An id that nothing in the document uses, as people call components: `webhook_1`."""
+    """An unused id in the usual form: `webhook_1`."""
     written = context.written
     used = {*written.by_id, *context.analysis.by_id, *written.edges_from, text_of(written.source), *taken}
     number = 1
@@ -52,7 +52,7 @@ def new_component(
     inputs: Sequence[dict[str, str]] = (),
     controls: Sequence[dict[str, str]] = (),
 ) -> dict[str, Any]:
-    """A component as it stands in a file, with the settings that it cannot do without."""
+    """A component as it stands in a file, with its required settings."""
     component: dict[str, Any] = {
         "id": node_id or fresh_id(context, provider),
         "provider": provider,
@@ -77,7 +77,7 @@ def _settings(context: FixContext, node: type[Node]) -> dict[str, Any]:
 
 
 def response_for(context: FixContext, lanes: Sequence[str]) -> tuple[str, type[Node]] | None:
-    """The response node that takes some lanes: the one that takes nothing else, or the one that takes all."""
+    """The response node for lanes: one that takes nothing else, or one that takes all lanes."""
     names = [f"response_{lanes[0]}"] if len(lanes) == 1 else []
     for provider in (*names, "response"):
         node = context.known_nodes.node(provider)
@@ -86,11 +86,11 @@ def response_for(context: FixContext, lanes: Sequence[str]) -> tuple[str, type[N
     return None
 
 
-# changes
+# edits
 
 
 def add_components(context: FixContext, *components: dict[str, Any], first: bool = False) -> Edits:
-    """Components more: at the end of the list, or at its beginning."""
+    """Insert components at the end of the list, or at its beginning."""
     listed = context.at("components")
     if listed is None:
         holder = context.find(context.analysis.base)
@@ -108,7 +108,7 @@ def add_components(context: FixContext, *components: dict[str, Any], first: bool
 
 
 def add_edges(context: FixContext, draft: Draft, kind: EdgeKind, edges: Sequence[dict[str, str]]) -> Edits:
-    """Edges more that end at a component; those that are there already are not added again."""
+    """Insert edges that end at a component; existing ones are not repeated."""
     holder = context.find(draft.path)
     listed = None if holder is None else member(holder, kind)
     if listed is None or listed.kind == "null":
@@ -118,7 +118,7 @@ def add_edges(context: FixContext, draft: Draft, kind: EdgeKind, edges: Sequence
 
 
 def remove_edge(context: FixContext, path: str) -> Edits:
-    """One edge less; with the list that had nothing else, not even a comment."""
+    """Remove an edge; also its list, if the list has no other edge and no comment."""
     return _without_edges(context, path.rpartition("/")[0], [int(path.rpartition("/")[2])])
 
 
@@ -132,7 +132,7 @@ def _without_edges(context: FixContext, path: str, places: Sequence[int]) -> Edi
 
 
 def remove_component(context: FixContext, draft: Draft) -> Edits:
-    """A component less, and every edge that comes from it."""
+    """Remove a component and every edge from it."""
     return joined(context.remove(draft.path), *_without_edges_from(context, draft))
 
 

@@ -1,4 +1,4 @@
-"""Names in place of misspelt ones."""
+"""Replacements of misspelt names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["is_obvious", "replacements"]
 
 ALIKE: Final = 0.85
 APART: Final = 0.1
-"""A name is obvious if it is at least so much like the wrong one, and so much more than the next."""
+"""A name is obvious if its similarity is at least `ALIKE`, and exceeds the next one by `APART`."""
 
 
 def replacements(context: FixContext, problem: Problem, skip: Collection[str] = ()) -> Iterator[Fix | None]:
-    """The names that could have been meant, but for some that cannot stand there."""
+    """Replacements by the near names of the problem, except those in `skip`."""
     located = context.find(problem.path)
     if located is None:
         return
@@ -32,7 +32,7 @@ def replacements(context: FixContext, problem: Problem, skip: Collection[str] = 
 
 
 def is_obvious(old: str, names: Sequence[str]) -> bool:
-    """Whether the first of some names, which come best first, is what was meant."""
+    """Whether the first name, the best match, is the intended one."""
     if len(names) < 2 or len(old) > 100:
         return len(names) == 1
     first, second = (SequenceMatcher(None, old, name).ratio() for name in names[:2])

@@ -15,7 +15,7 @@ from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFoun
 from rrext.nodes.base.node import Node
 from rrext.pipefile.plan import LanePlan
 from rrext.pipefile.spec import PipelineSpec
-from rrext.tools.messages import UNHEARD
+from rrext.tools.messages import NULL_PUBLISHER
 
 if TYPE_CHECKING:
     from rrext.clock import Clock
@@ -139,7 +139,7 @@ class Task:
         self.ttl = ttl
         self.started = time()
         self.began = self.last_used = clock.now()
-        self.publisher: Publisher = UNHEARD
+        self.publisher: Publisher = NULL_PUBLISHER
         self.stopping = False
         self.calls = 0
         self.finished_count = 0

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from rrext.tools.messages import UNHEARD, Publisher
+from rrext.tools.messages import NULL_PUBLISHER, Publisher
 from rrext.tools.registry import ToolRegistry, collect_tools
 
 __all__ = ["Entry", "Node"]
@@ -138,7 +138,7 @@ class Node:
     config: Any = None
     shared: Any = None
     _link: Any = None  # set by the engine: where `emit` goes
-    _publisher: Publisher = UNHEARD  # set by the engine: where `publish` goes
+    _publisher: Publisher = NULL_PUBLISHER  # set by the engine: where `publish` goes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -147,7 +147,7 @@ def _instance(config: type, values: Mapping[str, Any], given: Mapping[str, Any])
         try:
             return config(**given)
         except Exception as error:
-            raise Misfit.here(f"refused: {error}") from None
+            raise Misfit.of(f"refused: {error}") from None
     instance = config()
     for name, value in values.items():
         setattr(instance, name, value if name in given else copy.deepcopy(value))

@@ -1,4 +1,4 @@
-"""What there is to know about a tool's function, found out when it is first asked for."""
+"""Metadata of a tool's function: signature, docstring, schemas, predicate; each is computed at first use."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rrext.tools.docstrings import Docstring
     from rrext.tools.signature import Signature
 
-__all__ = ["FunctionFacts"]
+__all__ = ["FunctionMetadata"]
 
 _KEPT_SCHEMAS = 64
-"""Schemas that callables of one tool gave, and that are kept compiled; pipelines have few configs of one node."""
+"""Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
 
 
-class FunctionFacts:
-    """What there is to know about one function, found out when it is first asked for. Shared by copies of a tool."""
+class FunctionMetadata:
+    """Metadata of one function, computed at first use. Copies of a tool share it."""
 
     __slots__ = (
         "_bound", "_chunks", "_docstring", "_function", "_inputs", "_lock", "_options", "_outputs", "_owner",
@@ -43,7 +43,7 @@ class FunctionFacts:
         self._inputs: dict[bytes, InputPlan] = {}
         self._outputs: dict[bytes, SchemaValidator] = {}
         self.input: InputPlan | None = None
-        """The plan of the input, once it is made and if it never changes."""
+        """The input plan, if it is made and never changes."""
 
     @property
     def signature(self) -> Signature:
@@ -63,14 +63,14 @@ class FunctionFacts:
         return self._docstring
 
     def _doc(self) -> str | None:
-        """The docstring; an override without one has that of the method that it overrides."""
+        """The docstring; for an override without one, the docstring of the overridden method."""
         if self._function.__doc__ is not None or self._owner is None:
             return self._function.__doc__
         bases = (vars(base).get(self._function.__name__) for base in self._owner.__mro__)
         return next((doc for doc in (getattr(method, "__doc__", None) for method in bases) if doc), None)
 
     def input_plan(self, schema: Mapping[str, Any] | None) -> InputPlan:
-        """The plan for a schema that the author gave, or for the one of the signature."""
+        """The plan for the author's schema, or for the schema of the signature if `schema` is None."""
         from rrext.tools.arguments import derived_input, given_input
         from rrext.tools.forms import UnsupportedType
 
@@ -88,7 +88,7 @@ class FunctionFacts:
                 raise self.unusable(error) from None
 
     def output(self, schema: Mapping[str, Any] | None) -> SchemaValidator:
-        """The validator of a result."""
+        """The validator of results."""
 
         def compiled() -> SchemaValidator:
             validator = SchemaValidator(schema or {})
@@ -102,13 +102,13 @@ class FunctionFacts:
                 raise self.unusable(error) from None
 
     def unusable(self, error: Exception) -> ToolDefinitionError:
-        """The author's error for a schema or a type that cannot be used."""
+        """The definition error for an unusable schema or type."""
         function = self._function
         return ToolDefinitionError(f"Tool {self._options.name} ({function.__module__}.{function.__qualname__}): {error}")
 
     @property
     def predicate(self) -> Callable[[Any, ToolContext], bool]:
-        """`available` as a function of node and context."""
+        """The option `available` as a function of node and context."""
         if self._predicate is None:
             self._predicate = _predicate(self._options.available)
         return self._predicate
@@ -124,7 +124,7 @@ class FunctionFacts:
 
 
 def _kept(known: dict[bytes, Any], schema: Mapping[str, Any], make: Callable[[], Any]) -> Any:
-    """What was made for an equal schema, or a new one; the oldest goes when there are too many."""
+    """The object made for an equal schema, or a new one; the oldest is dropped when there are too many."""
     try:
         key = encode_json(schema)
     except NotJson as error:
@@ -138,7 +138,7 @@ def _kept(known: dict[bytes, Any], schema: Mapping[str, Any], make: Callable[[],
 
 
 def _predicate(available: Any) -> Callable[[Any, ToolContext], bool]:
-    """A predicate takes the context, or the node and the context."""
+    """A function of node and context, from a predicate that takes the context, or the node and the context."""
     import inspect
 
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
