@@ -1,4 +1,4 @@
-"""What the cursor is on: which part of a pipeline an offset belongs to."""
+"""The part of a pipeline at an offset of its text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EdgeKind: TypeAlias = Literal["input", "control"]
 
 
 class CursorTarget(msgspec.Struct, frozen=True):
-    """A place in a pipeline. `parts` is the way to `located` below the component (or below the pipeline, outside of one).
+    """A value or key of a pipeline. `parts` is its path below the component, or below the pipeline if outside of one.
 
     `edge` is the index in the component's list of `kind`.
     """
@@ -52,13 +52,13 @@ class CursorTarget(msgspec.Struct, frozen=True):
 
     @property
     def span(self) -> tuple[int, int]:
-        """The key or the value that the spot is on, with its quotes."""
+        """The span of the key or value, with its quotes."""
         key = self.located.key_span
         return key if self.role.endswith("_key") and key is not None else (self.located.start, self.located.end)
 
 
 def target_at(analysis: Analysis, offset: int) -> CursorTarget:
-    """The spot at an offset."""
+    """The target at an offset."""
     place = analysis.map.at(offset)
     parts = parts_of(place.pointer)
     base = parts_of(analysis.base)

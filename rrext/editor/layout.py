@@ -1,7 +1,7 @@
-"""Members and elements that are put into a text that somebody wrote, taken out of it, and moved: as that person would.
+"""Insertion, removal and move of members and elements in hand-written JSON, in the layout of its author.
 
-Commas, lines, indentation and comments stay as they are around them. Nothing is changed where the text around the place is
-broken: what a comma there belongs to cannot be said.
+Commas, lines, indentation and comments around the edit stay. Near broken text no edit is made, because the owner of a comma
+there is uncertain.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rrext.pipefile.text.tree import Located
 __all__ = ["Edits", "RemovedText", "TextLayout", "Writing", "joined"]
 
 Edits: TypeAlias = tuple[Edit, ...] | None
-"""A change; None if it cannot be made."""
+"""Edits that belong together; None if they cannot be made."""
 Writing: TypeAlias = Callable[[str], str]
-"""Gives the text of a value, for the indentation of the line on which it will begin."""
+"""A function from the indentation of a value's first line to the text of the value."""
 
 _BRACKETS: Final = {"object": "{}", "array": "[]"}
 _REST: Final = re.compile(r"(?:[ \t]*+(?://[^\r\n]*+|/\*(?:[^*\r\n]++|\*(?!/))*+\*/))*+")
@@ -36,7 +36,7 @@ _LINES: Final = re.compile(r"(\r\n|\r|\n)[ \t]*+")
 
 
 class RemovedText(msgspec.Struct, frozen=True):
-    """What was taken out of an object or a list: its text, the indentation of its line, and the comment that stood after it."""
+    """A child removed from an object or list: its text, the indentation of its line, and the comment after it."""
 
     text: str
     margin: str
@@ -45,7 +45,7 @@ class RemovedText(msgspec.Struct, frozen=True):
 
 
 class TextLayout:
-    """Changes of one document."""
+    """Edits of one document."""
 
     __slots__ = ("_text", "style")
 
@@ -53,10 +53,10 @@ class TextLayout:
         self._text = where.text
         self.style = style_of(where)
 
-    # in
+        # insertion
 
     def add_member(self, holder: Located, key: str, write: Writing, order: Collection[str] = (), note: str = "") -> Edits:
-        """A member more, behind those that stand before it in `order`, or at the end. `write` gives its value."""
+        """Insert a member, behind those before it in `order`, or at the end. `write` gives its value."""
         if holder.kind != "object" or any(child.key == key for child in holder.children):
             return None
         before = [*order][: [*order].index(key)] if key in order else [child.key for child in holder.children]
@@ -66,7 +66,7 @@ class TextLayout:
     def add_elements(
         self, holder: Located, values: Sequence[dict[str, Any]], place: int | None = None, *, wide: bool = False
     ) -> Edits:
-        """Objects more in a list: with a line for each of their members if the others have that, or `wide` if there is none."""
+        """Insert objects in a list, each over several lines if the last element is, or if the list is empty and `wide`."""
         if holder.kind != "array":
             return None
         if holder.children:
@@ -81,9 +81,9 @@ class TextLayout:
     def insert(
         self, holder: Located, writes: Sequence[Writing], place: int | None = None, *, wide: bool = False, note: str = ""
     ) -> Edits:
-        """Some more inside a holder, as number `place` and so on, or as the last. `wide`: on own lines if there is none yet.
+        """Insert children into a holder, from index `place` on, or at the end. `wide`: on lines of their own if it is empty.
 
-        `note` is a comment to stand after them.
+        `note` is a comment to follow them.
         """
         children = holder.children
         place = len(children) if place is None else place
@@ -125,7 +125,7 @@ class TextLayout:
         return (Edit(comma + 1, comma + 1, f"{between[1:]}{pieces},"),)
 
     def _fill(self, holder: Located, writes: Sequence[Writing], wide: bool, note: str) -> Edits:
-        """The first ones in an empty holder."""
+        """Insert the first children of an empty holder."""
         start, end = holder.start + 1, holder.end - 1
         if self._comma(start, end) != -1:
             return None
@@ -141,10 +141,10 @@ class TextLayout:
     def _lines(self, writes: Sequence[Writing], margin: str) -> str:
         return ",".join(self.style.newline + margin + write(margin) for write in writes)
 
-    # out
+        # removal
 
     def remove(self, holder: Located, places: Collection[int]) -> Edits:
-        """Without some of its children. A comment after one, on its last line, goes with it; all others stay."""
+        """Remove children. A comment after one on its last line goes with it; others stay."""
         children = holder.children
         kept = [place for place in range(len(children)) if place not in places]
         if not self._is_closed(holder) or not self._are_sound(holder, places):
@@ -155,12 +155,12 @@ class TextLayout:
         edits = [edit for place in sorted(places) for edit in self._cut(holder, place, is_tail=place > ends_at)]
         if 0 <= ends_at < last and self._comma_after(holder, last) == -1:
             comma = self._comma_after(holder, ends_at)
-            assert comma is not None  # it is next to one that is taken out
+            assert comma is not None  # it is next to a removed child
             edits.append(Edit(comma, comma + 1, ""))
         return tuple(sorted(edits))
 
     def take(self, holder: Located, place: int) -> RemovedText | None:
-        """Take a child out, to be put elsewhere. None if its own text is broken too."""
+        """Remove a child to insert it elsewhere. None if its own text is broken."""
         child = holder.children[place]
         text = self._text[begin_of(child) : child.end]
         if parse("{" + text + "}" if child.key is not None else text).problems:
@@ -173,10 +173,10 @@ class TextLayout:
         return RemovedText(text, margin_of(self._text, begin_of(child)), note, edits)
 
     def _cut(self, holder: Located, place: int, *, is_tail: bool) -> list[Edit]:
-        """Without one child and its comma. `is_tail`: nothing stays behind it."""
+        """The edits that remove one child and its comma. `is_tail`: no child stays behind it."""
         text, child = self._text, holder.children[place]
         start, end = begin_of(child), self._end_of(holder, place)
-        if text[child.end : end].strip(BLANKS + ","):  # a comment between a value and its comma stays
+        if text[child.end : end].strip(BLANKS + ","):  # keep a comment between a value and its comma
             return [Edit(start, child.end, ""), Edit(end - 1, end, "")]
         if self._has_own_lines(start, end):
             following = _LINE_END.match(text, self._after_notes(end))
@@ -189,10 +189,10 @@ class TextLayout:
             start -= 1
         return [Edit(start, end, "")]
 
-    # what stands there
+        # queries
 
     def is_bare(self, holder: Located) -> bool:
-        """Whether there are no comments between the children."""
+        """Whether no comments stand between the children."""
         at = holder.start + 1
         for child in holder.children:
             if self._text[at : begin_of(child)].strip(BLANKS + ","):
@@ -201,11 +201,11 @@ class TextLayout:
         return not self._text[at : holder.end - 1].strip(BLANKS + ",")
 
     def moved(self, taken: RemovedText, margin: str) -> str:
-        """The text of what was taken out, for a line with another indentation."""
+        """The text of a removed child, for a line with another indentation."""
         return _LINES.sub(lambda found: _shifted(found[0], found[1], taken.margin, margin), taken.text)
 
     def _is_closed(self, holder: Located) -> bool:
-        """Whether both brackets stand in the text, and nothing but blanks, comments and commas before the last one."""
+        """Whether both brackets exist, and only blanks, comments and commas precede the last one."""
         brackets = _BRACKETS.get(holder.kind)
         if brackets is None or holder.end - holder.start < 2:
             return False
@@ -215,7 +215,7 @@ class TextLayout:
         return last < holder.end and self._comma(last, holder.end - 1) is not None
 
     def _is_complete(self, located: Located) -> bool:
-        """Whether a value ends where it seems to: a bracket or a quote that is missing takes in what follows."""
+        """Whether a value ends where the parser says; a missing bracket or quote would include text after it."""
         key_span = located.key_span
         if key_span is not None and not self._has_its_quotes(*key_span):
             return False
@@ -229,7 +229,7 @@ class TextLayout:
         return self._text[start : start + 1] not in ('"', "'") or _QUOTED.fullmatch(self._text, start, end) is not None
 
     def _are_sound(self, holder: Located, places: Collection[int]) -> bool:
-        """Whether commas stand around some children as they should."""
+        """Whether the commas around children are in place."""
         last = len(holder.children) - 1
         for place in places:
             after = self._comma_after(holder, place)
@@ -247,7 +247,7 @@ class TextLayout:
         return self._comma(start, stop)
 
     def _comma(self, start: int, stop: int) -> int | None:
-        """Where the comma between two offsets stands, or -1; None if there are several, or anything but comments beside it."""
+        """The offset of the comma between two offsets, or -1; None for several commas or other tokens."""
         comma = -1
         while True:
             found = tokens.TOKEN.match(self._text, start)
@@ -260,14 +260,14 @@ class TextLayout:
             comma = begin
 
     def _end_of(self, holder: Located, place: int) -> int:
-        """Where a child ends, with the comma after it."""
+        """The end of a child, with the comma after it."""
         comma = self._comma_after(holder, place)
         return holder.children[place].end if comma is None or comma < 0 else comma + 1
 
     def _after_notes(self, offset: int) -> int:
-        """The end of the comments that stand on the rest of a line."""
+        """The end of the comments on the rest of a line."""
         found = _REST.match(self._text, offset)
-        assert found is not None  # it fits nothing too
+        assert found is not None  # it matches the empty string too
         return found.end()
 
     def _has_own_lines(self, start: int, end: int) -> bool:
@@ -281,7 +281,7 @@ class TextLayout:
 
 
 def joined(*changes: Edits) -> Edits:
-    """Several changes as one; None if one cannot be made, or if they touch the same text."""
+    """Several groups of edits as one; None if one of them is None, or if they overlap."""
     found: list[Edit] = []
     for edits in changes:
         if edits is None:
@@ -293,7 +293,7 @@ def joined(*changes: Edits) -> Edits:
 
 
 def _inline(note: str) -> str:
-    """Comments none of which takes the rest of its line."""
+    """The comments in a form that leaves the rest of the line usable."""
 
     def closed(found: re.Match[str]) -> str:
         return found[0] if found[1] is None else f"/* {found[1].replace('*/', '* /').strip()} */"

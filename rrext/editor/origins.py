@@ -1,4 +1,4 @@
-"""Where the code of a node stands."""
+"""The source location of a node's class."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Origin", "origin_of"]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """A class in a Python file: `line` counts from 0, `name` is the span of its name in the text of that line."""
+    """A class in a Python file: `line` counts from 0, `name` is the span of its name in that line."""
 
     path: Path
     line: int
@@ -24,7 +24,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 def origin_of(node: type[Node]) -> Origin | None:
-    """Where a class is defined; None if there is no file that says so. Reads the file."""
+    """The location of a class; None if no file defines it. Reads the file."""
     try:
         file = inspect.getsourcefile(node)
         lines, start = inspect.getsourcelines(node)

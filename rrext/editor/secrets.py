@@ -1,4 +1,4 @@
-"""Values that are not for showing: an editor's window is often shared, recorded or projected."""
+"""Secrets in values that an editor shows, because its window is often shared, recorded or projected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HIDDEN: Final = "•••"
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _WORDS: Final = frozenset({"auth", "bearer", "cookie", "cookies", "dsn", "pwd", "token"})
-"""Secret as a word of their own: `token` is, `maxTokens` and `author` are not."""
+"""Words that mark a secret: `token` does, `maxTokens` and `author` do not."""
 _ANYWHERE: Final = (
     "accesskey",
     "apikey",
@@ -27,15 +27,15 @@ _ANYWHERE: Final = (
     "privatekey",
     "secret",
 )
-"""Secret wherever they stand in a key."""
+"""Parts of a key that mark a secret."""
 _OPEN_KEYS: Final = frozenset({"cache", "foreign", "group", "lane", "partition", "primary", "public", "result", "row", "sort"})
-"""What makes a `key` something else than one that opens a door."""
+"""Words before `key` that make it harmless."""
 _IN_URL: Final = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+(?=@)")
 _VARIABLES: Final = re.compile(rf"(?:{PLACEHOLDER})+")
 
 
 def is_secret(key: str) -> bool:
-    """Whether a value under this key is likely to be one that opens something. `maxTokens` is none, `api_key` is."""
+    """Whether a key likely names a secret: `api_key` does, `maxTokens` does not."""
     words = [word.lower() for word in _WORD.findall(key)]
     folded = "".join(words)
     if key == "secureParameters" or not _WORDS.isdisjoint(words) or any(name in folded for name in _ANYWHERE):
@@ -44,10 +44,9 @@ def is_secret(key: str) -> bool:
 
 
 def masked(value: Any, key: str = "", *, everything: bool = False) -> Any:
-    """A JSON value with every secret hidden. Variables stay as they are written: they name a value and are none.
+    """A JSON value with every secret hidden. Variables stay, because they are names and not values.
 
-    Below a secret key, texts are hidden; below `secureParameters`, or with `everything`, all that is neither empty nor a
-    container is.
+    Below a secret key, strings are hidden; below `secureParameters`, or with `everything`, all scalars except empty ones.
     """
     everything = everything or key == "secureParameters"
     return _masked(value, is_secret(key) or everything, everything)

@@ -1,4 +1,4 @@
-"""How somebody writes JSON: line ends, indentation, blanks; and values written in the same way."""
+"""The style of hand-written JSON: line ends, indentation, spaces; and new values in that style."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["BLANKS", "Style", "begin_of", "line_start", "margin_of", "quoted", "
 
 BLANKS: Final = " \t\r\n"
 LOOK: Final = 300
-"""So many objects and lists are looked at: whoever writes by hand does it the same way throughout."""
+"""The number of objects and lists that are examined; authors write consistently."""
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _COLON: Final = re.compile(r"[ \t]*:[ \t]*")
 
 
 class Style(msgspec.Struct, frozen=True):
-    """A way to write JSON. `padded`: blanks inside of braces; `trailing`: a comma after the last of several lines.
+    """A style of JSON. `padded`: spaces inside braces; `trailing`: a comma after the last of several lines.
 
-    `wide` says that the document has a line for each member of its outermost object.
+    `wide`: the outermost object has one line per member.
     """
 
     newline: str = "\n"
@@ -50,33 +50,33 @@ class Style(msgspec.Struct, frozen=True):
         return quoted(value)
 
     def block(self, value: dict[str, Any], margin: str) -> str:
-        """An object with a line for each member. `margin` is what stands before its braces; the first is not indented."""
+        """An object with one line per member. `margin` precedes its braces; the first line is not indented."""
         lines = [margin + self.indent + self.member(key, self.flat(item)) for key, item in value.items()]
         end = "," if self.trailing else ""
         return "{" + self.newline + ("," + self.newline).join(lines) + end + self.newline + margin + "}"
 
     def member(self, key: str, text: str) -> str:
-        """A member whose value is written already."""
+        """A member with a value in JSON."""
         return f"{quoted(key)}{self.colon}{text}"
 
 
 def quoted(value: Any) -> str:
-    """A JSON value without blanks that could be left out; texts keep their letters."""
+    """A JSON value with minimal spaces; non-ASCII letters stay."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def begin_of(located: Located) -> int:
-    """Where a member or an element begins: with its key if it has one."""
+    """The start of a member or element: its key if it has one."""
     return located.key_span[0] if located.key_span is not None else located.start
 
 
 def line_start(text: str, offset: int) -> int:
-    """Where the line of an offset begins."""
+    """The start of an offset's line."""
     return max(text.rfind("\n", 0, offset), text.rfind("\r", 0, offset)) + 1
 
 
 def margin_of(text: str, offset: int) -> str:
-    """The blanks with which the line of an offset begins."""
+    """The indentation of an offset's line."""
     start = line_start(text, offset)
     end = start
     while end < len(text) and text[end] in " \t":
@@ -85,7 +85,7 @@ def margin_of(text: str, offset: int) -> str:
 
 
 def style_of(where: SourceMap) -> Style:
-    """The way in which a document is written, or the usual one as far as it does not show."""
+    """The style of a document; the usual one for undetermined traits."""
     text = where.text
     some = list(islice(_containers(where.root), LOOK))
     newline = _NEWLINE.search(text)
@@ -107,7 +107,7 @@ def _first(found: Iterator[str]) -> str:
 
 
 def _containers(root: Located) -> Iterator[Located]:
-    """Objects and lists that are not empty, the outer ones first."""
+    """Non-empty objects and lists, outer ones first."""
     waiting = deque([root])
     while waiting:
         located = waiting.popleft()

@@ -1,4 +1,4 @@
-"""A document's text, and its places in the units that editors count in."""
+"""A document's text with positions in the units of the editor."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["Position", "Text", "Unit"]
 
 Unit: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 Position: TypeAlias = tuple[int, int]
-"""Line and character, both from 0; characters are counted in the text's unit."""
+"""Line and character, both from 0; characters count in the text's unit."""
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 STEP: Final = 512
-"""In a longer line the units before every 512th character are counted once, and not again at each look."""
+"""In a longer line, the units before every 512th character are counted once and kept."""
 
 
 class Text:
-    """A text that never changes; `changed` gives the next one.
+    """An immutable text; `changed` gives the next one.
 
-    A line ends with CR, LF or both (Language Server Protocol 3.17, text documents): a form feed or U+2028 is a character
-    like any other. `unit` says what a character is: a byte of UTF-8, a half of UTF-16, or a code point.
+    A line ends with CR, LF or both (Language Server Protocol 3.17, text documents); a form feed or U+2028 is an ordinary
+    character. `unit` defines a character: a byte of UTF-8, a unit of UTF-16, or a code point.
     """
 
     __slots__ = ("_marks", "_starts", "content", "unit")
@@ -37,13 +37,13 @@ class Text:
 
     @property
     def line_count(self) -> int:
-        """How many lines there are; an empty text has one."""
+        """The number of lines; an empty text has one."""
         return len(self._starts)
 
     def offset(self, line: int, character: int) -> int:
-        """The offset of a place. What is outside gives the nearest place of that line, or of the text.
+        """The offset of a position; the nearest one if the position is outside the line or the text.
 
-        A place inside a character (between the halves of an emoji, say) is taken as the place before it.
+        A position inside a character (between the halves of an emoji) counts as the position before it.
         """
         if line < 0:
             return 0
@@ -60,12 +60,12 @@ class Text:
         return start + _points(self.content[start : min(end, start + STEP)], character, self.unit)
 
     def position(self, offset: int) -> Position:
-        """The place of an offset; inside a line's end it is the place before that."""
+        """The position of an offset; inside a line end, the position before it."""
         content = self.content
         offset = min(max(offset, 0), len(content))
         line = bisect_right(self._starts, offset) - 1
         start = self._starts[line]
-        if offset > start and content[offset - 1] == "\r":  # before an LF, or the next line would have begun
+        if offset > start and content[offset - 1] == "\r":  # the line end is CR LF, else a new line would begin here
             offset -= 1
         if self.unit == "utf-32" or content.isascii():
             return line, offset - start
@@ -80,9 +80,9 @@ class Text:
         return self.content[start:end]
 
     def edited(self, start: Position, end: Position, new: str) -> Text:
-        """The text with `new` in place of what stands between two places, as the editor that says so has it from now on.
+        """The text with `new` between two positions, as in the editor.
 
-        An editor that counts in UTF-16 may cut a character in two; half of it stays then, until something joins it again.
+        An editor that counts in UTF-16 may cut a character in two; its half stays until another edit completes it.
         """
         if start > end:
             start, end = end, start
@@ -93,7 +93,7 @@ class Text:
         return self.changed(first, last, new)
 
     def _half_before(self, offset: int, place: Position) -> str:
-        """The first half of the character at an offset, if the place is inside of it."""
+        """The first half of the character at an offset, if the position cuts it."""
         return _halves(self.content[offset])[0] if self._is_cut(offset, place) else ""
 
     def _half_after(self, offset: int, place: Position) -> str:
@@ -106,7 +106,7 @@ class Text:
         return (line, character + 1) == place
 
     def changed(self, start: int, end: int, new: str) -> Text:
-        """The text with `new` in place of what stands between two offsets."""
+        """The text with `new` between two offsets."""
         if start > end:
             start, end = end, start
         content = self.content[:start] + new + self.content[end:]
@@ -127,7 +127,7 @@ class Text:
         return start, end
 
     def _marks_of(self, line: int) -> list[int]:
-        """How many units stand before each `STEP`th character of a line."""
+        """The units before each `STEP`th character of a line."""
         marks = self._marks.get(line)
         if marks is None:
             start, end = self._bounds(line)
@@ -136,9 +136,9 @@ class Text:
         return marks
 
     def _starts_after(self, start: int, end: int, new: str, content: str) -> list[int]:
-        """The starts of the lines after a change: only those that it touches are looked for again."""
+        """The line starts after a change; only the affected lines are scanned."""
         starts = self._starts
-        first = bisect_right(starts, max(start - 1, 0)) - 1  # from one before, as CR and LF may have come together
+        first = bisect_right(starts, max(start - 1, 0)) - 1  # from the line before, because CR and LF may now be adjacent
         beyond = bisect_right(starts, end)
         shift = len(new) - (end - start)
         stop = starts[beyond] + shift if beyond < len(starts) else len(content)
@@ -150,14 +150,14 @@ class Text:
 
 
 def _units(piece: str, unit: Unit) -> int:
-    """How many units a piece of text has."""
+    """The number of units of a text."""
     if unit == "utf-8":
         return len(piece.encode("utf-8", "surrogatepass"))
     return len(piece.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _points(line: str, units: int, unit: Unit) -> int:
-    """How many whole characters of a line fit into so many units."""
+    """The number of whole characters of a line that fit into `units`."""
     if unit == "utf-8":
         raw = line.encode("utf-8", "surrogatepass")
         if units >= len(raw):
@@ -173,16 +173,16 @@ def _points(line: str, units: int, unit: Unit) -> int:
 
 
 def _halves(character: str) -> tuple[str, str]:
-    """The two halves that UTF-16 has for a character."""
+    """The two UTF-16 surrogates of a character."""
     code = ord(character) - 0x10000
     return chr(0xD800 + (code >> 10)), chr(0xDC00 + (code & 0x3FF))
 
 
 def _may_join(content: str, start: int, end: int) -> bool:
-    """Whether halves of characters stand in or around a piece: only there can two of them have come together."""
+    """Whether surrogates stand in or around a span; only there can an edit have joined two of them."""
     return _SURROGATE.search(content, max(start - 1, 0), min(end + 1, len(content))) is not None
 
 
 def _joined(content: str) -> str:
-    """The text with each pair of halves made one character, as an editor that counts in UTF-16 sees it anyway."""
+    """The text with each pair of surrogates joined into one character."""
     return content.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,6 +1,6 @@
-"""A pipeline as it is written: its components and edges with their places, and no variable replaced.
+"""The components and edges of a pipeline as written: with their positions and with variables in place.
 
-What is shown to people, and what is searched for and renamed, comes from here: the value of a variable cannot get into it.
+Display, search and rename use this module, so the value of a variable can never appear in them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["WrittenComponent", "WrittenEdge", "WrittenPipeline", "member", "text
 
 
 class WrittenEdge(msgspec.Struct, frozen=True, eq=False):
-    """An edge to the component that holds it. `name` is its lane or class type; it and `source` are empty if there is none."""
+    """An edge to the component that holds it. `name` is its lane or class type; it and `source` may be empty."""
 
     kind: EdgeKind
     index: int
@@ -31,7 +31,7 @@ class WrittenEdge(msgspec.Struct, frozen=True, eq=False):
 
 
 class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
-    """One component; `located` need not be an object. Texts that are missing are empty."""
+    """One component; `located` may be other than an object. Missing texts are empty."""
 
     index: int
     id: str
@@ -43,7 +43,7 @@ class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
 
 
 class WrittenPipeline:
-    """The components of one state of a document, in the order of the file."""
+    """The components of one state of a document, in file order."""
 
     __slots__ = ("_drafts", "by_id", "components", "edges_from", "source")
 
@@ -56,31 +56,31 @@ class WrittenPipeline:
         self.by_id: dict[str, WrittenComponent] = {
             component.id: component for component in reversed(self.components) if component.id
         }
-        """Components by id; of an id that stands twice, the first."""
+        """Components by id; the first one of a duplicate id."""
         self.edges_from: dict[str, list[WrittenEdge]] = {}
-        """The edges that come from each id, whether or not there is a component of that id."""
+        """The edges from each id, also from ids without a component."""
         for edge in self.edges():
             if edge.source:
                 self.edges_from.setdefault(edge.source, []).append(edge)
         self.source = where.find(below(base, "source"))
-        """Where the pipeline says what it begins with."""
+        """The pipeline's `source`."""
 
     def edges(self) -> Iterator[WrittenEdge]:
-        """All edges, in the order of the file."""
+        """All edges, in file order."""
         for component in self.components:
             yield from component.edges
 
     def node_of(self, component: WrittenComponent) -> type[Node] | None:
-        """The class of a component, if it is known here and the file itself says which one it is.
+        """The class of a component, if it is known and the provider is literal.
 
-        A provider that is written with a variable tells nothing: what is said of the class would tell the value.
+        A provider with a variable has no class here, because facts about the class would reveal the variable's value.
         """
         if "${" in component.provider or component.index >= len(self._drafts):
             return None
         return self._drafts[component.index].node
 
     def is_first(self, component: WrittenComponent) -> bool:
-        """Whether edges that name this component's id mean it, and not one before it with the same id."""
+        """Whether edges with this component's id mean it, rather than an earlier one with the same id."""
         return self.by_id.get(component.id) is component
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ def _edges(holder: Located, kind: EdgeKind, index: int) -> Iterator[WrittenEdge]
 
 
 def member(located: Located, key: str) -> Located | None:
-    """The value of a key in an object; of a key that stands twice, the last one counts."""
+    """The value of a key in an object; the last one of a duplicate key."""
     if located.kind != "object":
         return None
     for child in reversed(located.children):
@@ -122,5 +122,5 @@ def member(located: Located, key: str) -> Located | None:
 
 
 def text_of(located: Located | None) -> str:
-    """The text that stands there; empty if there is none."""
+    """The string value; empty if there is none."""
     return located.value if located is not None and isinstance(located.value, str) else ""

@@ -1,4 +1,4 @@
-"""Several problems mended at once: round by round, as one mistake may hide another."""
+"""The fix of several problems at once: in rounds, because one error may hide another."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rrext.pipefile.text.problems import Problem
 __all__ = ["fix_all_edits", "is_safe"]
 
 ROUNDS: Final = 50
-"""What hides behind more mistakes than that is left for the next time."""
+"""Errors behind more rounds are left for the next invocation."""
 
 _WITHOUT_LOSS: Final = frozenset(
     {*BRACKET_MAKERS, *PUNCTUATION_MAKERS, *LITERAL_MAKERS, "duplicate_key", "duplicate_edge", "invalid_version"}
@@ -43,9 +43,9 @@ _NAMES: Final = frozenset(
 
 
 def is_safe(problem: Problem) -> bool:
-    """Whether a problem is mended when a whole document is: broken text, and names that only one is like.
+    """Whether "fix all" includes a problem: broken text, and names with a single near match.
 
-    Nothing that somebody wrote is taken out, but for a key or an edge that stands there again.
+    It removes nothing that somebody wrote, except duplicate keys and edges.
     """
     code = problem.code
     if code in ("trailing_text", "unexpected_text") and not problem.near:
@@ -58,9 +58,9 @@ def is_safe(problem: Problem) -> bool:
 def fix_all_edits(
     analysis: Analysis, wanted: Callable[[Problem], bool], known_nodes: KnownNodes | None = None
 ) -> tuple[Edit, ...]:
-    """The edits that mend all problems of a kind by their preferred fixes, as far as that leaves no text more broken.
+    """The edits that fix all wanted problems by their preferred fixes, as far as no round leaves more errors.
 
-    The document is looked at again after each round; nothing of it runs.
+    The document is analysed after each round; no code of it runs.
     """
     known_nodes = KnownNodes(analysis.settings.catalog) if known_nodes is None else known_nodes
     changes, context = Changes(analysis.text), FixContext(analysis, known_nodes)
@@ -75,7 +75,7 @@ def fix_all_edits(
 
 
 def _round(context: FixContext, wanted: Callable[[Problem], bool], changes: Changes) -> FixContext | None:
-    """One round; the document after it, or None if nothing is left to mend."""
+    """One round; the document after it, or None if no fix is left."""
     found = (_preferred(context, problem) for problem in context.analysis.problems if wanted(problem))
     chosen = [fix for fix in found if fix is not None]
     if not chosen:
@@ -96,7 +96,7 @@ def _preferred(context: FixContext, problem: Problem) -> Fix | None:
 
 
 def _apart(fixes: list[Fix]) -> tuple[Edit, ...]:
-    """The edits of all fixes that do not touch what an earlier one does."""
+    """The edits of all fixes that do not touch those of an earlier fix."""
     found: list[Edit] = []
     for fix in fixes:
         if all(_is_free(found, edit) for edit in fix.edits):
@@ -106,7 +106,7 @@ def _apart(fixes: list[Fix]) -> tuple[Edit, ...]:
 
 
 def _is_free(taken: list[Edit], edit: Edit) -> bool:
-    """Whether an edit touches none of some edits, which are sorted and apart."""
+    """Whether an edit touches none of `taken`, which are sorted and disjoint."""
     place = bisect_right(taken, edit)
     before, after = taken[place - 1 : place], taken[place : place + 1]
     return all(other.end < edit.start for other in before) and all(edit.end < other.start for other in after)

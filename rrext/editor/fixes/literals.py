@@ -1,4 +1,4 @@
-"""Fixes of single words: quotes, escapes, numbers, and what other languages write instead."""
+"""Fixes of literals: quotes, escapes, numbers, and spellings of other languages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _NOTE: Final = re.compile(r"[ \t](?://|/\*)")
 _HEX: Final = re.compile(r"[+-]?0[xX][0-9a-fA-F]{1,16}")
 _BYTE: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
 _LONG: Final = 100
-"""Characters of a number that is written anew; longer ones are something else."""
+"""Characters of a number that a fix rewrites; longer ones are other text."""
 _SHORT_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def unterminated_string(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The closing quote: at the end, or before the first colon if a key was meant."""
+    """The closing quote: at the end, or before the first colon if the string is a key."""
     start, end = context.span(problem)
     inside = context.text[start + 1 : end]
     candidates: list[Candidate] = []
@@ -48,7 +48,7 @@ def unterminated_string(context: FixContext, problem: Problem) -> Iterator[Fix |
 
 
 def single_quotes(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The same text in double quotes; if its end is missing, up to what looks like structure."""
+    """The string in double quotes; if its end is missing, up to the first structural character."""
     start, end = context.span(problem)
     piece = context.text[start:end]
     if _SINGLE_QUOTED.fullmatch(piece):
@@ -63,7 +63,7 @@ def single_quotes(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def unquoted_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Quotes around a word, or around all words up to the next sign."""
+    """Quotes around one word, or around all words up to the next punctuation."""
     start, end = context.span(problem)
     word = context.text[start:end]
     run = _RUN.match(context.text, start)
@@ -83,7 +83,7 @@ def unquoted_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def invalid_escape(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The escape that was meant: of a byte, of a quote, of a control character, or of the backslash itself."""
+    """The intended escape: of a byte, a quote, a control character, or the backslash itself."""
     start, end = context.span(problem)
     piece, letter = context.text[start:end], context.text[start + 1 : end]
     candidates: list[Candidate] = []
@@ -114,7 +114,7 @@ def _escape_of(sign: str) -> str:
 
 
 def invalid_number(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The same number as JSON writes it, or a text."""
+    """The number in JSON notation, or a string."""
     start, end = context.span(problem)
     word = context.text[start:end]
     number = _number_in(word)
@@ -127,7 +127,7 @@ def invalid_number(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 
 def not_finite(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Nothing instead, or a text."""
+    """Null, or a string."""
     start, end = context.span(problem)
     word = context.text[start:end]
     yield from certain(
@@ -140,7 +140,7 @@ def not_finite(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def unexpected_text(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The literal that was meant, a comma for a semicolon, or nothing."""
+    """The intended literal, a comma for a semicolon, or nothing."""
     start, end = context.span(problem)
     piece = context.text[start:end]
     if problem.near:
@@ -158,9 +158,9 @@ def _short(piece: str) -> str:
 
 
 def _with_first_quote(context: FixContext, start: int, end: int) -> list[Candidate]:
-    """The quote that is missing before a word, if there is one behind it, perhaps after more words.
+    """The missing quote before a word that a quote follows, perhaps after more words.
 
-    If there is one right before it, that began the word, and the text before lacks its last one.
+    If a quote precedes the word directly, it began the word, and the string before lacks its closing quote.
     """
     if context.text[start - 1 : start] == '"':
         first = context.text.rfind('"', 0, start - 1)
@@ -175,7 +175,7 @@ def _with_first_quote(context: FixContext, start: int, end: int) -> list[Candida
 
 
 def _without_semicolon(context: FixContext, end: int) -> list[Candidate]:
-    """A comma for the semicolon at the end of a word, which may be all of it."""
+    """A comma in place of a semicolon at the end of a word."""
     if context.text[end - 1 : end] != ";":
         return []
     return [("Replace the semicolon with a comma", (Edit(end - 1, end, ","),))]
@@ -186,7 +186,7 @@ def _in_double_quotes(inside: str) -> str:
 
 
 def _number_in(word: str) -> str:
-    """A number as JSON writes it; empty if none can be made out."""
+    """A number in JSON notation; empty if the word holds none."""
     if len(word) > _LONG:
         return ""
     if _HEX.fullmatch(word):

@@ -1,4 +1,4 @@
-"""Fixes of what stands between values: commas, colons, and the keys and values that are missing beside them."""
+"""Fixes of punctuation: commas, colons, and missing keys and values beside them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIRST_VALUES: Final = {
     **dict.fromkeys(("components", "input", "control"), "[]"),
     **dict.fromkeys(("id", "provider", "source", "from", "lane", "classType", "name", "description"), '""'),
 }
-"""With what the values of some keys begin; all others with null."""
+"""The initial values of some keys; all others begin with null."""
 
 
 def expected_comma(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
@@ -30,14 +30,14 @@ def expected_comma(context: FixContext, problem: Problem) -> Iterator[Fix | None
     at = context.span(problem)[0]
     inserted: Candidate = ("Insert a comma", (Edit(at, at, ","),))
     before = (other for other in context.analysis.loaded.problems if other.span is not None and other.span[1] == at)
-    if any(other is not problem for other in before):  # perhaps a quote is missing, and a comma would be inside of it
+    if any(other is not problem for other in before):  # perhaps a quote is missing, and a comma would stand inside the string
         yield from tried(context, problem, [inserted])
     else:
         yield from certain(problem, [inserted])
 
 
 def extra_comma(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """One comma less; right behind a bracket perhaps the closing one that is missing."""
+    """The removal of a comma; behind an opening bracket perhaps the missing closing one."""
     start, end = context.span(problem)
     removed: Candidate = ("Remove the extra comma", (Edit(start, end, ""),))
     before = context.text[:start].rstrip(BLANKS)[-1:]
@@ -49,7 +49,7 @@ def extra_comma(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def expected_colon(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A colon, perhaps in place of an equals sign; with a value if there is none either."""
+    """A colon, perhaps in place of an equals sign; with a value if that is missing too."""
     start, end = context.span(problem)
     key = context.text[start:end]
     other = _MEANT_AS_COLON.match(context.text, end)
@@ -70,7 +70,7 @@ def expected_colon(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 
 def expected_value(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The value with which such a key usually begins, or no key."""
+    """The usual initial value of the key, or no key."""
     at = context.span(problem)[0]
     holder = context.find(problem.path)
     hole = next((child for child in context.children(problem.path) if child.kind == "hole" and child.start == at), None)
@@ -93,7 +93,7 @@ def expected_value(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 
 def expected_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The key that is missing most likely before such a bracket; or the bracket of a list around it and what stands before."""
+    """The most likely key before the bracket; or the bracket of a list around this value and the value before it."""
     at = context.span(problem)[0]
     children = context.children(problem.path)
     candidates: list[Candidate] = []

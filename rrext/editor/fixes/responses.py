@@ -1,4 +1,4 @@
-"""Fixes of what nobody reads: what nodes send, what the source sends, and keys of the result."""
+"""Fixes of unread output: of nodes, of the source, and of keys of the result."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["RESPONSE_MAKERS"]
 
 MANY: Final = 5
 _USUAL: Final = ("text", "answers", "questions", "documents", "json", "table")
-"""The lanes that a person most likely wants to see, in that order."""
+"""The lanes that people most likely want to see, in that order."""
 
 
 def no_response(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A response node behind the nodes whose output nobody reads, all of them or one."""
+    """A response node behind all nodes with unread output, or behind one."""
     found = (context.draft(other.path) for other in problem.related)
     leaves = [leaf for leaf in found if leaf is not None and is_first(context, leaf)]
     if len(leaves) > 1:
@@ -53,7 +53,7 @@ def _after(context: FixContext, problem: Problem, leaf: Draft, *, preferred: boo
 def _response(
     context: FixContext, problem: Problem, reads: Sequence[tuple[Draft, str]], *, preferred: bool = False
 ) -> Fix | None:
-    """A response node that reads some lanes of some components."""
+    """A response node that reads lanes of components."""
     lanes = list(dict.fromkeys(lane for _, lane in reads))
     found = response_for(context, lanes) if lanes else None
     if found is None or not all(context.name(draft) for draft, _ in reads):
@@ -69,7 +69,7 @@ def _response(
 
 
 def source_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A node that reads what the source sends: one that is there and reads nothing, or new ones that answer."""
+    """A node that reads the source's output: an existing idle one, or new ones that answer."""
     source = context.draft(problem.path)
     if source is None or source.node is None or not context.name(source):
         return
@@ -88,7 +88,7 @@ def source_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def _answering(context: FixContext) -> list[tuple[str, type[Node]]]:
-    """The nodes that make answers of questions, and need nobody for it."""
+    """The nodes that answer questions without helpers."""
     return [
         (name, node)
         for name, node in catalog_nodes(context)
@@ -113,7 +113,7 @@ def _answer(
 
 
 def response_key_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The key for a lane that arrives; or the lane made to arrive; or no key."""
+    """The key for an arriving lane; or an edge for this lane; or no key."""
     draft = context.draft(problem.path)
     located = context.find(problem.path)
     if draft is None or located is None:
@@ -133,14 +133,14 @@ def response_key_unread(context: FixContext, problem: Problem) -> Iterator[Fix |
 
 
 def _arriving(context: FixContext, draft: Draft) -> list[str]:
-    """The lanes that arrive at a component, as they are written; not those that a variable says."""
+    """The written lanes that arrive at a component, except those with variables."""
     part = context.part(draft)
     edges = () if part is None else part.edges
     return list(dict.fromkeys(edge.name for edge in edges if edge.kind == "input" and edge.name and "${" not in edge.name))
 
 
 def _also_offering(context: FixContext, draft: Draft, lane: str) -> list[dict[str, Any]]:
-    """The edges with which a lane would arrive from where others come from."""
+    """The edges that would bring a lane from the component's present sources."""
     part = context.part(draft)
     found: list[dict[str, Any]] = []
     for source in dict.fromkeys(edge.source for edge in (part.edges if part is not None else ()) if edge.kind == "input"):

@@ -1,4 +1,4 @@
-"""Fixes of keys and types: what must be there, what is called otherwise, what stands there twice."""
+"""Fixes of keys and types: missing, misnamed and duplicate keys, values of a wrong type."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _OPTIONAL: Final = ("source", "project_id", "name", "description")
 
 
 def unknown_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The key that has a meaning, or none."""
+    """A known key, or none."""
     yield from replacements(context, problem)
     key = parts_of(problem.path)[-1]
     yield fix(problem, f"Remove {shown(key)}", context.remove(problem.path))
 
 
 def invalid_version(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The version that there is."""
+    """The supported version."""
     yield fix(problem, f"Set version to {VERSION}", context.replace(problem.path, VERSION), preferred=True)
 
 
 def duplicate_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Without the first of several: the last one counts, so nothing changes. Or without this one."""
+    """The removal of the first of equal keys (the last one counts, so the meaning stays), or of this one."""
     start = context.span(problem)[0]
     holder = context.find(pointer(*parts_of(problem.path)[:-1]))
     key = parts_of(problem.path)[-1] if problem.path else ""
@@ -58,7 +58,7 @@ def duplicate_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]
 
 
 def duplicate_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Another id for this component: edges stay with the first one, or go with this one."""
+    """Another id for this component; edges stay with the first component, or go with this one."""
     draft = context.draft(problem.path)
     located = context.find(problem.path)
     if draft is None or located is None or located.kind != "string":
@@ -76,7 +76,7 @@ def duplicate_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def _uses_of(context: FixContext, draft: Draft, old: str) -> list[tuple[int, int]]:
-    """Where an id is used, but for the components that have it, and for this one, which does not read from itself."""
+    """The spans that use an id, except the ids themselves and the edges of this component."""
     written = context.written
     edges = written.edges_from.get(old, ())
     places = [member(edge.located, "from") for edge in edges if edge.holder != draft.index]
@@ -89,7 +89,7 @@ def _uses_of(context: FixContext, draft: Draft, old: str) -> list[tuple[int, int
 
 
 def missing_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The key, with a value if the rest says which; or the misspelt one in its place."""
+    """The key, with a value that the context suggests; or the renamed misspelt key."""
     *around, key = parts_of(problem.path)
     path, parts = pointer(*around), context.parts(problem.path)
     for other in context.analysis.loaded.problems:
@@ -107,7 +107,7 @@ def missing_key(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def _values_for(context: FixContext, draft: Draft | None, parts: list[str]) -> list[Any]:
-    """The values that a key may have had."""
+    """The probable values of a key."""
     key = parts[-1] if parts else ""
     if key in ("components", "input", "control"):
         return [[]]
@@ -141,7 +141,7 @@ def _edge_values(context: FixContext, draft: Draft, parts: list[str]) -> list[An
 
 
 def wrong_type(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The value in the type that is expected, if it can be had without losing anything; or none."""
+    """The value converted to the expected type without loss; or none."""
     located = context.find(problem.path)
     if located is None or located.kind == "hole":
         return
@@ -215,7 +215,7 @@ def _listed(context: FixContext, problem: Problem, located: Located, key: str) -
 
 
 def _text(context: FixContext, problem: Problem, located: Located, parts: list[str]) -> Iterator[Fix | None]:
-    """A text is expected."""
+    """Fixes where a string is expected."""
     path, key = problem.path, parts[-1]
     if located.kind == "number":
         old = context.text[located.start : located.end]

@@ -1,4 +1,4 @@
-"""Fixes of where a pipeline begins."""
+"""Fixes of the source of a pipeline."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def empty_file(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def no_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A source that has what the first nodes want."""
+    """A source with the lanes that the first nodes accept."""
     lanes = {
         lane for draft in context.analysis.drafts if draft.node and not draft.inputs for lane in accepted_lanes(draft.node)
     }
@@ -53,14 +53,14 @@ def no_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def _fitness(node: type[Node], lanes: set[str]) -> tuple[bool, int]:
-    """Sources that offer what is wanted first; of those the one that offers nothing much besides."""
+    """A sort key: sources with a wanted lane first, among them those with few other lanes."""
     offered = offered_lanes(node)
     fits = not lanes.isdisjoint(offered)
     return not fits, len(offered) if fits else -len(offered)
 
 
 def multiple_sources(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The source named: one of them, that which is read if no other is."""
+    """The explicit choice of one source; preferably the only one whose output is read."""
     sources = _sources(context)
     read = [draft for draft in sources if context.written.edges_from.get(context.name(draft))]
     for draft in sources[:MANY]:
@@ -69,7 +69,7 @@ def multiple_sources(context: FixContext, problem: Problem) -> Iterator[Fix | No
 
 
 def source_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The id that was meant, or that of a source; or none if there is only one source."""
+    """The intended id, or the id of a source; or no `source` if there is only one."""
     sources = _sources(context)
     yield from replacements(context, problem)
     for draft in sources[:MANY]:
@@ -80,7 +80,7 @@ def source_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | No
 
 
 def not_a_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """One that is a source; or none named."""
+    """The id of a source, or no `source`."""
     sources = _sources(context)
     for draft in sources[:MANY]:
         yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))}", preferred=len(sources) == 1)
@@ -88,7 +88,7 @@ def not_a_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 
 
 def other_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """Begin there instead; or without it."""
+    """The other source as the start; or its removal."""
     draft = context.draft(problem.path)
     if draft is not None:
         yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))} instead", preferred=False)

@@ -1,4 +1,4 @@
-"""Which code has which fixes, and which has none."""
+"""The fixes of each problem code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["MAKERS", "NO_FIX", "fixes_for"]
 
 
 def wrong_call(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """The name that was meant in a call line, which has no quotes."""
+    """The intended name in a call line, which has no quotes."""
     start, end = context.span(problem)
     for name in problem.near:
         title = f"Replace {shown(context.text[start:end])} with {shown(name)}"
@@ -45,25 +45,25 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "unknown_tool": wrong_call,
     "invalid_call": wrong_call,
 }
-"""Code → what makes its fixes."""
+"""Code → maker of its fixes."""
 
 NO_FIX: Final[Mapping[str, str]] = {
-    "not_utf8": "what was meant by the bytes is not in the file",
-    "too_large": "what to leave out is its author's to say",
-    "too_deep": "what to leave out is its author's to say",
-    "too_many_components": "what to leave out is its author's to say",
-    "too_many_problems": "it is about the list of problems, and goes with them",
-    "variable_in_name": "which name was meant is its author's to say",
-    "provider_unavailable": "something must be installed, and nothing written",
-    "cannot_run": "the message of the plan says what is wrong, and has no place in the file",
+    "not_utf8": "the file does not tell the meaning of the bytes",
+    "too_large": "the author decides what to leave out",
+    "too_deep": "the author decides what to leave out",
+    "too_many_components": "the author decides what to leave out",
+    "too_many_problems": "it is about the list of problems, and ends with them",
+    "variable_in_name": "the author decides which name is meant",
+    "provider_unavailable": "the fix is an installation, not an edit",
+    "cannot_run": "the message of the plan names the cause, which has no position in the file",
 }
-"""Code → why nothing is offered for it."""
+"""Code → reason why it has no fix."""
 
 
 def fixes_for(context: FixContext, problem: Problem, *, tried: bool = True) -> list[Fix]:
-    """The ways to mend a problem, the best first; at most one of them is preferred.
+    """The fixes of a problem, the best first; at most one of them is preferred.
 
-    Where the text is broken, each is `tried`: how what it writes is read depends on what stands before it in its line.
+    In a broken text each is `tried`, because the meaning of its edits depends on the text before them in the line.
     """
     maker = MAKERS.get(problem.code)
     found: list[Fix] = []

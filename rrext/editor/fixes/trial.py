@@ -1,4 +1,4 @@
-"""Fixes of broken text are tried before they are offered: what helps depends on how all the rest is read."""
+"""The trial of fixes for broken text before they are offered, because their effect depends on the rest of the text."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ Candidate: TypeAlias = tuple[str, Edits]
 
 
 def certain(problem: Problem, candidates: Iterable[Candidate]) -> Iterator[Fix]:
-    """All of some candidates, the first preferred: what they write is read as what stands there was taken for."""
+    """The candidates as fixes, without trial, the first one preferred: their edits match the parser's own repair."""
     for place, (title, edits) in enumerate(candidates):
         if edits:
             yield Fix(title, edits, problem, place == 0)
 
 
 def tried(context: FixContext, problem: Problem, candidates: Iterable[Candidate]) -> Iterator[Fix]:
-    """The candidates that mend a problem and break nothing, those first that leave the fewest problems; the first is preferred.
-
-    Of two that leave as many the one that was given first comes first.
-    """
+    """The candidates that fix a problem without new errors; those that leave the fewest errors come first, the first is
+    preferred."""
     found: list[tuple[int, str, tuple[Edit, ...]]] = []
     for title, edits in candidates:
         left = _left(context, problem, edits) if edits else None
@@ -40,7 +38,7 @@ def tried(context: FixContext, problem: Problem, candidates: Iterable[Candidate]
 
 
 def _left(context: FixContext, problem: Problem, edits: tuple[Edit, ...]) -> int | None:
-    """How many mistakes the text has after some edits; None if the problem is still among them."""
+    """The number of errors after edits; None if the problem is still among them."""
     left = context.left_after(edits)
     start = context.span(problem)[0]
     start += sum(len(edit.text) - (edit.end - edit.start) for edit in edits if edit.end <= start)

@@ -1,4 +1,4 @@
-"""Values in place of those that a schema does not allow."""
+"""Replacements of values that a schema refuses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rrext.tools.validation import InvalidSchema, SchemaValidator
 __all__ = ["allowed_near"]
 
 MANY: Final = 6
-"""So many values of a choice are offered if none resembles the wrong one."""
+"""The number of choices offered if none resembles the invalid value."""
 
 _WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 def allowed_near(value: Any, schemas: Sequence[Schema], root: Schema) -> list[Any]:
-    """Values that a schema allows and that a wrong one may have been meant as, the likeliest first."""
+    """Valid values that an invalid one may stand for, the most likely first."""
     found: list[Any] = []
     for schema in schemas:
         fits = _validator(schema, root)
@@ -40,7 +40,7 @@ def _validator(schema: Schema, root: Schema) -> Any:
 
 
 def _meant(value: Any, schema: Schema, root: Schema) -> Iterator[Any]:
-    """The same value in the right type, or as near as its bounds allow."""
+    """The same value in the right type, or the nearest within its bounds."""
     kinds = kinds_of([schema])
     if isinstance(value, str):
         number = _number(value)

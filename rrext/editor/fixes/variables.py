@@ -1,4 +1,4 @@
-"""Fixes of variables: names that have a value, and ids that must not depend on one."""
+"""Fixes of variables: names that have a value, and ids that must not contain variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["VARIABLE_MAKERS"]
 
 
 def wrong_variable(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """A variable that has a value; for a name that may not be read, the same with the prefix that may."""
+    """A variable that has a value; for a forbidden name, the same name with the allowed prefix."""
     located = context.find(problem.path)
     if located is None or not problem.part:
         return
@@ -35,7 +35,7 @@ def wrong_variable(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 
 def _everywhere(context: FixContext, start: int, end: int, part: str, name: str) -> tuple[Edit, ...]:
-    """Another variable wherever one stands in a text."""
+    """The replacement of every occurrence of a variable in a string."""
     edits: list[Edit] = []
     at = context.text.find(part, start, end)
     while at >= 0:
@@ -45,7 +45,7 @@ def _everywhere(context: FixContext, start: int, end: int, part: str, name: str)
 
 
 def variable_in_project_id(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
-    """An id of its own; or none, so that each run gets one."""
+    """A literal id; or none, so that each run gets one."""
     yield fix(problem, "Write a new project id", context.replace(problem.path, str(uuid.uuid4())), preferred=True)
     yield fix(problem, 'Remove "project_id"', context.remove(problem.path))
 

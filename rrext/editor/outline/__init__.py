@@ -1,1 +1,1 @@
-"""The structure of a pipeline's text: symbols, what can be folded, what selections grow to."""
+"""The structure of a pipeline's text: symbols, folds, selection ranges."""

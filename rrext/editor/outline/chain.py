@@ -1,4 +1,4 @@
-"""The order in which a reader follows a pipeline: from its source on, as data flows."""
+"""The reading order of a pipeline: from its source, along the data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["ChainStep", "chain_of"]
 
 
 class ChainStep(msgspec.Struct, frozen=True, eq=False):
-    """A component on the way. `via` is the edge over which it was reached; None where a reader begins anew.
+    """A component in reading order. `via` is the edge over which it was reached; None at the start of a new walk.
 
-    `connected` is false for what the source does not reach.
+    `connected` is false for a component that the source does not reach.
     """
 
     component: WrittenComponent
@@ -25,10 +25,10 @@ class ChainStep(msgspec.Struct, frozen=True, eq=False):
 
 
 def chain_of(analysis: Analysis, written: WrittenPipeline) -> list[ChainStep]:
-    """Every component once: the source, then depth-first what data reaches, as in the engine's chain.
+    """Every component once: the source, then the components that data reaches, depth-first, as in the engine's chain.
 
-    What is only invoked stands right below the first that invokes it, with what its own data reaches. What the source does
-    not reach comes last, in the same order among itself. Circles end where they began.
+    A component that is only invoked follows its first invoker, with the components that its own data reaches. Unreachable
+    components come last, in the same order. Circles end at their start.
     """
     source = analysis.by_id.get(analysis.loaded.outline.source)
     start = written.components[source.index] if source is not None and source.index < len(written.components) else None
@@ -39,12 +39,12 @@ def chain_of(analysis: Analysis, written: WrittenPipeline) -> list[ChainStep]:
     walk.follow_all(
         [component for component in written.components if not any(edge.source in written.by_id for edge in component.edges)]
     )
-    walk.follow_all(written.components)  # only circles are left
+    walk.follow_all(written.components)  # only circles remain
     return walk.steps
 
 
 class _Walk:
-    """One reading of one pipeline, which begins at `start`; None: nobody knows where."""
+    """One walk over one pipeline from `start`; None: the source is unknown."""
 
     __slots__ = ("_by_data", "_connected", "_seen", "_written", "steps")
 
@@ -53,20 +53,20 @@ class _Walk:
         self._seen: set[int] = set()
         self.steps: list[ChainStep] = []
         self._connected: set[str] | None = None if start is None else _reached(written, start)
-        # What data reaches stands where it does, whoever else invokes it.
+        # Data edges take precedence over control edges.
         self._by_data = {edge.holder for edge in written.edges() if edge.kind == "input" and self._is_way(edge)}
 
     def is_connected(self, component: WrittenComponent) -> bool:
-        """Whether the source reaches a component, if there is a source."""
+        """Whether the source reaches a component; true if there is no source."""
         return self._connected is None or (component.id in self._connected and self._written.is_first(component))
 
     def follow_all(self, components: Sequence[WrittenComponent]) -> None:
-        """Go on from each of some components."""
+        """Walk from each of several components."""
         for component in components:
             self.follow(component)
 
     def follow(self, start: WrittenComponent) -> None:
-        """Go on from a component to all that was not met yet."""
+        """Walk from a component to all unvisited ones."""
         pending: list[tuple[WrittenComponent, WrittenEdge | None]] = [(start, None)]
         while pending:
             component, via = pending.pop()
@@ -76,19 +76,19 @@ class _Walk:
                 pending.extend(reversed(self._next(component)))
 
     def _next(self, component: WrittenComponent) -> list[tuple[WrittenComponent, WrittenEdge]]:
-        """Where to go from a component: to what it invokes, then to what its data reaches."""
+        """The next components: those that a component invokes, then those that its data reaches."""
         edges = self._written.edges_from.get(component.id, ()) if self._written.is_first(component) else ()
         invoked = [edge for edge in edges if edge.kind == "control" and edge.holder not in self._by_data]
         return [(self._written.components[edge.holder], edge) for edge in (*invoked, *(e for e in edges if e.kind == "input"))]
 
     def _is_way(self, edge: WrittenEdge) -> bool:
-        """Whether a reader comes over an edge: both ends are there, and the source reaches both, or none."""
+        """Whether the walk uses an edge: both ends exist, and the source reaches both, or neither."""
         sender = self._written.by_id.get(edge.source)
         return sender is not None and self.is_connected(sender) == self.is_connected(self._written.components[edge.holder])
 
 
 def _reached(written: WrittenPipeline, start: WrittenComponent) -> set[str]:
-    """The ids that data and control lead to from a component."""
+    """The ids that data and control edges reach from a component."""
     follows: dict[str, list[str]] = {}
     for edge in written.edges():
         holder = written.components[edge.holder]

@@ -1,4 +1,4 @@
-"""What can be folded away: components and whatever else has brackets over several lines, comments, and marked regions."""
+"""Folds: brackets over several lines, comments, and marked regions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FoldKind: TypeAlias = Literal["brackets", "comment", "region"]
 _QUOTED_OR_COMMENT: Final = re.compile(
     r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"?'
     r"|'(?:[^'\\\r\n]++|\\[^\r\n])*+'?"
-    rf"|({tokens.COMMENTS.pattern}|/\*(?s:.*+))"  # one without end takes the rest
+    rf"|({tokens.COMMENTS.pattern}|/\*(?s:.*+))"  # an unterminated one extends to the end
 )
 _MARK: Final = re.compile(r"//\s*#(end)?region\b[ \t]*")
 _BETWEEN: Final = re.compile(r"[ \t]*(?:\r\n|\r|\n)[ \t]*")
 
 
 class Fold(msgspec.Struct, frozen=True):
-    """A piece of the text to be hidden. Of brackets, `span` is what stands between them.
+    """A span that can be hidden. For brackets, `span` is the text between them.
 
-    `lines` are the first and the last line, from 0, if only whole lines can be hidden: the first stays, and with it what it
-    is, and so does a closing bracket. `label` says what was hidden; empty if there is nothing better than dots.
+    `lines` are the first and last line, from 0, for editors that hide whole lines: the first line stays, and so does a closing
+    bracket. `label` describes the hidden text; it may be empty.
     """
 
     kind: FoldKind
@@ -48,9 +48,9 @@ def folds_of(analysis: Analysis) -> list[Fold]:
 
 
 def by_lines(folds: Iterable[Fold]) -> list[Fold]:
-    """The folds of which whole lines can be hidden, one for each first line: editors have one mark there.
+    """The folds that hide whole lines, one for each first line, because editors show one mark per line.
 
-    Of several the innermost is taken, as whoever folds `"components": [{` means the component; brackets before comments.
+    The innermost fold wins, because folding `"components": [{` should hide the component; brackets win over comments.
     """
     found: dict[int, Fold] = {}
     for fold in folds:
@@ -62,7 +62,7 @@ def by_lines(folds: Iterable[Fold]) -> list[Fold]:
 
 
 def limited(folds: list[Fold], most: int) -> list[Fold]:
-    """At most so many folds: those that hide most, in the order of the text."""
+    """At most `most` folds: the largest, in the order of the text."""
     if len(folds) <= most:
         return folds
     kept = sorted(range(len(folds)), key=lambda index: folds[index].span[0] - folds[index].span[1])[:most]
@@ -70,7 +70,7 @@ def limited(folds: list[Fold], most: int) -> list[Fold]:
 
 
 def comments_of(text: str) -> Iterator[Span]:
-    """Where the comments of a text stand, whatever else is wrong with it."""
+    """The spans of all comments, also in broken text."""
     for found in _QUOTED_OR_COMMENT.finditer(text):
         if found.lastindex:
             yield found.span()
@@ -98,13 +98,13 @@ def _brackets(analysis: Analysis) -> Iterator[Fold]:
 
 def _bracket(analysis: Analysis, located: Located, text: str) -> Fold | None:
     start, end = located.start, located.end
-    if text[start : start + 1] not in ("{", "["):  # it was forgotten, and so is a place to fold it
+    if text[start : start + 1] not in ("{", "["):  # a missing bracket cannot be folded
         return None
     closed = end > start + 1 and text[end - 1] in "}]"
     first, last = _line(analysis, start), _line(analysis, end)
     if first == last:
         return None
-    stays = closed and not _before(analysis, end - 1).strip(" \t}]")  # nothing but brackets is closed on that line
+    stays = closed and not _before(analysis, end - 1).strip(" \t}]")  # the line only closes brackets
     return Fold("brackets", (start + 1, end - closed), (first, last - stays))
 
 
@@ -126,7 +126,7 @@ def _comments(analysis: Analysis) -> Iterator[Fold]:
 
 
 def _joined(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Span]:
-    """The comments, those that stand line by line as one. Marks of regions stay on their own."""
+    """The spans of comments; adjacent line comments form one. Region marks stay separate."""
     text = analysis.text
     run: Span | None = None
     for start, end in spans:
@@ -145,7 +145,7 @@ def _joined(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _regions(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Fold]:
-    """What stands between `// #region` and its `// #endregion`."""
+    """The folds between `// #region` and its `// #endregion`."""
     text = analysis.text
     opened: list[Span] = []
     for start, end in spans:
@@ -163,7 +163,7 @@ def _regions(analysis: Analysis, spans: Iterable[Span]) -> Iterator[Fold]:
 
 
 def _before(analysis: Analysis, offset: int) -> str:
-    """What stands before an offset in its line."""
+    """The text before an offset in its line."""
     _, column = analysis.map.position(offset)
     return analysis.text[offset - column + 1 : offset]
 

@@ -1,4 +1,4 @@
-"""What can be run in a document, and at which of its places: for the links that editors show above lines."""
+"""Lenses: the runnable actions of a document, with the spans above which editors show them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Action", "Lens", "call_arguments", "lenses_of"]
 Action: TypeAlias = Literal["run_tool", "send_file", "chat", "show_graph"]
 
 _LONG: Final = 40
-"""Characters of a path or of a question that a title shows."""
+"""Characters of a path or a question in a title."""
 
 
 class Lens(msgspec.Struct, frozen=True):
-    """Something that can be done, with the place to offer it at. `arguments` are those of the action, but for the document.
+    """An action at a span. `arguments` are those of the action, without the document.
 
-    `call` is set if a call line says it.
+    `call` is set for a call line.
     """
 
     span: Span
@@ -35,12 +35,12 @@ class Lens(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> bool:
-        """Whether code of the pipeline runs."""
+        """Whether the action runs code of the pipeline."""
         return self.action != "show_graph"
 
 
 def lenses_of(analysis: Analysis) -> list[Lens]:
-    """All that a document offers, in the order of its text."""
+    """All lenses of a document, in the order of its text."""
     found = [_graph(analysis)] if analysis.drafts else []
     for draft in analysis.drafts:
         if draft.node is not None and draft.node.tools:
@@ -55,7 +55,7 @@ def lenses_of(analysis: Analysis) -> list[Lens]:
 
 
 def call_arguments(call: CallLine) -> dict[str, Any]:
-    """The arguments of the action that a call line means."""
+    """The arguments of the action of a call line."""
     if call.kind == "tool":
         node = {"node": call.node} if call.node else {}
         return {**node, "tool": call.tool, "input": call.input or {}}
@@ -71,7 +71,7 @@ def _graph(analysis: Analysis) -> Lens:
 
 
 def _at(analysis: Analysis, draft: Draft) -> Span:
-    """The id of a component, or its beginning."""
+    """The span of a component's id, or of the component."""
     located = analysis.map.find(below(draft.path, "id")) or analysis.map.find(draft.path)
     return (0, 0) if located is None else (located.start, located.end)
 

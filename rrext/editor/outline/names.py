@@ -1,4 +1,4 @@
-"""The ids of components: where each stands, what means which, and how one is renamed."""
+"""The ids of components: their occurrences, the component that each names, and renaming."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["Name", "Names", "NotRenamed", "Use"]
 Use: TypeAlias = Literal["id", "from", "source", "call"]
 
 _BARE: Final = re.compile(r"(?!--|[\"'{])\S+")
-"""An id that a call line can name without quotes."""
+"""An id that call lines can contain without quotes."""
 
 
 class NotRenamed(Exception):
-    """A name that is not changed; the text says why."""
+    """A rename is refused; the text says why."""
 
 
 class Name(msgspec.Struct, frozen=True):
-    """One place where an id stands. `span` is the text between the quotes, `outer` what stands there with them.
+    """One occurrence of an id. `span` is the text between the quotes, `outer` includes them.
 
-    `component` is the index of the one that holds it; None for the pipeline's `source`, and for a call line in a comment.
-    `sound` says that it is a text in double quotes, as JSON has it; call lines have their own rule.
+    `component` is the index of the component that holds it; None for the pipeline's `source`, and for a call line. `sound`: it
+    is a valid JSON string; call lines have their own rule.
     """
 
     value: str
@@ -47,10 +47,9 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class Names:
-    """All ids in one state of a document, in the order of the file.
+    """All ids in one state of a document, in file order.
 
-    Of an id that two components have, the first is meant wherever the id is used, as the engine has it; the other
-    component is named by its own `id` alone.
+    A duplicate id means the first component that has it, as in the engine; only its own `id` names the other component.
     """
 
     __slots__ = ("_analysis", "_names", "written")
@@ -65,14 +64,14 @@ class Names:
         return iter(self._names)
 
     def at(self, offset: int) -> Name | None:
-        """The name at an offset; its quotes belong to it."""
+        """The id at an offset, quotes included."""
         for name in self._names:
             if name.outer[0] <= offset <= name.outer[1]:
                 return name
         return None
 
     def declaration(self, name: Name) -> Name | None:
-        """The `id` that a name means: itself if it is one. None if no component has it."""
+        """The `id` member that an occurrence refers to; None if no component has it."""
         if name.use == "id":
             return name
         component = self.written.by_id.get(name.value)
@@ -80,7 +79,7 @@ class Names:
         return next((other for other in self._names if other.use == "id" and other.component == index), None)
 
     def meaning(self, name: Name) -> list[Name]:
-        """Every place that means the same component, the `id` included. Of an id that nobody has, all its uses."""
+        """All occurrences that name the same component, its `id` included. For an undeclared id, all its uses."""
         declared = self.declaration(name)
         if declared is not None and not self._is_first(declared):
             return [declared]
@@ -92,7 +91,7 @@ class Names:
     # renaming
 
     def renamed(self, name: Name, new: str) -> list[Edit]:
-        """The edits that give a component another id, everywhere. Raises `NotRenamed`."""
+        """The edits that rename a component everywhere. Raises `NotRenamed`."""
         places = self.meaning(name)
         self._refuse(name, new, places)
         if new == name.value:
@@ -111,7 +110,7 @@ class Names:
         return Edit(*place.outer, new if _BARE.fullmatch(new) else f"{other}{new}{other}")
 
     def check_renameable(self, name: Name) -> None:
-        """Raise `NotRenamed` if no new id would do."""
+        """Raise `NotRenamed` if the id cannot be renamed at all."""
         self._refuse_text(name, self.meaning(name))
 
     def _refuse(self, name: Name, new: str, places: list[Name]) -> None:
@@ -136,7 +135,7 @@ class Names:
         if broken is not None:
             raise NotRenamed(f"The id {self._where(broken)} has no proper quotes: mend that first.")
         hidden = next((other for other in self._names if "${" in other.value), None)
-        if hidden is not None:  # to look whether it does would tell the value
+        if hidden is not None:  # a check would reveal the value
             raise NotRenamed(f"The id {self._where(hidden)} is written with a variable, and may mean the same component.")
 
     def _where(self, name: Name) -> str:
@@ -158,7 +157,7 @@ def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:
 
 def _called(analysis: Analysis) -> Iterator[Name]:
     """The ids in call lines: `// rrext tool read_file --node files_1`."""
-    for comment in islice(comments_with(COMMAND, analysis.map), MOST):  # what is not looked at names nothing
+    for comment in islice(comments_with(COMMAND, analysis.map), MOST):  # further call lines are not read
         call = read_call(comment, Problems(), analysis.settings.limits)
         if call.node:
             start, end = call.node_span

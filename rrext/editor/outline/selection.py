@@ -1,4 +1,4 @@
-"""What a selection grows to, step by step: a variable, a text, a member with its key, what stands between two brackets."""
+"""Selection ranges, growing step by step: a variable, a string, a member with its key, the content of brackets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VARIABLE: Final = re.compile(PLACEHOLDER)
 
 
 def selections_at(analysis: Analysis, offset: int) -> list[Span]:
-    """The spans around an offset, from the smallest on. Each holds the offset and is inside of the next."""
+    """The spans around an offset, smallest first; each lies inside the next."""
     found: list[Span] = []
     for span in _candidates(analysis, offset):
         inside = span[0] <= offset <= span[1]
@@ -29,7 +29,7 @@ def selections_at(analysis: Analysis, offset: int) -> list[Span]:
 
 
 def _candidates(analysis: Analysis, offset: int) -> Iterator[Span]:
-    """What may be selected, from the inside out; what does not hold the offset is among it."""
+    """Candidate spans from the inside out, also some without the offset."""
     text = analysis.text
     for located in reversed(_way_to(analysis.map.root, offset)):
         key = located.key_span
@@ -48,7 +48,7 @@ def _candidates(analysis: Analysis, offset: int) -> Iterator[Span]:
 
 
 def _way_to(root: Located, offset: int) -> list[Located]:
-    """The values around an offset, and the member that it is in, from the outside in."""
+    """The values around an offset, from the outside in."""
     way = [root]
     while True:
         children = way[-1].children
@@ -70,7 +70,7 @@ def _string(text: str, span: Span) -> Iterator[Span]:
 
 
 def _between(text: str, located: Located) -> Iterator[Span]:
-    """What stands between two brackets: without the space around it, then with it."""
+    """The content of brackets: without the surrounding space, then with it."""
     start, end = located.start + 1, located.end - 1
     if end > start and text[located.start] in "{[" and text[end] in "}]":
         inside = text[start:end]

@@ -1,8 +1,7 @@
-"""The outline of a pipeline: its components in the order in which a reader follows them.
+"""The outline of a pipeline: its components in reading order.
 
-The components stand side by side, not inside of each other, although one leads to the next: editors look for the symbol around
-the cursor by going from outer to inner ranges, so what stands inside must be inside in the text too. The order, and what is
-said beside the name, show the chain.
+The components are siblings, although one leads to the next: editors find the symbol at the cursor by descending into nested
+ranges, so nested symbols must be nested in the text. The order and the details show the chain.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ SymbolKind: TypeAlias = Literal[
 DEEPEST: Final = 3
 """Levels of settings in the outline."""
 MOST: Final = 5000
-"""Symbols of one document; more help nobody, and take long to draw."""
+"""Symbols of one document; more are useless and slow to draw."""
 
 
 class Symbol(msgspec.Struct, frozen=True):
-    """Something that has a name. `name_span` is inside of `span`, and both are inside of the span of the symbol around it.
+    """A named item. `name_span` lies inside `span`, and both lie inside the span of the parent symbol.
 
-    `leads_from` is the name of the component from which a reader came here.
+    `leads_from` is the name of the component before this one in the chain.
     """
 
     name: str
@@ -67,7 +66,7 @@ def symbols_of(analysis: Analysis) -> list[Symbol]:
 
 
 class _Outline:
-    """One reading of one document; `_left` is how many more symbols it may have."""
+    """One outline of one document; `_left` is the number of further symbols that it may have."""
 
     __slots__ = ("_analysis", "_left", "_written")
 
@@ -113,7 +112,7 @@ class _Outline:
             said.append(f"{edge.name} from {edge.source}" if edge.kind == "input" else f"{edge.name} for {edge.source}")
         return said if step.connected else [*said, "not connected"]
 
-    # what stands inside of a component
+        # symbols inside a component
 
     def _inside(self, component: WrittenComponent) -> tuple[Symbol, ...]:
         found = [self._edge(edge) for edge in component.edges[: self._take(len(component.edges))]]
@@ -153,7 +152,7 @@ class _Outline:
         )
 
     def _take(self, count: int) -> int:
-        """How many of so many symbols there is room for."""
+        """The number of symbols, of `count`, that still fit; they are deducted."""
         taken = max(min(count, self._left), 0)
         self._left -= taken
         return taken

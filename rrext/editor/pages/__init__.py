@@ -1,1 +1,1 @@
-"""Pages for people about the parts of a pipeline, shown under the pointer and beside what is offered."""
+"""Pages about the parts of a pipeline, for hover and for completion."""

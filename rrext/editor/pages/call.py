@@ -1,4 +1,4 @@
-"""What a call line in a comment is about, as a page: its tool, or the component that it is made to."""
+"""The page of a call line: its tool, or the component that it calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["call_page_at"]
 
 
 def call_page_at(analysis: Analysis, offset: int) -> tuple[Span, Page] | None:
-    """The page about a word of a call line, and where the word stands. None for what is no such word."""
+    """The page about a word of a call line, with the span of the word; None for other text."""
     call = _call_at(analysis, offset)
     if call is None:
         return None
@@ -62,7 +62,7 @@ def _tool_page(analysis: Analysis, written: WrittenPipeline, call: WrittenCall) 
 
 
 def _asked(analysis: Analysis, written: WrittenPipeline, call: WrittenCall) -> list[WrittenComponent]:
-    """The components that a call may be made to, in the order in which they are asked."""
+    """The components that a call may reach, in search order."""
     if call.node:
         return [written.by_id[call.node]] if call.node in written.by_id else []
     around = analysis.component_at(call.span[0])

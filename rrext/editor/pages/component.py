@@ -1,4 +1,4 @@
-"""What a component is and does in its pipeline, as a page."""
+"""The page of a component: its node, its settings and its edges."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from rrext.pipefile.catalog.services import definition_of
 __all__ = ["add_short", "component_page", "defined"]
 
 MANY: Final = 12
-"""So many edges of one kind are listed."""
+"""The number of edges of one kind that a page lists."""
 
 
 def component_page(analysis: Analysis, written: WrittenPipeline, component: WrittenComponent) -> Page:
-    """Everything about a component: its node, its settings as they will be, what reaches it and where it leads."""
+    """The full page of a component: its node, its effective settings, and its edges in both directions."""
     page = Page()
     node = written.node_of(component)
     definition = None if node is None else defined(analysis, node)
@@ -41,7 +41,7 @@ def component_page(analysis: Analysis, written: WrittenPipeline, component: Writ
 
 
 def add_short(page: Page, analysis: Analysis, written: WrittenPipeline, component: WrittenComponent) -> None:
-    """A component in few words."""
+    """Add a short description of a component."""
     node = written.node_of(component)
     definition = None if node is None else defined(analysis, node)
     _add_head(page, component, definition, analysis)
@@ -52,7 +52,7 @@ def add_short(page: Page, analysis: Analysis, written: WrittenPipeline, componen
 
 
 def defined(analysis: Analysis, node: type[Node]) -> dict[str, Any] | None:
-    """The definition of a node, as `rrext_services` has it; None if its class cannot be used."""
+    """The definition of a node, as in `rrext_services`; None if its class is unusable."""
     try:
         return definition_of(node, settings_of(analysis, node), analysis.settings.catalog.aliases_of(node.provider))
     except PluginError:

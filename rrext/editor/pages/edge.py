@@ -1,4 +1,4 @@
-"""One edge between two components: its lane, its class type, or the component that it comes from, as a page."""
+"""The page of an edge: its lane, or its class type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["class_type_page", "lane_page"]
 
 
 def lane_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
-    """What travels on a lane, and who here sends and takes it."""
+    """The page of a data edge: the payload of its lane, the sender and the receiver, and other nodes with the lane."""
     lane = edge.name
     page = Page().title("Lane ", Code(lane))
     page.text(*(["Carries ", *inlines_of(LANE_TEXTS[lane]), "."] if lane in LANE_TEXTS else ["There is no such lane."]))
@@ -33,7 +33,8 @@ def lane_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
 
 
 def class_type_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
-    """As what one component invokes another, what the one wants of it, and as what the other serves."""
+    """The page of a control edge: the class type, the requirements of the invoking node, the class types of the invoked
+    node."""
     kind = edge.name
     holder, invoker = written.components[edge.holder], written.by_id.get(edge.source)
     page = Page().title("Invoked as ", Code(kind))

@@ -1,4 +1,4 @@
-"""What an editor shows of the place under the pointer."""
+"""Hover: the page about the text under the pointer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Hover", "hover_at"]
 
 
 class Hover(msgspec.Struct, frozen=True):
-    """A page, and the piece of the text that it is about."""
+    """A page, and the span that it is about."""
 
     span: Span
     page: Page
 
 
 def hover_at(analysis: Analysis, offset: int) -> Hover | None:
-    """What there is to say of an offset. No variable's value and no secret of the file is ever in it."""
+    """The hover at an offset. It never contains a variable's value or a secret of the file."""
     call = call_page_at(analysis, offset)
     if call is not None:
         return Hover(*call)
@@ -39,14 +39,14 @@ def hover_at(analysis: Analysis, offset: int) -> Hover | None:
         return Hover(variable.span, variable_page(analysis, variable))
     is_container = target.located.kind in ("object", "array") and not target.role.endswith("_key")
     span = _bracket(analysis, target, offset) if is_container else target.span
-    if span is None or span[0] == span[1] or not span[0] <= offset <= span[1]:  # a value may be missing
+    if span is None or span[0] == span[1] or not span[0] <= offset <= span[1]:  # the value may be missing
         return None
     page = _page(analysis, WrittenPipeline(analysis), target)
     return None if page is None else Hover(span, page)
 
 
 def _bracket(analysis: Analysis, target: CursorTarget, offset: int) -> Span | None:
-    """The bracket at an offset: the space between two brackets is no place that anybody points at."""
+    """The bracket at an offset; the space between two brackets has no hover."""
     start, end = target.located.start, target.located.end
     if start <= offset <= start + 1 and analysis.text[start : start + 1] in ("{", "["):
         return start, start + 1
@@ -101,7 +101,7 @@ def _name_page(written: WrittenPipeline, edge: WrittenEdge, target: CursorTarget
 
 
 def _other_page(analysis: Analysis, written: WrittenPipeline, node_id: str) -> Page | None:
-    """The component that an id means, in short."""
+    """A short page of the component with an id."""
     if not node_id:
         return None
     component = written.by_id.get(node_id)

@@ -1,4 +1,4 @@
-"""JSON as a person would write it: what is short stands on one line."""
+"""Readable JSON: short values on one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WIDTH: Final = 100
 
 
 def json_text(value: Any, margin: str = "") -> str:
-    """A value as JSON, in lines of two spaces per level. What JSON cannot hold is shown as text."""
+    """A value as JSON, indented by two spaces per level. A value that JSON cannot hold is shown as text."""
     flat = json.dumps(value, ensure_ascii=False, default=str)
     if len(margin) + len(flat) <= WIDTH or not value:
         return flat

@@ -1,4 +1,4 @@
-"""What a node is: its documentation, lanes, bindings and tools, as a page."""
+"""The parts of a page about a node: lanes, bindings and tools."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from rrext.editor.schemas.descriptions import SchemaParameter, parameters_of, si
 __all__ = ["add_lanes", "add_tool", "add_tools", "listed", "slot_text"]
 
 FEW_TOOLS: Final = 8
-"""Of more tools, only the first sentence is shown, and no parameters."""
+"""Of more tools, only the first sentence is shown, without parameters."""
 MANY: Final = 20
-"""So many names are listed."""
+"""The number of names in a list."""
 
 
 def add_lanes(page: Page, definition: Mapping[str, Any]) -> None:
-    """Which lanes a node has, what it invokes, and as what it is invoked. `definition` is that of `definition_of`."""
+    """Add a node's lanes, the class types that it invokes, and those that it serves. `definition` comes from
+    `definition_of`."""
     lanes: Mapping[str, Sequence[str]] = definition["lanes"]
     invoke: Mapping[str, Mapping[str, Any]] = definition["invoke"]
     found: list[Item] = []
@@ -39,7 +40,7 @@ def add_lanes(page: Page, definition: Mapping[str, Any]) -> None:
 
 
 def slot_text(slot: Mapping[str, Any]) -> list[Inline]:
-    """What a node says of the nodes that it wants to invoke: ` (at least 1, at most 1): thinks`."""
+    """A node's requirements for a helper: ` (at least 1, at most 1): thinks`."""
     least, most = slot.get("min") or 0, slot.get("max")
     bounds = [f"at least {least}"] if least else []
     if isinstance(most, int):
@@ -50,7 +51,7 @@ def slot_text(slot: Mapping[str, Any]) -> list[Inline]:
 
 
 def listed(names: Sequence[str]) -> list[Inline]:
-    """Names with commas between them."""
+    """Names separated by commas."""
     found: list[Inline] = []
     for name in names[:MANY]:
         found += [", ", Code(name)] if found else [Code(name)]
@@ -60,7 +61,7 @@ def listed(names: Sequence[str]) -> list[Inline]:
 
 
 def add_tools(page: Page, tools: Sequence[Mapping[str, Any]], before: str = "") -> None:
-    """The tools of a node, each with its signature. `before` stands before the description of each, as the file has it."""
+    """Add the tools of a node with their signatures. `before` precedes the descriptions, as in the file."""
     if not tools:
         return
     page.text("Tools:" if len(tools) > 1 else "Its tool:")
@@ -73,7 +74,7 @@ def add_tools(page: Page, tools: Sequence[Mapping[str, Any]], before: str = "") 
 
 
 def add_tool(page: Page, tool: Mapping[str, Any]) -> None:
-    """One tool with its whole schema."""
+    """Add one tool with its full schema."""
     page.items(_tool_items(tool, in_full=True))
     if "inputSchema" in tool:
         page.block(json_text(tool["inputSchema"]), "json")

@@ -1,6 +1,6 @@
-"""A small page for a person to read, as Markdown or as plain text.
+"""A page for a person to read, as Markdown or as plain text.
 
-Whatever is put on a page is text and never markup: a file that somebody sent can make no link, image, HTML or heading of it.
+All content of a page is text and never markup: a file from a stranger can add no link, image, HTML or heading.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import msgspec
 __all__ = ["Code", "Inline", "Item", "Page", "inlines_of", "readable"]
 
 LONGEST_CODE: Final = 200
-"""Characters of a name or value inside of a sentence."""
+"""Characters of a name or value inside a sentence."""
 LONGEST_BLOCK: Final = 4000
-"""Characters of a block: a hover is no place to read a book."""
+"""Characters of a code block; a hover should stay short."""
 LONGEST_PROSE: Final = 4000
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MARKS: Final = re.compile(r"[\\`*\[\]<>|~#]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z])")
 _LINE_START: Final = re.compile(r"[-+=]|\d+(?=[.)])")
 _LINK_LIKE: Final = re.compile(r"(\S*(?://|@|www\.)\S*)", re.IGNORECASE)
-"""What editors make a link of although it is no markup."""
+"""Text that editors turn into a link although it is no markup."""
 _SPAN: Final = re.compile(r"``([^`]+)``|`([^`]+)`")
 _BULLET: Final = re.compile(r"[-*•]\s+")
 
 
 class Code(msgspec.Struct, frozen=True):
-    """A name or a value inside of a sentence."""
+    """A name or a value inside a sentence."""
 
     text: str
 
 
 Inline: TypeAlias = str | Code
 Item: TypeAlias = tuple[int, Sequence[Inline]]
-"""An item of a list: how deep it stands, and what it says."""
+"""A list item: its depth and its content."""
 
 
 class _Title(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ _PageElement: TypeAlias = _Title | _Paragraph | _Items | _Block
 
 
 class Page:
-    """Titles, sentences, lists and blocks of code, one below the other."""
+    """Titles, sentences, lists and code blocks, in order."""
 
     __slots__ = ("_elements",)
 
@@ -86,14 +86,14 @@ class Page:
         return self
 
     def block(self, text: str, language: str = "") -> Page:
-        """Add lines of code; what is too long is cut, and says so."""
+        """Add a code block; a long one is cut, with a note."""
         if len(text) > LONGEST_BLOCK:
             text = f"{text[:LONGEST_BLOCK]}\n… and {len(text) - LONGEST_BLOCK} more characters"
         self._elements.append(_Block(text, language))
         return self
 
     def prose(self, text: str) -> Page:
-        """Add what somebody wrote by hand, such as a docstring: paragraphs, lists, `names` in backticks."""
+        """Add hand-written text, such as a docstring: paragraphs, lists, `names` in backticks."""
         if len(text) > LONGEST_PROSE:
             text = text[:LONGEST_PROSE] + "…"
         for paragraph in re.split(r"\n\s*\n", text.replace("\r\n", "\n").strip("\n")):
@@ -120,11 +120,11 @@ class Page:
         self.items((0, inlines_of(bullet)) for bullet in bullets)
 
     def markdown(self) -> str:
-        """The page as Markdown (CommonMark, and its dialect on GitHub)."""
+        """The page as Markdown (CommonMark and GitHub's dialect)."""
         return "\n\n".join(_as_markdown(element) for element in self._elements)
 
     def plain(self) -> str:
-        """The page without any markup."""
+        """The page without markup."""
         return "\n\n".join(_as_plain(element) for element in self._elements)
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class Page:
 
 
 def inlines_of(text: str) -> list[Inline]:
-    """Text in which backticks mark names and values, as in a docstring."""
+    """Text with names and values in backticks, as in a docstring."""
     found: list[Inline] = []
     done = 0
     for match in _SPAN.finditer(text):
@@ -183,13 +183,13 @@ def _sentence(content: Iterable[Inline]) -> str:
 
 
 def _marked(match: re.Match[str]) -> str:
-    """What would begin a list or a rule at the start of a line, as text."""
+    """The start of a line escaped, so that it begins no list or rule."""
     return f"{match[0]}\\" if match[0].isdigit() else f"\\{match[0]}"
 
 
 def _join(pieces: list[str], piece: str) -> None:
     if pieces and piece.startswith("`") and pieces[-1].endswith("`"):
-        pieces.append(" ")  # two runs of backticks would be one
+        pieces.append(" ")  # adjacent runs of backticks would merge
     if piece:
         pieces.append(piece)
 
@@ -206,7 +206,7 @@ def _code(text: str) -> str:
 
 
 def readable(text: str, most: int) -> str:
-    """Somebody's text on one line of at most so many characters, with a sign for each that would do something."""
+    """A text on one line of at most `most` characters, with a placeholder for each control character."""
     text = _one_line(text[: 2 * most + 2])
     return text if len(text) <= most else text[: most - 1] + "…"
 
@@ -216,7 +216,7 @@ def _one_line(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text with a sign for each character that would do something instead of being read."""
+    """The text with a placeholder for each control character."""
     return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))
 
 

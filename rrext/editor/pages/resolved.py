@@ -1,6 +1,6 @@
-"""What a component's config comes to: its profile's defaults, what the file says over them, and the node's own defaults.
+"""The effective settings of a component: the defaults of its profile, the file's values, and the node's own defaults.
 
-Variables stay as they are written: their values never get here.
+Variables stay as they are written; their values never appear.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Origin: TypeAlias = Literal["file", "profile", "default"]
 
 
 class Resolved:
-    """The settings of one component as they will be, apart from its variables.
+    """The effective settings of one component, with variables in place.
 
-    `profile` is the one whose defaults hold, if any; `chosen` says that the file names it. `section` leads from the config
-    to the object in which settings count: nowhere, or to the section of the profile.
+    `profile` is the active profile, if any; `chosen`: the file names it. `section` is the path from the config to the object
+    with the settings: empty, or the section of the profile.
     """
 
     __slots__ = ("_defaults", "_given", "_schema", "chosen", "profile", "section", "values")
@@ -50,7 +50,7 @@ class Resolved:
         self._schema: Mapping[str, Any] = {} if settings is None else settings.schema["properties"]
 
     def value_at(self, parts: Sequence[str]) -> tuple[Any, Origin] | None:
-        """The value that some keys below the section lead to, and where it comes from. None if there is none."""
+        """The value at a path below the section, and its origin; None if there is none."""
         found = _at(self.values, parts)
         if found is None:
             return None
@@ -66,7 +66,7 @@ class Resolved:
 
 
 def resolved_of(analysis: Analysis, part: WrittenComponent, node: type[Node]) -> Resolved | None:
-    """The settings of a component of this class; None if its profile cannot be used."""
+    """The effective settings of a component of this class; None if its profile is unusable."""
     try:
         settings = settings_of(analysis, node)
     except PluginError:
@@ -88,12 +88,12 @@ def resolved_of(analysis: Analysis, part: WrittenComponent, node: type[Node]) ->
 
 
 def settings_of(analysis: Analysis, node: type[Node]) -> Settings | None:
-    """The form of a node's settings; None if it takes any. Raises `PluginError` for a class that has none that works."""
+    """The schema and conversion of a node's settings; None if it takes any. Raises `PluginError` for an invalid class."""
     return analysis.settings.catalog.settings_of(node)
 
 
 def config_of(analysis: Analysis, part: WrittenComponent) -> dict[str, Any]:
-    """A component's config as the file has it, its variables in place."""
+    """A component's config as the file has it, with variables in place."""
     components = analysis.loaded.unresolved.get("components")
     component = components[part.index] if isinstance(components, list) and part.index < len(components) else None
     config = component.get("config") if isinstance(component, dict) else None
@@ -101,7 +101,7 @@ def config_of(analysis: Analysis, part: WrittenComponent) -> dict[str, Any]:
 
 
 def _known(effective: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """The settings that the node knows, each with a value if there is one."""
+    """The settings that the node knows, each with a value if it has one."""
     schema: Mapping[str, Any] = settings.schema["properties"]
     kept = {key: value for key, value in effective.items() if key in settings.names or key not in COMMON}
     known, _ = settings.known(kept)
@@ -116,7 +116,7 @@ def _known(effective: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
 
 
 def _at(value: Any, parts: Sequence[str]) -> tuple[Any] | None:
-    """The value that some keys and indexes lead to, in a tuple, as null is a value too; None if there is none."""
+    """The value at a path, in a tuple, because null is a value too; None if there is none."""
     for part in parts:
         if isinstance(value, Mapping):
             if part not in value:

@@ -1,4 +1,4 @@
-"""One setting of a component, or one of its profiles, as a page."""
+"""The page of one setting of a component, or of one of its profiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ORIGINS: Final = {"file": "as this file says", "default": "the node's default"}
 
 
 def setting_page(analysis: Analysis, part: WrittenComponent, node: type[Node] | None, parts: Sequence[str]) -> Page | None:
-    """A key of a component's config and its value; `parts` leads to it from the config. None for a key that means nothing."""
+    """The page of a key of a component's config; `parts` is its path from the config. None for an unknown key."""
     if node is None or not parts:
         return _common_page(parts)
     try:
@@ -48,7 +48,7 @@ def setting_page(analysis: Analysis, part: WrittenComponent, node: type[Node] | 
 
 
 def profile_page(node: type[Node] | None, name: str | None) -> Page | None:
-    """What a profile sets; None as a name means the default one."""
+    """The page of a profile; None as a name means the default one."""
     if node is None or not node.profiles:
         return _common_page(("profile",))
     chosen = node.default_profile if name is None else name
@@ -78,7 +78,7 @@ def _common_page(parts: Sequence[str]) -> Page | None:
 
 
 def _beside_page(node: type[Node], parts: Sequence[str], section: tuple[str, ...]) -> Page | None:
-    """What stands in a config outside of the section that counts."""
+    """The page of a key in a config outside of the active section."""
     if tuple(parts) == ("profile",):
         return profile_page(node, section[0])
     if parts[0] in COMMON:
@@ -135,6 +135,6 @@ def _shown(value: Any, parts: Sequence[str]) -> str:
 
 
 def _hidden(value: Any, parts: Sequence[str]) -> Any:
-    """A value with its secrets hidden; any key on the way to it can make it one."""
+    """A value with its secrets hidden; any key on its path can mark it as secret."""
     secret = next((part for part in parts if is_secret(part)), "")
     return masked(value, secret, everything="secureParameters" in parts)

@@ -1,4 +1,4 @@
-"""`${NAME}` in a text: whether it has a value. Which one it is, is never said."""
+"""The page of `${NAME}` in a string: whether the variable has a value, never the value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLE: Final = re.compile(PLACEHOLDER)
 
 
 class Variable(msgspec.Struct, frozen=True):
-    """One `${NAME}` and where it stands. `literal` says that it is not replaced there."""
+    """One `${NAME}` and its span. `literal`: it is not replaced there."""
 
     name: str
     span: Span
@@ -27,7 +27,7 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 def variable_at(analysis: Analysis, target: CursorTarget, offset: int) -> Variable | None:
-    """The variable at an offset, which is on this spot."""
+    """The variable at an offset, which is on `target`."""
     located = target.located
     if located.kind != "string" or target.role == "outside" or target.role.endswith("_key"):
         return None
@@ -38,7 +38,7 @@ def variable_at(analysis: Analysis, target: CursorTarget, offset: int) -> Variab
 
 
 def variable_page(analysis: Analysis, variable: Variable) -> Page:
-    """What is known of a variable."""
+    """The page of a variable."""
     environment, name = analysis.settings.environment, variable.name
     page = Page().title("Variable ", Code(name))
     if variable.literal:

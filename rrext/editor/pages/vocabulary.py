@@ -1,4 +1,4 @@
-"""What the words of pipeline files mean: their keys, and what travels on their lanes."""
+"""The meanings of the keys and lanes of pipeline files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT_TEXTS: Final[Mapping[str, str]] = {
     "name": "What the pipeline is called by people. Variables are not replaced in it.",
     "description": "What the pipeline is for. Variables are not replaced in it.",
 }
-"""Keys of a pipeline that have a meaning. All others belong to editors."""
+"""Keys of a pipeline with a meaning. All others belong to editors."""
 
 COMPONENT_TEXTS: Final[Mapping[str, str]] = {
     "id": "What other components call this one. Each component has an id of its own.",
@@ -62,4 +62,4 @@ LANE_TEXTS: Final[Mapping[str, str]] = {
     "classificationContext": "an object with the context of classifications",
     "json": "an object",
 }
-"""What travels on each lane."""
+"""The payload of each lane."""

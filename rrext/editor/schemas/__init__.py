@@ -1,1 +1,1 @@
-"""JSON Schemas, also those that somebody wrote by hand: what they say of a value, in words, and by an example."""
+"""JSON Schemas, also hand-written ones: lookup by path, description in words, example values."""

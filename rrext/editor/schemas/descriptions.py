@@ -1,4 +1,4 @@
-"""JSON Schemas in the words of people: types, bounds, and the parameters of a tool."""
+"""JSON Schemas in words: types, bounds, and the parameters of a tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rrext.editor.schemas.lookup import Schema, alternatives_in, list_of, member
 __all__ = ["SchemaParameter", "bounds_text", "parameters_of", "signature_of", "type_text"]
 
 MANY: Final = 12
-"""So many values of a choice are listed."""
+"""The number of values of a choice that are listed."""
 LONG: Final = 40
 """Characters of a default in a signature."""
 DEEP: Final = 6
@@ -34,7 +34,7 @@ _BOUNDS: Final = (
 
 
 class SchemaParameter(msgspec.Struct, frozen=True):
-    """One member of an object's schema. `default` is JSON, or None if there is none."""
+    """One member of an object's schema. `default` is JSON, or None without one."""
 
     name: str
     type: str
@@ -45,7 +45,7 @@ class SchemaParameter(msgspec.Struct, frozen=True):
 
 
 def parameters_of(schema: Schema) -> list[SchemaParameter]:
-    """The members of an object, in their order."""
+    """The members of an object, in order."""
     required = list_of(schema, "required")
     return [_parameter(name, inner, schema, name in required) for name, inner in members_of(schema).items()]
 
@@ -58,7 +58,7 @@ def _parameter(name: str, schema: Any, root: Schema, required: bool) -> SchemaPa
 
 
 def signature_of(tool: str, schema: Schema) -> str:
-    """`read_file(path, offset=null, encoding?)`: what has neither a default nor must be there has a question mark."""
+    """`read_file(path, offset=null, encoding?)`: an optional parameter without default has a question mark."""
     return f"{tool}({', '.join(_in_signature(parameter) for parameter in parameters_of(schema))})"
 
 

@@ -1,4 +1,4 @@
-"""A value to begin with, as far as a schema tells one."""
+"""Example values from JSON Schemas."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
 __all__ = ["choices_of", "example_of"]
 
 DEEP: Final = 4
-"""How deep objects are filled in."""
+"""The depth to which objects are filled in."""
 
 _EMPTY: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 
 
 def example_of(root: Schema, schemas: Sequence[Schema], depth: int = DEEP) -> Any:
-    """The default, the first of a choice or an example, or an empty value with what it must have; None if nothing is known.
+    """The default, the first choice or example, or an empty value with its required members; None if the type is unknown.
 
-    `schemas` are those that the value may follow, without references; `root` has the definitions.
+    `schemas` apply to the value, without references; `root` has the definitions.
     """
     for schema in schemas:
         if "default" in schema:

@@ -1,4 +1,4 @@
-"""Looking into a JSON Schema: what may stand at a place of a value."""
+"""Lookup of the subschemas of a JSON Schema by the path of a value."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = [
 Schema: TypeAlias = Mapping[str, Any]
 
 DEEPEST: Final = 20
-"""A schema may contain itself; so many steps are followed."""
+"""The number of references that are followed; a schema may contain itself."""
 
 _OWN_WORDS: Final = ("description", "default", "examples")
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A key of an object. `schema` is what is said of it, `schemas` all that its value may follow."""
+    """A key of an object. `schema` is its subschema as written, `schemas` are the alternatives for its value."""
 
     name: str
     schema: Schema
@@ -38,17 +38,17 @@ class Field(msgspec.Struct, frozen=True):
 
     @property
     def default(self) -> Any:
-        """What holds if the key is not there; None if nothing does."""
+        """The default value; None if there is none."""
         return next((schema["default"] for schema in self.schemas if "default" in schema), None)
 
 
 def schemas_at(root: Schema, parts: Sequence[str]) -> tuple[Schema, ...]:
-    """The schemas for the value that a path leads to, without references and choices; none if nothing is said of it."""
+    """The schemas for the value at a path, with references and choices resolved; none if the schema does not describe it."""
     return tuple(schema for said in _subschemas_at(root, parts) for schema in _alternatives(said, root) if schema)
 
 
 def schema_at(root: Schema, parts: Sequence[str]) -> Schema | None:
-    """What is said of the value that a path leads to, with its choices; None for a path that the schema does not know."""
+    """The schema of the value at a path, with its choices; None for an unknown path."""
     for said in _subschemas_at(root, parts):
         for _ in range(DEEPEST):
             if "$ref" not in said:
@@ -64,7 +64,7 @@ def fields_of(root: Schema, schemas: Sequence[Schema]) -> list[Field]:
         required = list_of(schema, "required")
         for name, inner in members_of(schema).items():
             if name not in fields and isinstance(inner, Mapping):
-                # What a field says beside a reference or a choice holds for all that they mean.
+                # Keywords beside a reference or a choice apply to all its alternatives.
                 own = {word: inner[word] for word in _OWN_WORDS if word in inner}
                 found = tuple({**each, **own} for each in _alternatives(inner, root))
                 fields[name] = Field(name, inner, found, name in required)
@@ -72,7 +72,7 @@ def fields_of(root: Schema, schemas: Sequence[Schema]) -> list[Field]:
 
 
 def field_at(root: Schema, parts: Sequence[str]) -> Field | None:
-    """The key that a path leads to; None for an element of a list, and for a key that the schema does not name."""
+    """The key at a path; None for an element of a list, and for an unknown key."""
     fields = fields_of(root, schemas_at(root, parts[:-1])) if parts else []
     return next((field for field in fields if field.name == parts[-1]), None)
 
@@ -97,7 +97,7 @@ def members_of(schema: Schema) -> Mapping[str, Any]:
 
 
 def alternatives_in(schema: Schema) -> Sequence[Any]:
-    """The schemas from which it lets choose."""
+    """The alternatives of a schema."""
     return list_of(schema, "anyOf") or list_of(schema, "oneOf")
 
 
@@ -108,7 +108,7 @@ def list_of(schema: Schema, key: str) -> Sequence[Any]:
 
 
 def _subschemas_at(root: Schema, parts: Sequence[str]) -> list[Schema]:
-    """What is said of a value, as it is written: references and choices are followed on the way to it only."""
+    """The subschemas of a value as written; references and choices are resolved only on the path to it."""
     said = [root]
     for part in parts:
         said = [step for each in said for schema in _alternatives(each, root) for step in _step(schema, part)]
@@ -132,7 +132,7 @@ def _step(schema: Schema, part: str) -> Iterator[Schema]:
 
 
 def _alternatives(schema: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """A schema, or all that it refers to and chooses from."""
+    """A schema, or all schemas that it refers to and chooses from."""
     if depth > DEEPEST:
         return
     if "$ref" in schema:
