@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.completions.completion import Completer, Completion
-from rrext.editor.completions.offer import Offer, CompletionItem
+from rrext.editor.completions.offer import CompletionItem, Offer
 from rrext.editor.edits import applied
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog

@@ -10,9 +10,9 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.cursor_target import CursorTarget, target_at
 from rrext.editor.origins import Origin, origin_of
 from rrext.editor.outline.names import Name, Names, NotRenamed
-from rrext.editor.cursor_target import CursorTarget, target_at
 from rrext.editor.text import Text
 from rrext.faces.lsp.places import as_edits, as_range, offset_of
 from rrext.pipefile.text.problems import Span
