@@ -7,12 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 from rrext.cli.main import main
+from rrext.nodes.vectors.edge import node as edge_node
+from rrext.nodes.vectors.edge.folder import StoreFolder
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -23,6 +27,7 @@ __all__ = [
     "EXAMPLES",
     "NODES",
     "Done",
+    "InProcess",
     "call",
     "command",
     "component",
@@ -73,6 +78,27 @@ def here(capfd: Any, *args: str) -> Done:
     code = main(args)
     out, err = capfd.readouterr()
     return Done(code, out.encode(), err.encode())
+
+
+class InProcess:
+    """Commands in this process, which opens the embedded stores itself."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capfd = capfd
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(edge_node, "ProcessStore", _store_in_process)
+
+    def __call__(self, *args: object, cwd: Path | None = None) -> Done:
+        with self._monkeypatch.context() as context:
+            if cwd is not None:
+                context.chdir(cwd)
+            return here(self._capfd, *map(str, args))
+
+
+def _store_in_process(place: Callable[[], tuple[str, str]], **settings: Any) -> Any:
+    from rrext.nodes.vectors.edge.store import EdgeStore
+
+    return EdgeStore(lambda: StoreFolder(*place(), owner=os.getpid()), **settings)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from commands import EXAMPLES, NODES, Done, call, component, environment, here, pipeline, spawned, until
+from commands import EXAMPLES, NODES, Done, InProcess, call, component, environment, here, pipeline, spawned, until
 
 SOURCE = component("webhook_1", "webhook")
 
@@ -60,8 +60,8 @@ CALLS: list[list[str]] = [
 
 
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)
-def test_a_call_prints_the_same_of_a_server_and_of_a_file(words: list[str], address: str, kinds: str) -> None:
-    of_file = call("tool", "--nodes", NODES, kinds, *words)
+def test_a_call_prints_the_same_of_a_server_and_of_a_file(words: list[str], address: str, kinds: str, run: InProcess) -> None:
+    of_file = (call if "--raw" in words else run)("tool", "--nodes", NODES, kinds, *words)  # raw bytes are no text
     of_server = call("tool", "--at", address, "--token", "kinds", *words)
 
     def told(done: Done, name: str) -> tuple[int, bytes, str]:
@@ -79,18 +79,18 @@ def test_progress_is_shown_and_a_late_tool_fails(address: str) -> None:
     assert "tool_timeout" in late.err
 
 
-def test_tools_are_listed_the_same(address: str, kinds: str) -> None:
-    of_file = call("tools", "--nodes", NODES, kinds)
+def test_tools_are_listed_the_same(address: str, kinds: str, run: InProcess) -> None:
+    of_file = run("tools", "--nodes", NODES, kinds)
     of_server = call("tools", "--at", address, "--token", "kinds")
     assert (of_server.code, of_server.out) == (of_file.code, of_file.out) != (0, b"")
-    assert call("tools", "--at", address, "--token", "kinds", "--json").value["tools"]
+    assert run("tools", "--at", address, "--token", "kinds", "--json").value["tools"]
 
 
-def test_files_are_sent_the_same(address: str, tmp_path: Path) -> None:
+def test_files_are_sent_the_same(address: str, tmp_path: Path, run: InProcess) -> None:
     (tmp_path / "a.txt").write_text("hello")
     (tmp_path / "b.md").write_text("# hi")
     (tmp_path / "empty.txt").write_text("")
-    of_file = call("send", str(EXAMPLES / "echo.pipe"), str(tmp_path), "--jobs", "1")
+    of_file = run("send", str(EXAMPLES / "echo.pipe"), str(tmp_path), "--jobs", "1")
     of_server = call("send", "--at", address, "--token", "echo", str(tmp_path), "--jobs", "1")
     assert of_server.code == of_file.code == 0
     assert of_server.lines == of_file.lines
@@ -113,21 +113,21 @@ def test_a_sync_needs_the_pipelines_file(address: str, tmp_path: Path, capfd: An
     assert "FILE.pipe" in done.err
 
 
-def test_a_server_of_several_pipelines_asks_for_a_token(address: str) -> None:
-    done = call("tool", "--at", address, "greet")
+def test_a_server_of_several_pipelines_asks_for_a_token(address: str, run: InProcess) -> None:
+    done = run("tool", "--at", address, "greet")
     assert done.code == 2
     assert "--token" in done.err
     assert "echo, kinds" in done.err
-    assert call("tools", f"--at={address}", "--token", "kind").code == 2
+    assert run("tools", f"--at={address}", "--token", "kind").code == 2
 
 
-def test_without_a_server_the_error_says_how_to_start_one(folder: Path, tmp_path: Path) -> None:
+def test_without_a_server_the_error_says_how_to_start_one(folder: Path, tmp_path: Path, run: InProcess) -> None:
     for words in (["tool", "greet"], ["tools"], ["send", str(tmp_path)]):
-        done = call(words[0], "--at", f"unix:{folder}/nobody", *words[1:])
+        done = run(words[0], "--at", f"unix:{folder}/nobody", *words[1:])
         assert done.code == 2
         assert f"rrext serve --listen unix:{folder}/nobody" in done.err
         assert done.out == b""
-    assert "unix:" in call("tools", "--at", "nobody").err
+    assert "unix:" in run("tools", "--at", "nobody").err
 
 
 def test_options_of_a_files_nodes_are_refused(address: str, capfd: Any) -> None:
@@ -137,8 +137,8 @@ def test_options_of_a_files_nodes_are_refused(address: str, capfd: Any) -> None:
         assert "unrecognized arguments" in done.err
 
 
-def test_options_may_stand_between_a_file_and_its_tool(kinds: str) -> None:
-    assert call("tool", kinds, "--nodes", NODES, "poem").code == 0
+def test_options_may_stand_between_a_file_and_its_tool(kinds: str, run: InProcess) -> None:
+    assert run("tool", kinds, "--nodes", NODES, "poem").code == 0
 
 
 def test_ctrl_c_cancels_the_tool_in_the_server(folder: Path) -> None:

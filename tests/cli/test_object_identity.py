@@ -9,8 +9,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from commands import EXAMPLES, Done, call, command, component, environment, pipeline
+from commands import EXAMPLES, Done, InProcess, call, command, component, environment, pipeline
 
 import rrext
 from rrext import blocking
@@ -48,24 +49,24 @@ def ids(done: Done) -> dict[str, str]:
     return {line["path"]: line["result"]["objectId"] for line in done.lines if "result" in line}
 
 
-def kept(store: str) -> dict[str, int]:
-    return json.loads(call("tool", store, "stats").out)
+def kept(run: InProcess, store: str) -> dict[str, int]:
+    return json.loads(run("tool", store, "stats").out)
 
 
 @pytest.mark.promise("object:one-per-source")
-def test_two_files_of_one_name_are_two_objects_in_the_store(two: Path, store: str) -> None:
+def test_two_files_of_one_name_are_two_objects_in_the_store(two: Path, store: str, run: InProcess) -> None:
     for file in ("p/readme.md", "q/readme.md"):
-        assert call("send", store, file, cwd=two).code == 0
-    assert kept(store)["objects"] == 2
+        assert run("send", store, file, cwd=two).code == 0
+    assert kept(run, store)["objects"] == 2
     for person in ("p", "q"):
-        assert call("send", store, "docs", cwd=two / person).code == 0
-    assert kept(store)["objects"] == 6
-    found = json.loads(call("tool", store, "search", "--input", '{"query": "of p", "mode": "keyword"}').out)
+        assert run("send", store, "docs", cwd=two / person).code == 0
+    assert kept(run, store)["objects"] == 6
+    found = json.loads(run("tool", store, "search", "--input", '{"query": "of p", "mode": "keyword"}').out)
     assert sum("of p" in hit["content"] for hit in found["results"]) == 3
 
 
 @pytest.mark.promise("object:one-per-source")
-async def test_a_file_is_one_object_however_it_is_sent(two: Path) -> None:
+def test_a_file_is_one_object_however_it_is_sent(two: Path, run: InProcess) -> None:
     folder = two / "p" / "docs"
     (two / "elsewhere").symlink_to(folder, target_is_directory=True)
     (two / "alias.txt").symlink_to(folder / "a.txt")
@@ -81,23 +82,27 @@ async def test_a_file_is_one_object_however_it_is_sent(two: Path) -> None:
         (two, ["alias.txt", "elsewhere/deep"]),
     ]
     for cwd, paths in ways:
-        assert set(ids(call("send", ECHO, *paths, cwd=cwd)).values()) == expected, paths
-    async with open_pipeline(ECHO) as client:
-        results = await client.send_files([folder])
+        assert set(ids(run("send", ECHO, *paths, cwd=cwd)).values()) == expected, paths
+    results = anyio.run(_sent_files, folder)
     assert {(result.result or {})["objectId"] for result in results} == expected
     with blocking.Client.spawn(ECHO) as other:
         results = other.send_files([two / "elsewhere" / "a.txt", folder / "deep"])
     assert {(result.result or {})["objectId"] for result in results} == expected
 
 
-def test_what_is_sent_as_a_folder_and_as_a_list_is_there_once(two: Path, store: str) -> None:
-    assert call("send", store, "p", cwd=two).code == 0
-    assert call("send", store, "docs/a.txt", "readme.md", "docs/deep", cwd=two / "p").code == 0
-    assert kept(store)["objects"] == 3
+async def _sent_files(folder: Path) -> Any:
+    async with open_pipeline(ECHO) as client:
+        return await client.send_files([folder])
 
 
-def test_a_file_that_is_named_twice_is_sent_once(two: Path) -> None:
-    done = call("send", ECHO, "p/docs", "p/docs/a.txt", "p/docs/deep", cwd=two)
+def test_what_is_sent_as_a_folder_and_as_a_list_is_there_once(two: Path, store: str, run: InProcess) -> None:
+    assert run("send", store, "p", cwd=two).code == 0
+    assert run("send", store, "docs/a.txt", "readme.md", "docs/deep", cwd=two / "p").code == 0
+    assert kept(run, store)["objects"] == 3
+
+
+def test_a_file_that_is_named_twice_is_sent_once(two: Path, run: InProcess) -> None:
+    done = run("send", ECHO, "p/docs", "p/docs/a.txt", "p/docs/deep", cwd=two)
     assert set(ids(done)) == {"p/docs/a.txt", "p/docs/deep/b.txt"}
     assert sorted(line["skipped"] for line in done.lines if "skipped" in line) == [
         "is the same file as p/docs/a.txt, which is sent",
@@ -112,8 +117,8 @@ def test_one_path_given_twice_is_one_file(two: Path) -> None:
     assert [source.skipped for source in find_files([path, path])] == [None, f"is the same file as {path}, which is sent"]
 
 
-def test_no_path_of_this_machine_is_told_that_was_not_given(two: Path) -> None:
-    done = call("send", ECHO, "docs", cwd=two / "p")
+def test_no_path_of_this_machine_is_told_that_was_not_given(two: Path, run: InProcess) -> None:
+    done = run("send", ECHO, "docs", cwd=two / "p")
     assert str(two).encode() not in done.out
     (source,) = find_files([str(two / "p" / "readme.md")])
     assert str(source.about["url"]).startswith("urn:uuid:")
@@ -176,20 +181,20 @@ def test_odd_names_are_objects_of_their_own(name: bytes, tmp_path: Path) -> None
     assert len({source.about["url"] for source in find_files([str(tmp_path)])}) == 2
 
 
-def test_a_result_says_how_many_chunks_were_stored(two: Path, store: str) -> None:
+def test_a_result_says_how_many_chunks_were_stored(two: Path, store: str, run: InProcess) -> None:
     (two / "p" / "long.txt").write_text("A sentence of some words. " * 400)
     (two / "p" / "empty.txt").write_text("")
-    done = call("send", store, "p", cwd=two)
+    done = run("send", store, "p", cwd=two)
     stored = {line["path"]: line["result"]["stored"] for line in done.lines}
     counts = [found["store"] for found in stored.values()]
     assert stored["p/empty.txt"] == {"store": 0}
     assert stored["p/readme.md"] == {"store": 1}
     assert stored["p/long.txt"]["store"] > 5
-    assert kept(store)["count"] == sum(counts)
+    assert kept(run, store)["count"] == sum(counts)
     assert done.err.endswith(f"5 done, 0 failed; {sum(counts)} chunks stored\n")
 
 
-def test_what_two_stores_have_is_told_of_each(two: Path, tmp_path: Path) -> None:
+def test_what_two_stores_have_is_told_of_each(two: Path, tmp_path: Path, run: InProcess) -> None:
     path = pipeline(
         tmp_path,
         component("w", "webhook"),
@@ -197,7 +202,7 @@ def test_what_two_stores_have_is_told_of_each(two: Path, tmp_path: Path) -> None
         component("one", "store_qdrant_edge", "documents:split", path="one", min_free_bytes=0),
         component("two", "store_qdrant_edge", "documents:split", path="two", min_free_bytes=0),
     )
-    done = call("send", path, "p", cwd=two)
+    done = run("send", path, "p", cwd=two)
     assert [line["result"]["stored"] for line in done.lines] == [{"one": 1, "two": 1}] * 3
     assert done.err.endswith("3 done, 0 failed; 3 chunks stored in one; 3 chunks stored in two\n")
 

@@ -7,21 +7,17 @@ import os
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from commands import EXAMPLES, NODES, Done, call, component, here, pipeline, spawned
+from commands import EXAMPLES, NODES, Done, InProcess, call, component, pipeline, spawned
 
 from rrext.cli.syncing import Sync
 from rrext.cli.syncstate import SentFile, SyncState, SyncStateError
 from rrext.client.upload_files import UploadFile, find_files
-from rrext.nodes.vectors.edge import node as edge_node
-from rrext.nodes.vectors.edge.folder import StoreFolder
-from rrext.nodes.vectors.edge.store import EdgeStore
 from rrext.testing import open_pipeline
 
 COUNTS = dict.fromkeys(("new", "changed", "unchanged", "deleted", "failed", "skipped", "notDeleted"), 0)
@@ -56,33 +52,6 @@ def store(tmp_path: Path) -> str:
 def sync(store: str, *paths: object) -> Done:
     """In a process of its own, which starts another one for the store."""
     return call("send", "--sync", store, *map(str, paths))
-
-
-class Rrext:
-    """Commands in this process, which opens the stores itself."""
-
-    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capfd = capfd
-        self._monkeypatch = monkeypatch
-        monkeypatch.setattr(edge_node, "ProcessStore", store_in_process)
-
-    def __call__(self, *args: object, cwd: Path | None = None) -> Done:
-        with self._monkeypatch.context() as context:
-            if cwd is not None:
-                context.chdir(cwd)
-            return here(self._capfd, *map(str, args))
-
-    def sync(self, *args: object, cwd: Path | None = None) -> Done:
-        return self("send", "--sync", *args, cwd=cwd)
-
-
-def store_in_process(place: Callable[[], tuple[str, str]], **settings: Any) -> EdgeStore:
-    return EdgeStore(lambda: StoreFolder(*place(), owner=os.getpid()), **settings)
-
-
-@pytest.fixture
-def rrext(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Rrext:
-    return Rrext(capfd, monkeypatch)
 
 
 def counts(done: Done) -> dict[str, int]:
@@ -137,124 +106,124 @@ def test_new_files_are_sent_changed_ones_replaced_and_gone_ones_deleted(docs: Pa
     assert content(store) == fresh(tmp_path, docs)
 
 
-def test_a_second_sync_sends_nothing_from_wherever_it_is_called(docs: Path, store: str, rrext: Rrext) -> None:
-    rrext.sync(store, docs)
+def test_a_second_sync_sends_nothing_from_wherever_it_is_called(docs: Path, store: str, run: InProcess) -> None:
+    run("send", "--sync", store, docs)
     (docs.parent / "way").symlink_to("docs", target_is_directory=True)
     for path, cwd in ((docs, None), ("docs", docs.parent), (".", docs), ("../way", docs)):
-        done = rrext.sync(store, path, cwd=cwd)
+        done = run("send", "--sync", store, path, cwd=cwd)
         assert (done.code, counts(done), len(done.lines)) == (0, {"unchanged": 6}, 1)
         assert " 0 B sent" in done.err
 
 
-def test_only_a_change_of_the_content_is_one(docs: Path, store: str, rrext: Rrext) -> None:
-    rrext.sync(store, docs)
+def test_only_a_change_of_the_content_is_one(docs: Path, store: str, run: InProcess) -> None:
+    run("send", "--sync", store, docs)
     for path in docs.rglob("*.txt"):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 6}
     path = docs / "0" / "0.txt"
     path.write_text(path.read_text().replace("0", "9"))  # of the same size, and of the same time
     os.utime(path, (1_000_000_000, 1_000_000_000))
-    assert counts(rrext.sync(store, docs)) == {"changed": 1, "unchanged": 5}
+    assert counts(run("send", "--sync", store, docs)) == {"changed": 1, "unchanged": 5}
 
 
-def test_a_file_that_has_no_text_any_more_is_found_no_more(docs: Path, store: str, rrext: Rrext) -> None:
-    rrext.sync(store, docs)
+def test_a_file_that_has_no_text_any_more_is_found_no_more(docs: Path, store: str, run: InProcess) -> None:
+    run("send", "--sync", store, docs)
     (docs / "long.md").write_text("")
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert counts(done) == {"changed": 1, "unchanged": 5}
-    assert json.loads(rrext("tool", store, "stats").out)["objects"] == 5
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 6}
+    assert json.loads(run("tool", store, "stats").out)["objects"] == 5
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 6}
 
 
 @pytest.mark.promise("sync:unchanged:is-stored")
-def test_what_the_store_does_not_have_is_never_unchanged(docs: Path, store: str, tmp_path: Path, rrext: Rrext) -> None:
-    rrext.sync(store, docs)
+def test_what_the_store_does_not_have_is_never_unchanged(docs: Path, store: str, tmp_path: Path, run: InProcess) -> None:
+    run("send", "--sync", store, docs)
     expected = content(store)
-    rrext("tool", store, "delete", "--input", json.dumps({"parent": str(docs / "long.md")}))
-    assert counts(rrext.sync(store, docs)) == {"new": 1, "unchanged": 5}
+    run("tool", store, "delete", "--input", json.dumps({"parent": str(docs / "long.md")}))
+    assert counts(run("send", "--sync", store, docs)) == {"new": 1, "unchanged": 5}
     shutil.rmtree(tmp_path / "pipes" / "store")
-    assert counts(rrext.sync(store, docs)) == {"new": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"new": 6}
     assert content(store) == expected
     store_pipeline(tmp_path / "pipes", path="other")
-    assert counts(rrext.sync(store, docs)) == {"new": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"new": 6}
     store_pipeline(tmp_path / "pipes")
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 6}
 
 
 @pytest.mark.promise("sync:unchanged:is-stored")
-def test_a_version_that_somebody_else_stored_is_not_taken_for_the_file(docs: Path, store: str, rrext: Rrext) -> None:
+def test_a_version_that_somebody_else_stored_is_not_taken_for_the_file(docs: Path, store: str, run: InProcess) -> None:
     path = docs / "0" / "0.txt"
-    rrext.sync(store, docs)
+    run("send", "--sync", store, docs)
     expected, was = content(store), docs.parent / "was"
     path.rename(was)
     path.write_text("text of another")
-    assert rrext("send", store, path).code == 0
+    assert run("send", store, path).code == 0
     was.rename(path)
-    assert counts(rrext.sync(store, docs)) == {"changed": 1, "unchanged": 5}
+    assert counts(run("send", "--sync", store, docs)) == {"changed": 1, "unchanged": 5}
     assert content(store) == expected
 
 
-def test_with_other_settings_files_are_sent_again(docs: Path, store: str, tmp_path: Path, rrext: Rrext) -> None:
-    rrext.sync(store, docs)
+def test_with_other_settings_files_are_sent_again(docs: Path, store: str, tmp_path: Path, run: InProcess) -> None:
+    run("send", "--sync", store, docs)
     store_pipeline(tmp_path / "pipes", size=100)
-    assert counts(rrext.sync(store, docs)) == {"changed": 6}
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 6}
-    assert counts(rrext.sync(store, docs, "--mime", "text/plain")) == {"changed": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"changed": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 6}
+    assert counts(run("send", "--sync", store, docs, "--mime", "text/plain")) == {"changed": 6}
 
 
-def test_what_other_folders_sent_stays(docs: Path, store: str, tmp_path: Path, rrext: Rrext) -> None:
+def test_what_other_folders_sent_stays(docs: Path, store: str, tmp_path: Path, run: InProcess) -> None:
     beside = tmp_path / "docs-too"
     shutil.copytree(docs, beside)
     plain = tmp_path / "plain.txt"
     plain.write_text("sent without sync")
-    assert rrext("send", store, plain).code == 0
-    rrext.sync(store, docs)
-    rrext.sync(store, beside)
+    assert run("send", store, plain).code == 0
+    run("send", "--sync", store, docs)
+    run("send", "--sync", store, beside)
     (docs / "long.md").unlink()
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 5, "deleted": 1}
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 5, "deleted": 1}
     parents = set(content(store))
     assert parents == {str(source.path) for source in find_files([docs, str(beside), plain])}
 
 
-def test_of_a_folder_in_another_one_each_sync_knows(docs: Path, store: str, rrext: Rrext) -> None:
-    rrext.sync(store, docs / "0")
-    assert counts(rrext.sync(store, docs)) == {"new": 3, "unchanged": 3}
+def test_of_a_folder_in_another_one_each_sync_knows(docs: Path, store: str, run: InProcess) -> None:
+    run("send", "--sync", store, docs / "0")
+    assert counts(run("send", "--sync", store, docs)) == {"new": 3, "unchanged": 3}
     (docs / "0" / "0.txt").unlink()
-    assert counts(rrext.sync(store, docs / "0", docs)) == {"unchanged": 5, "skipped": 2, "deleted": 1}
+    assert counts(run("send", "--sync", store, docs / "0", docs)) == {"unchanged": 5, "skipped": 2, "deleted": 1}
 
 
 @pytest.mark.promise("sync:delete:guarded")
-def test_a_folder_that_is_empty_or_not_there_deletes_nothing(docs: Path, store: str, rrext: Rrext) -> None:
-    rrext.sync(store, docs)
+def test_a_folder_that_is_empty_or_not_there_deletes_nothing(docs: Path, store: str, run: InProcess) -> None:
+    run("send", "--sync", store, docs)
     expected, aside = content(store), docs.parent / "aside"
     docs.rename(aside)
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert (done.code, counts(done)) == (1, {"failed": 1})
     docs.mkdir()
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert (done.code, counts(done)) == (1, {"notDeleted": 6})
     assert "6 of the 6 files that were sent are not there any more: nothing is deleted" in done.err
     assert "--max-delete 6" in done.err
     assert content(store) == expected
     docs.rmdir()
     aside.rename(docs)
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 6}
     shutil.rmtree(docs)
     docs.mkdir()
-    assert counts(rrext.sync("--max-delete", "5", store, docs)) == {"notDeleted": 6}
-    done = rrext.sync("--max-delete", "6", store, docs)
+    assert counts(run("send", "--sync", "--max-delete", "5", store, docs)) == {"notDeleted": 6}
+    done = run("send", "--sync", "--max-delete", "6", store, docs)
     assert (done.code, counts(done), content(store)) == (0, {"deleted": 6}, {})
 
 
 @pytest.mark.promise("sync:delete:guarded")
-def test_more_than_half_of_many_files_are_not_deleted_unasked(docs: Path, store: str, rrext: Rrext) -> None:
+def test_more_than_half_of_many_files_are_not_deleted_unasked(docs: Path, store: str, run: InProcess) -> None:
     for number in range(30):
         (docs / f"more {number}.txt").write_text(f"more {number}")
-    rrext.sync(store, docs)
+    run("send", "--sync", store, docs)
     for path in docs.glob("more*"):
         path.unlink()
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 6, "notDeleted": 30}
-    assert counts(rrext.sync("--max-delete", "30", store, docs)) == {"unchanged": 6, "deleted": 30}
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 6, "notDeleted": 30}
+    assert counts(run("send", "--sync", "--max-delete", "30", store, docs)) == {"unchanged": 6, "deleted": 30}
 
 
 class Threads:
@@ -277,13 +246,13 @@ async def test_what_is_in_a_folder_that_cannot_be_read_is_not_gone(tmp_path: Pat
     assert (set(gone.files), gone.known, gone.refused) == ({root + b"/a", root + b"/shut-not/c"}, 8, False)
 
 
-def test_a_file_that_fails_is_tried_again(docs: Path, store: str, rrext: Rrext) -> None:
+def test_a_file_that_fails_is_tried_again(docs: Path, store: str, run: InProcess) -> None:
     (docs / "latin.txt").write_bytes("Grüße".encode("latin-1"))
     for expected in ({"new": 6, "failed": 1}, {"unchanged": 6, "failed": 1}):
-        done = rrext.sync(store, docs)
+        done = run("send", "--sync", store, docs)
         assert (done.code, counts(done)) == (1, expected)
     (docs / "latin.txt").write_text("Grüße")
-    assert counts(rrext.sync(store, docs)) == {"new": 1, "unchanged": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"new": 1, "unchanged": 6}
 
 
 def test_a_file_that_changes_while_it_is_sent_is_sent_again(docs: Path, tmp_path: Path) -> None:
@@ -304,22 +273,22 @@ def _id_of(done: Done) -> str:
     return json.dumps({"object_id": done.lines[0]["result"]["objectId"]})
 
 
-def test_odd_names_are_followed(tmp_path: Path, store: str, rrext: Rrext) -> None:
+def test_odd_names_are_followed(tmp_path: Path, store: str, run: InProcess) -> None:
     odd = tmp_path / os.fsdecode(b"caf\xe9")
     odd.mkdir()
     for name in (b"\xff.txt", b"a\nb.txt", "ü.txt".encode(), b"%.txt"):
         (odd / os.fsdecode(name)).write_text("x")
-    assert counts(rrext.sync(store, tmp_path.joinpath(odd))) == {"new": 4}
+    assert counts(run("send", "--sync", store, tmp_path.joinpath(odd))) == {"new": 4}
     (odd / os.fsdecode(b"\xff.txt")).unlink()
-    done = rrext.sync(store, odd)
+    done = run("send", "--sync", store, odd)
     assert counts(done) == {"unchanged": 3, "deleted": 1}
     assert done.lines[0]["path"].endswith("caf\\xe9/\\xff.txt")
 
 
-def test_what_a_sync_keeps_beside_the_pipeline_is_not_sent(tmp_path: Path, rrext: Rrext) -> None:
+def test_what_a_sync_keeps_beside_the_pipeline_is_not_sent(tmp_path: Path, run: InProcess) -> None:
     path = store_pipeline(tmp_path, path=str(tmp_path.parent / f"{tmp_path.name}-store"))
     for how in ("new", "unchanged"):
-        done = rrext.sync(path, tmp_path)
+        done = run("send", "--sync", path, tmp_path)
         assert done.code == 0
         assert {**counts(done), "skipped": 0} == {how: 1, "skipped": 0}
         skipped = [line["skipped"] for line in done.lines if "skipped" in line]
@@ -332,45 +301,45 @@ def test_a_pipe_is_nothing_that_can_be_followed(store: str) -> None:
     assert "is no regular file" in done.err
 
 
-def test_without_a_store_nothing_is_sent(docs: Path, rrext: Rrext) -> None:
-    done = rrext.sync(str(EXAMPLES / "echo.pipe"), docs)
+def test_without_a_store_nothing_is_sent(docs: Path, run: InProcess) -> None:
+    done = run("send", "--sync", str(EXAMPLES / "echo.pipe"), docs)
     assert (done.code, done.out) == (2, b"")
     assert "--sync needs a store that files go to and that has the tools versions and delete" in done.err
     assert not (EXAMPLES / "echo.pipe.sync").exists()
 
 
-def test_a_store_that_cannot_be_reached_is_said_once(docs: Path, store: str, rrext: Rrext) -> None:
+def test_a_store_that_cannot_be_reached_is_said_once(docs: Path, store: str, run: InProcess) -> None:
     folder = Path(store).parent / "store"
     folder.mkdir()
     (folder / "letter.txt").write_text("not a store")
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert (done.code, done.out) == (1, b"")
     assert done.err.count("[not_a_store]") == 1
 
 
-def test_max_delete_goes_with_sync_alone(docs: Path, store: str, rrext: Rrext) -> None:
-    done = rrext("send", "--max-delete", "3", store, docs)
+def test_max_delete_goes_with_sync_alone(docs: Path, store: str, run: InProcess) -> None:
+    done = run("send", "--max-delete", "3", store, docs)
     assert (done.code, done.err) == (2, "rrext: --max-delete goes with --sync\n")
-    assert rrext.sync("--max-delete", "-1", store, docs).code == 2
+    assert run("send", "--sync", "--max-delete", "-1", store, docs).code == 2
 
 
 # its state
 
 
-def test_the_state_is_for_its_owner_alone(docs: Path, store: str, rrext: Rrext) -> None:
+def test_the_state_is_for_its_owner_alone(docs: Path, store: str, run: InProcess) -> None:
     Path(store + ".sync").touch(mode=0o644)
-    rrext.sync(store, docs)
+    run("send", "--sync", store, docs)
     assert [(path.name, oct(path.stat().st_mode & 0o777)) for path in Path(store).parent.glob("*.sync*")] == [
         ("p.pipe.sync", "0o600")
     ]
 
 
-def test_two_syncs_of_one_pipeline_do_not_run_at_once(docs: Path, store: str, rrext: Rrext) -> None:
+def test_two_syncs_of_one_pipeline_do_not_run_at_once(docs: Path, store: str, run: InProcess) -> None:
     with SyncStateHeld(store):
-        done = rrext.sync(store, docs)
+        done = run("send", "--sync", store, docs)
     assert (done.code, done.out) == (2, b"")
     assert "another --sync of this pipeline is running [sync_state]" in done.err
-    assert counts(rrext.sync(store, docs)) == {"new": 6}
+    assert counts(run("send", "--sync", store, docs)) == {"new": 6}
 
 
 class SyncStateHeld:
@@ -384,39 +353,39 @@ class SyncStateHeld:
 
 
 @pytest.mark.parametrize("damage", ["cut", "overwritten", "text"])
-def test_a_damaged_state_is_put_aside_and_nothing_is_deleted(docs: Path, store: str, damage: str, rrext: Rrext) -> None:
+def test_a_damaged_state_is_put_aside_and_nothing_is_deleted(docs: Path, store: str, damage: str, run: InProcess) -> None:
     for number in range(60):
         (docs / f"{number} {'x' * 100}.txt").write_text("x")
-    rrext.sync(store, docs)
+    run("send", "--sync", store, docs)
     expected, state = content(store), Path(store + ".sync")
     data = state.read_bytes()
     state.write_bytes(
         {"cut": data[: len(data) // 2], "overwritten": data[:4096] + os.urandom(len(data) - 4096), "text": b"hello"}[damage]
     )
     (docs / "long.md").unlink()
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert "is damaged, and kept as" in done.err
     assert (done.code, counts(done)) == (0, {"changed": 65})
     assert content(store) == expected
-    assert counts(rrext.sync(store, docs)) == {"unchanged": 65}
+    assert counts(run("send", "--sync", store, docs)) == {"unchanged": 65}
 
 
-def test_a_state_of_another_program_or_of_a_newer_rrext_is_left_alone(docs: Path, store: str, rrext: Rrext) -> None:
+def test_a_state_of_another_program_or_of_a_newer_rrext_is_left_alone(docs: Path, store: str, run: InProcess) -> None:
     with closing(sqlite3.connect(store + ".sync")) as other:
         other.execute("create table mine (a)")
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert (done.code, "is a database of something else" in done.err) == (2, True)
     os.unlink(store + ".sync")
-    rrext.sync(store, docs)
+    run("send", "--sync", store, docs)
     with closing(sqlite3.connect(store + ".sync")) as state:
         state.execute("pragma user_version = 99")
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert (done.code, "was written by a newer rrext" in done.err) == (2, True)
 
 
-def test_a_state_that_cannot_be_written_is_said(docs: Path, store: str, rrext: Rrext) -> None:
+def test_a_state_that_cannot_be_written_is_said(docs: Path, store: str, run: InProcess) -> None:
     os.mkdir(store + ".sync")
-    done = rrext.sync(store, docs)
+    done = run("send", "--sync", store, docs)
     assert (done.code, done.out) == (2, b"")
     assert ".sync: Is a directory [sync_state]" in done.err
 

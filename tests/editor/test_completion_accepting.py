@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
+import hypothesis
 import pytest
 from editor.completing import DOCUMENTS, Typing, at, mistakes, typed, value_at
 from hypothesis import given
@@ -14,8 +16,11 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import parse
 from rrext.pipefile.text.tree import Located
 
+Found = TypeVar("Found")
 NAMED = ("provider", "node", "lane", "class_type", "profile", "tool", "name")
 """Offers whose label is the text that is written."""
+PLACES = 700 if hypothesis.settings().max_examples > 50 else 150
+"""Of a document at most so many places are tried, spread over all of it."""
 NAMES = [f"document {number}" for number in range(len(DOCUMENTS))]
 
 
@@ -51,6 +56,12 @@ def members(text: str) -> Iterator[Located]:
             yield located
 
 
+def spread(found: Iterable[Found]) -> list[Found]:
+    """What was found, or evenly some of much."""
+    listed = list(found)
+    return listed[:: 1 + 3 * len(listed) // PLACES]
+
+
 @pytest.mark.parametrize("text", DOCUMENTS, ids=NAMES)
 def test_nothing_was_wrong_with_the_documents(text: str) -> None:
     assert mistakes(text) == []
@@ -60,7 +71,7 @@ def test_nothing_was_wrong_with_the_documents(text: str) -> None:
 @pytest.mark.parametrize("text", DOCUMENTS, ids=NAMES)
 def test_in_a_sound_document_every_offer_at_every_place_leaves_it_sound(text: str) -> None:
     offered = 0
-    for cursor in range(0, len(text) + 1, 1 + len(text) // 700):
+    for cursor in range(0, len(text) + 1, 1 + len(text) // PLACES):
         typing = typed(text, cursor)
         for label, _, after in accepted(typing):
             offered += 1
@@ -104,7 +115,7 @@ FORMS = [
 @pytest.mark.parametrize("text", DOCUMENTS, ids=NAMES)
 def test_a_value_that_was_begun_is_completed_whatever_form_it_has(text: str, form: str) -> None:
     offered = 0
-    for pointer, located in leaves(text):
+    for pointer, located in spread(leaves(text)):
         body = text[located.start : located.end].strip('"')
         for length in lengths(form, len(body) // 2):
             if not re.fullmatch(r"[\w.]*", body[:length]):
@@ -123,7 +134,7 @@ def test_a_value_that_was_begun_is_completed_whatever_form_it_has(text: str, for
 @pytest.mark.parametrize("text", DOCUMENTS, ids=NAMES)
 def test_a_key_that_was_begun_is_completed_whatever_form_it_has(text: str, form: str) -> None:
     offered = 0
-    for located in members(text):
+    for located in spread(members(text)):
         assert located.key is not None
         assert located.key_span is not None
         start = located.key_span[0]

@@ -129,12 +129,15 @@ class WireLine(Line):
         """Send a request with an id that was used before."""
         dap = {"type": "request", "seq": request_id, "command": command, "arguments": arguments}
         jsonrpc = {"jsonrpc": "2.0", "id": request_id, "method": command, "params": arguments}
-        body = msgspec.json.encode(dap if self._connection.dialect == "dap" else jsonrpc)
-        await self._channel.write([b"Content-Length: %d\r\n\r\n%b" % (len(body), body)])
+        await self._write(dap if self._connection.dialect == "dap" else jsonrpc)
 
     async def notify(self, command: str, arguments: dict[str, Any]) -> None:
-        """Send a request that has no id."""
-        await self._channel.write(self._connection.notify(command, arguments))
+        """Send a request that has no id. Of JSON-RPC alone."""
+        await self._write({"jsonrpc": "2.0", "method": command, "params": arguments})
+
+    async def _write(self, message: dict[str, Any]) -> None:
+        body = msgspec.json.encode(message)
+        await self._channel.write([b"Content-Length: %d\r\n\r\n%b" % (len(body), body)])
 
     def end_input(self) -> None:
         """Send nothing more, and go on to read. Of a process alone."""

@@ -219,7 +219,7 @@ class Server:
             if not any(waiting):
                 return
             assert time.monotonic() < until, "the server does not read"
-            os.sched_yield()
+            time.sleep(0.001)
 
     def wait_until_blocked(self) -> None:
         """Return when the server's threads all sleep, and more than a pipe holds was said: it waits for us to read."""
@@ -230,7 +230,7 @@ class Server:
         while int.from_bytes(waiting, sys.byteorder) < capacity - 4096 or not self._all_sleep():
             fcntl.ioctl(self.process.stdout.fileno(), termios.FIONREAD, waiting)
             assert time.monotonic() < until, "the server goes on"
-            os.sched_yield()
+            time.sleep(0.001)
 
     def wait_until_paused(self) -> None:
         """Return when the server sleeps though stdin is full: it reads no more."""
@@ -243,7 +243,7 @@ class Server:
             is_full = int.from_bytes(waiting, sys.byteorder) > capacity // 2
             seen = seen + 1 if is_full and self._all_sleep() else 0
             assert time.monotonic() < until, "the server reads on"
-            os.sched_yield()
+            time.sleep(0.001)
 
     def _all_sleep(self) -> bool:
         tasks = Path(f"/proc/{self.pid}/task").iterdir()

@@ -60,15 +60,15 @@ def test_requests_beyond_max_inflight_are_refused_and_the_others_answered(server
     assert server.call("add", {"a": 1}) == 2
 
 
-def test_thirty_thousand_calls_leave_nothing_behind(server: Server) -> None:
+def test_thousands_of_calls_leave_nothing_behind(server: Server) -> None:
     warm(server)
     descriptors, before = server.call("descriptors"), 0
     names = ("add", "add_on_loop", "add_later", "nobody")
-    for start in range(10_000, 40_000, 1000):
+    for start in range(10_000, 22_000, 1000):
         server.feed(b"".join(tool(seq, names[seq // 100 % 4], {"a": seq}) for seq in range(start, start + 1000)))
         server.all_answers(range(start, start + 1000))
         server.answers.clear()
-        if start == 12_000:
+        if start == 13_000:
             before = server.memory()
     assert server.memory() - before < 5 * MIB
     assert server.call("threads") < 2 * 64 + 10  # 64 that run, and as many that answer what they ran
@@ -121,21 +121,21 @@ def test_max_frame_is_an_option(spawn: Callable[..., Server]) -> None:
     assert server.call("echo", {"value": "x" * 500}) == "x" * 500
 
 
-def test_a_gibibyte_in_raw_chunks_is_counted_and_memory_stays_flat(server: Server) -> None:
+def test_much_in_raw_chunks_is_counted_and_memory_stays_flat(server: Server) -> None:
     warm(server)
     pipe = server.open_pipe()
     chunk = bytes(range(256)) * 4096
     in_flight: list[int] = []
     readings = []
-    for number in range(1024):
+    for number in range(300):
         in_flight.append(server.send("rrext_process", {"subcommand": "write", "pipe_id": pipe}, chunk))
         if len(in_flight) == 8:
             assert server.body(in_flight.pop(0)) == {}
-        if number in (102, 300, 600, 1023):
+        if number in (50, 100, 200, 299):
             readings.append(server.memory())
     assert server.all_answers(in_flight)
     assert max(readings[1:]) - readings[0] < 10 * MIB
-    assert server.call("measured", pipe_id=pipe) == 1024 * MIB
+    assert server.call("measured", pipe_id=pipe) == 300 * MIB
 
 
 # -- a reader that does not read
@@ -144,16 +144,16 @@ def test_a_gibibyte_in_raw_chunks_is_counted_and_memory_stays_flat(server: Serve
 @pytest.mark.promise("progress:ordered:bounded")
 def test_ten_thousand_progress_reports_to_a_stalled_reader_cost_no_memory(server: Server) -> None:
     before = warm(server)
-    seq = server.send_tool("report", {"times": 200_000, "gate": "g"}, progress=True)
+    seq = server.send_tool("report", {"times": 100_000, "gate": "g"}, progress=True)
     server.heard("arrived at g")  # all is reported, and nobody has read any of it
     assert server.memory() - before < GROWTH
     cancel_target = server.send_tool("wait", {"gate": "w"})
     server.send("cancel", {"requestId": cancel_target})
     server.send_tool("release", {"gate": "g"})
-    assert server.body(seq)["result"] == 200_000
+    assert server.body(seq)["result"] == 100_000
     values = [event["body"]["progress"] for event in server.events if event["body"]["request"] == seq]
     assert values == sorted(set(values))
-    assert values[-1] == 200_000
+    assert values[-1] == 100_000
     assert len(values) < 60_000, "more than the outbox holds was sent"
 
 
@@ -195,7 +195,7 @@ def test_small_answers_to_a_stalled_reader_cost_a_bounded_amount_and_all_arrive(
     before = warm(server)
     stopped = server.send_tool("park_until_cancelled", {"gate": "stopped"})
     server.heard("arrived at stopped")
-    numbers = range(1_000_000, 1_150_000)
+    numbers = range(1_000_000, 1_120_000)
     server.feed(b"".join(request(number, "rrext_ping") for number in numbers))
     server.wait_until_paused()
     assert server.memory() - before < 40 * MIB
