@@ -69,7 +69,7 @@ async def test_no_attack_leaves_a_trace_or_learns_of_a_file(graph: GraphWorld, t
 
 
 @pytest.mark.parametrize(
-    "attack", [*[attack for attack in CHANGES if "p.born" in attack or "Paris" in attack][:24], *ALIASES[:4], ALIASES[-1]]
+    "attack", [*[attack for attack in CHANGES if "p.born" in attack or "Paris" in attack][:24:3], *ALIASES[:4:2], ALIASES[-1]]
 )
 async def test_the_traces_would_have_been_seen(graph: GraphWorld, tmp_path: Path, attack: str) -> None:
     """A check that cannot fail proves nothing: where a database takes an attack, its traces are found."""

@@ -78,9 +78,9 @@ async def test_eight_statements_that_never_stop_are_answered_in_time_and_hold_no
                 await others.of("query", CITIES)
                 await anyio.sleep(0.05)
         assert stuck.codes == ["statement_timeout"] * 8
-        assert max(stuck.seconds) < 3.0 + 1.5  # as a deadline
+        assert max(stuck.seconds) < 3.0 + 10  # as a deadline: each would take hours
         assert set(others.codes) == {"answered"}
-        assert max(others.seconds) < 3.0 + 1.5  # as a deadline
+        assert max(others.seconds) < 3.0 + 10  # as a deadline
         assert [{"name": "Oslo"}] in others.answers
 
 
