@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from rrext.engine.flow.intake import Intake
@@ -80,3 +85,15 @@ def test_a_new_question_shares_nothing_with_the_next_one() -> None:
     first["context"].append("x")
     assert (second["filter"]["limit"], second["context"], second["role"]) == (25, [], "pilot")
     assert second["questions"] == [{"text": "b", "embedding_model": None, "embedding": None}]
+
+
+def test_a_new_lane_is_one_line_in_the_table() -> None:
+    program = Path(__file__).with_name("new_lane.py")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["problems"] == []
+    assert "a chart, an object" in found["page"]
+    assert "charts" in found["offers"]
+    assert found["result"]["charts"] == [{"bars": 3}]
+    assert found["emitted"] == {"charts": [{"bars": 4}]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from rrext.nodes.base.lanes import TABLE
+
 __all__ = ["COMPONENT_TEXTS", "CONFIG_TEXTS", "EDGE_TEXTS", "LANE_TEXTS", "ROOT_TEXTS"]
 
 ROOT_TEXTS: Final[Mapping[str, str]] = {
@@ -47,19 +49,5 @@ CONFIG_TEXTS: Final[Mapping[str, str]] = {
 }
 """Keys that every config may have."""
 
-LANE_TEXTS: Final[Mapping[str, str]] = {
-    "tags": "raw bytes: a begin mark, blocks of bytes, an end mark",
-    "text": "text",
-    "table": "a table as text",
-    "words": "a list of texts",
-    "image": "the bytes of an image with its MIME type, piece by piece",
-    "audio": "the bytes of a sound with its MIME type, piece by piece",
-    "video": "the bytes of a film with its MIME type, piece by piece",
-    "documents": "a list of documents, each an object",
-    "questions": "a question, an object with its text, history and context",
-    "answers": "an answer: `{answer, expectJson}`, in which `answer` may be any JSON",
-    "classifications": "an object with classifications",
-    "classificationContext": "an object with the context of classifications",
-    "json": "an object",
-}
+LANE_TEXTS: Final[Mapping[str, str]] = {lane.name: lane.text for lane in TABLE}
 """The payload of each lane."""

@@ -9,12 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import InvalidArguments, near_matches
-from rrext.nodes.base.lanes import MEDIA_LANES, QUESTION_TYPES, Media, Tag, empty_question, new_question
+from rrext.nodes.base.lanes import QUESTION_TYPES, TABLE, Media, Tag, empty_question, new_question
 
 __all__ = ["Intake"]
 
 DATA: Final = "/data"
 MOVED_TO_TOOLS: Final = ("execute", "dialect")
+PAYLOADS: Final = {lane.name: lane.payload for lane in TABLE}
 
 
 class Intake:
@@ -33,18 +34,19 @@ class Intake:
         self._decoder: codecs.IncrementalDecoder | None = None
         self._offset = 0
         self._feed: Callable[[bytes | str], Any]
-        if lane == "tags":
+        payload = PAYLOADS[lane]
+        if payload == "tags":
             self._begin, self._end = (Tag("begin"),), (Tag("end"),)
             self._feed = _tag
-        elif lane in MEDIA_LANES:
+        elif payload == "media":
             # lane/image says where the bytes go, not what they are
             kind = "application/octet-stream" if mime_type.lower().startswith("lane/") else mime_type
             self._begin, self._end = (Media("begin", kind),), (Media("end", kind),)
             self._feed = lambda data: Media("write", kind, _media_bytes(lane, data))
-        elif lane in ("text", "table"):
+        elif payload == "text":
             self._feed = self._text
         else:
-            self._feed = _READERS[lane]
+            self._feed = _READERS[payload]
 
     def begin(self) -> list[Any]:
         """The marks before the first write."""
@@ -209,9 +211,8 @@ def _decoded(data: bytes) -> str:
 _READERS: Final[dict[str, Callable[[bytes | str], Any]]] = {
     "words": _read_words,
     "documents": _read_documents,
-    "questions": _read_question,
-    "answers": _read_answer,
-    "classifications": _read_object,
-    "classificationContext": _read_object,
-    "json": _read_object,
+    "question": _read_question,
+    "answer": _read_answer,
+    "object": _read_object,
 }
+"""The form of a lane's payload → the reader of one write."""

@@ -1,16 +1,4 @@
-"""Lanes: what they are called, what travels on them, and which one a client's bytes take.
-
-| lane | payload |
-|---|---|
-| tags | `Tag`: begin, data blocks as raw bytes, end |
-| text, table | str |
-| words | list of str |
-| image, audio, video | `Media`: begin, writes, end |
-| documents | list of dict |
-| questions | dict, see `new_question` |
-| answers | `{"answer": any JSON value, "expectJson": bool}` |
-| classifications, classificationContext, json | dict |
-"""
+"""Lanes: the table of all lanes, the payloads that travel on them, and the lane that a client's bytes take."""
 
 from __future__ import annotations
 
@@ -22,32 +10,60 @@ import msgspec
 
 from rrext.errors import InvalidArguments, near_matches
 
-__all__ = ["LANES", "MEDIA_LANES", "QUESTION_TYPES", "Media", "Tag", "choose_lane", "new_question"]
+__all__ = ["LANES", "QUESTION_TYPES", "TABLE", "Lane", "Media", "Tag", "choose_lane", "new_question"]
 
-LANES: Final = (
-    "tags",
-    "text",
-    "table",
-    "words",
-    "image",
-    "audio",
-    "video",
-    "documents",
-    "questions",
-    "answers",
-    "classifications",
-    "classificationContext",
-    "json",
+
+class Lane(msgspec.Struct, frozen=True):
+    """A lane. Its row in `TABLE` is all that the package knows of it.
+
+    `payload` is the form of its payloads: `tags` are `Tag`, `media` are `Media`, `text` is a str, `words` a list of str,
+    `documents` a list of dict, `question` a dict (see `new_question`), `answer` a dict `{answer, expectJson}`, `object` a dict.
+    `text` says for people what the lane carries. `result` is how a response node puts payloads into the result of a pipe:
+    one joined text, a value for each, a value for each item of a list, the value of an answer, a whole image, or a
+    description of each piece; None: no response node takes the lane. `mime_type` is the MIME type of the objects that take
+    the lane; one that ends in `*` stands for all that begin so.
+    """
+
+    name: str
+    payload: Literal["tags", "media", "text", "words", "documents", "question", "answer", "object"]
+    text: str
+    result: Literal["text", "value", "items", "answer", "image", "pieces"] | None = "value"
+    mime_type: str | None = None
+
+    def takes(self, essence: str) -> bool:
+        """Whether objects of a MIME type, in lower case and without parameters, take this lane."""
+        mime_type = self.mime_type or ""
+        return essence.startswith(mime_type[:-1]) if mime_type.endswith("*") else essence == mime_type
+
+
+TABLE: Final = (
+    Lane("tags", "tags", "raw bytes: a begin mark, blocks of bytes, an end mark", None),
+    Lane("text", "text", "text", "text", "text/*"),
+    Lane("table", "text", "a table as text"),
+    Lane("words", "words", "a list of texts"),
+    Lane("image", "media", "the bytes of an image with its MIME type, piece by piece", "image", "image/*"),
+    Lane("audio", "media", "the bytes of a sound with its MIME type, piece by piece", "pieces", "audio/*"),
+    Lane("video", "media", "the bytes of a film with its MIME type, piece by piece", "pieces", "video/*"),
+    Lane("documents", "documents", "a list of documents, each an object", "items"),
+    Lane(
+        "questions",
+        "question",
+        "a question, an object with its text, history and context",
+        "value",
+        "application/rocketride-question*",
+    ),
+    Lane("answers", "answer", "an answer: `{answer, expectJson}`, in which `answer` may be any JSON", "answer"),
+    Lane("classifications", "object", "an object with classifications"),
+    Lane("classificationContext", "object", "an object with the context of classifications", None),
+    Lane("json", "object", "an object", "value", "application/json"),
 )
-"""Every lane, by its name in pipeline files."""
+"""Every lane, in the order of their names in messages."""
 
-MEDIA_LANES: Final = ("image", "audio", "video")
-"""The lanes whose payload is `Media`."""
+LANES: Final = tuple(lane.name for lane in TABLE)
+"""The names of all lanes, as pipeline files use them."""
 
 QUESTION_TYPES: Final = ("question", "semantic", "keyword", "get", "prompt")
 """What the `type` of a question may be."""
-
-QUESTION_MIME: Final = "application/rocketride-question"
 
 
 class Tag(msgspec.Struct, frozen=True):
@@ -68,24 +84,16 @@ class Media(msgspec.Struct, frozen=True):
 def choose_lane(mime_type: str, listens: Callable[[str], bool]) -> str:
     """The lane that an object of this MIME type takes; `listens` says whether a node hears the source on a lane.
 
-    `lane/<name>` names the lane itself. Questions, JSON, text, image, audio and video take their lane if a node listens
-    there; everything else, and they otherwise, are raw bytes on `tags`. Raises `InvalidArguments` at `/mimeType`.
+    `lane/<name>` names the lane itself. An object takes the lane of its MIME type in `TABLE` if a node listens there;
+    everything else, and it otherwise, is raw bytes on `tags`. Raises `InvalidArguments` at `/mimeType`.
     """
     essence = mime_type.partition(";")[0].strip()
     kind, slash, name = essence.partition("/")
     if not slash or not kind or not name:
         raise InvalidArguments.at("/mimeType", "expected a MIME type such as text/plain, or lane/<name>")
-    kind = kind.lower()
-    if kind == "lane":
+    if kind.lower() == "lane":
         return _known_lane(name)
-    if essence.lower().startswith(QUESTION_MIME):
-        wanted = "questions"
-    elif essence.lower() == "application/json":
-        wanted = "json"
-    elif kind == "text" or kind in MEDIA_LANES:
-        wanted = kind
-    else:
-        return "tags"
+    wanted = next((lane.name for lane in TABLE if lane.takes(essence.lower())), "tags")
     return wanted if listens(wanted) else "tags"
 
 

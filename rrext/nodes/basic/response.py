@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import binascii
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
 
 import msgspec
 
 from rrext.errors import ResultTooLarge, ToolError
 from rrext.nodes.base.answers import answer_value
+from rrext.nodes.base.lanes import TABLE, Lane, Media
 from rrext.nodes.base.node import Entry, Node
-
-if TYPE_CHECKING:
-    from rrext.nodes.base.lanes import Media
 
 __all__ = [
     "LaneKey",
@@ -42,7 +41,7 @@ class LaneKey(TypedDict):
 
 
 class Responder(Node):
-    """What all response nodes do. Each class declares the lanes that it takes.
+    """What all response nodes do. Each class declares the lanes that it takes, of which `TABLE` says how they are collected.
 
     An object's text is one value, put together at `close`, a blank line after each piece. Everything else is a value
     of its own: a document, question, answer, table, JSON value, whole image, or piece of audio or video.
@@ -66,38 +65,35 @@ class Responder(Node):
                     hint='Choose another "laneName".',
                 )
 
-    def write_text(self, text: str) -> None:
-        self._count(len(text) + 2)
-        self._text.append(text)
+    def _put(self, lane: Lane, payload: Any) -> None:
+        """Collect a payload of a lane, in the form that the table of lanes names."""
+        match lane.result:
+            case "text":
+                self._count(len(payload) + 2)
+                self._text.append(payload)
+            case "items":
+                for item in payload:
+                    self._respond_json(lane.name, item)
+            case "answer":
+                self._put_answer(lane.name, payload)
+            case "image":
+                self._put_image(lane.name, payload)
+            case "pieces":
+                self._put_piece(lane.name, payload)
+            case _ if isinstance(payload, str):
+                self._respond(lane.name, payload, len(payload))
+            case _:
+                self._respond_json(lane.name, payload)
 
-    def write_table(self, table: str) -> None:
-        self._respond("table", table, len(table))
-
-    def write_words(self, words: list[str]) -> None:
-        self._respond_json("words", words)
-
-    def write_documents(self, documents: list[dict[str, Any]]) -> None:
-        for document in documents:
-            self._respond_json("documents", document)
-
-    def write_questions(self, question: dict[str, Any]) -> None:
-        self._respond_json("questions", question)
-
-    def write_answers(self, answer: dict[str, Any]) -> None:
+    def _put_answer(self, lane: str, answer: dict[str, Any]) -> None:
         try:
             value = answer_value(answer)
         except ToolError:
-            self._respond_json("answers", answer["answer"])  # the object fails, but what was answered is not lost
+            self._respond_json(lane, answer["answer"])  # the object fails, but what was answered is not lost
             raise
-        self._respond_json("answers", value)
+        self._respond_json(lane, value)
 
-    def write_json(self, value: Any) -> None:
-        self._respond_json("json", value)
-
-    def write_classifications(self, value: Any) -> None:
-        self._respond_json("classifications", value)
-
-    def write_image(self, media: Media) -> None:
+    def _put_image(self, lane: str, media: Media) -> None:
         if media.action == "begin":
             self._image.clear()
         self._image.append(media.data)
@@ -105,13 +101,7 @@ class Responder(Node):
         if media.action == "end":
             encoded = binascii.b2a_base64(b"".join(self._image), newline=False).decode("ascii")
             self._image.clear()
-            self._respond("image", {"mime_type": media.mime_type, "image": encoded}, 0)
-
-    def write_audio(self, media: Media) -> None:
-        self._respond_piece("audio", media)
-
-    def write_video(self, media: Media) -> None:
-        self._respond_piece("video", media)
+            self._respond(lane, {"mime_type": media.mime_type, "image": encoded}, 0)
 
     def close(self) -> None:
         if self._text:
@@ -120,7 +110,7 @@ class Responder(Node):
     def _key(self, lane: str) -> str:
         return self.config.laneName or lane
 
-    def _respond_piece(self, lane: str, media: Media) -> None:
+    def _put_piece(self, lane: str, media: Media) -> None:
         """Audio and video are too large to send back: the result says what passed, a value for each piece."""
         if media.action == "write":
             piece = {
@@ -148,6 +138,15 @@ class Responder(Node):
             )
 
 
+def _writer(lane: Lane) -> Callable[[Responder, Any], None]:
+    return lambda self, payload: self._put(lane, payload)
+
+
+for _lane in TABLE:
+    if _lane.result is not None:
+        setattr(Responder, f"write_{_lane.name}", _writer(_lane))
+
+
 class ResponseNode(Responder):
     """Puts everything that reaches it into the result of `close`, each lane under a key of its own.
 
@@ -157,22 +156,7 @@ class ResponseNode(Responder):
 
     provider = "response"
     title = "Response"
-    lanes = dict.fromkeys(
-        (
-            "text",
-            "table",
-            "documents",
-            "questions",
-            "answers",
-            "image",
-            "audio",
-            "video",
-            "json",
-            "words",
-            "classifications",
-        ),
-        (),
-    )
+    lanes = {lane.name: () for lane in TABLE if lane.result is not None}
 
     class Config(Responder.Config):
         lanes: Annotated[tuple[LaneKey, ...], "The key of each lane; a lane that is not named keeps its own name."] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 
 __all__ = ["ChatNode", "DropperNode", "SourceNode", "ToolsNode", "WebhookNode"]
@@ -27,15 +28,13 @@ class WebhookNode(SourceNode):
 
     The MIME type chooses the lane: `text/*`, `image/*`, `audio/*` and `video/*` go to the lane of that name,
     `application/json` to json, a question to questions, if some node listens there; all else goes to tags as raw
-    bytes. `lane/NAME` names a lane directly, and is the only way to documents, table and answers.
+    bytes. `lane/NAME` names a lane directly, and is the only way to lanes without a MIME type, such as documents.
     """
 
     provider = "webhook"
     title = "Webhook"
     class_types = ("source",)
-    lanes = {
-        "_source": ("tags", "text", "audio", "video", "image", "questions", "json", "documents", "table", "answers"),
-    }
+    lanes = {"_source": LANES}
     accepts = ("send",)
 
 
