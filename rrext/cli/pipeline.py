@@ -65,9 +65,9 @@ def run_work(
     """Do the work with the pipeline that `args` names; the exit code. Work that asks several things at a time, or waits for
     anything else than its pipeline, `needs_loop`."""
     if args.at is not None and not needs_loop:
-        from rrext.cli.asking import run_asking
+        from rrext.cli.blocking_remote import run_blocking
 
-        return run_asking(args, work)
+        return run_blocking(args, work)
     if args.at is not None:
         from rrext.cli.remote import run_remotely
 

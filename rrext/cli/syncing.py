@@ -20,7 +20,7 @@ from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.nodes.base.node import Entry
 
-__all__ = ["Change", "Gone", "NotFollowed", "Sync", "open_sync"]
+__all__ = ["FileChange", "Gone", "NotFollowed", "Sync", "open_sync"]
 
 TOOLS: Final = frozenset({"versions", "delete"})
 """What a store needs: to be asked what it has, and to be told what is gone."""
@@ -41,7 +41,7 @@ class NotFollowed(ClientError):
     code = "not_followed"
 
 
-class Change(msgspec.Struct, frozen=True):
+class FileChange(msgspec.Struct, frozen=True):
     """A file that has to be sent, with the signature that its chunks will have."""
 
     is_new: bool
@@ -69,7 +69,7 @@ class Gone(msgspec.Struct, frozen=True):
         return sorted(os.path.join(self.folder, os.path.relpath(os.fsdecode(key), root)) for key in self.files)
 
 
-class Version(msgspec.Struct, frozen=True):
+class StoredVersion(msgspec.Struct, frozen=True):
     """How many chunks a store has of an object, and the signature that all of them have."""
 
     chunks: int = 0
@@ -79,10 +79,10 @@ class Version(msgspec.Struct, frozen=True):
 class _Versions(msgspec.Struct):
     """What the tool `versions` answers."""
 
-    versions: dict[str, Version]
+    versions: dict[str, StoredVersion]
 
 
-class _Body(msgspec.Struct):
+class _StoreAnswer(msgspec.Struct):
     result: msgspec.Raw
 
 
@@ -97,7 +97,7 @@ class Sync:
         self._process = process
         self._ahead: list[UploadFile] = []
         self._turn = asyncio.Lock()
-        self._in_stores: dict[str, dict[str, Version]] = {}
+        self._in_stores: dict[str, dict[str, StoredVersion]] = {}
         """What the stores have of the files whose turn is next, by object id and store; `_ahead` are the files after them."""
 
     def find(self, paths: Sequence[str]) -> list[UploadFile]:
@@ -117,25 +117,25 @@ class Sync:
         for store in self._stores:
             await self._versions(store, [NOBODY])
 
-    async def change(self, source: UploadFile) -> Change | None:
+    async def change(self, source: UploadFile) -> FileChange | None:
         """What has to be sent of a file; None if every store has exactly that. Raises `OSError`, and failures of stores."""
         change, sent = await self._pipeline.in_thread(lambda: self._compare(source))
         found = await self._stored(change.object_id)
-        if sent is not None and sent.signature == change.signature and _is_whole(change, sent.chunks, found):
+        if sent is not None and sent.signature == change.signature and _is_complete(change, sent.chunks, found):
             if sent.stamp != _settled(change.stamp):
                 await self._keep(change, sent.chunks)
             return None
         return msgspec.structs.replace(change, is_new=not any(version.chunks for version in found.values()))
 
-    async def begin(self, change: Change) -> None:
+    async def begin(self, change: FileChange) -> None:
         """A file is going to be sent: from now on the stores may have any part of it."""
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, SentFile(change.object_id)))
 
-    async def end(self, source: UploadFile, change: Change, stored: Mapping[str, int]) -> int:
+    async def end(self, source: UploadFile, change: FileChange, stored: Mapping[str, int]) -> int:
         """A file was sent; how many chunks the stores have of it. Raises `NotFollowed`, and failures of stores."""
         chunks: dict[str, int] = {}
         for store in self._stores:
-            version = (await self._versions(store, [change.object_id])).get(change.object_id, Version())
+            version = (await self._versions(store, [change.object_id])).get(change.object_id, StoredVersion())
             chunks[store] = version.chunks
             if version.chunks and stored.get(store) == 0:  # of a file without text, its former text is left
                 await self._delete(store, [change.object_id])
@@ -173,7 +173,7 @@ class Sync:
             await self._pipeline.in_thread(lambda some=some: self._state.forget(some))
         return chunks
 
-    def _compare(self, source: UploadFile) -> tuple[Change, SentFile | None]:
+    def _compare(self, source: UploadFile) -> tuple[FileChange, SentFile | None]:
         """The file as it is now, and as it was sent. Blocks."""
         key = os.fsencode(source.real)
         sent = self._state.find(key)
@@ -183,13 +183,13 @@ class Sync:
             known = sent.digest if sent is not None and sent.stamp == stamp else None
             digest = known or _digest(file)
         signature = hashlib.sha256(f"{self._process} {digest}".encode()).hexdigest()
-        return Change(True, key, _object_id(source), stamp, digest, signature), sent
+        return FileChange(True, key, _object_id(source), stamp, digest, signature), sent
 
-    async def _keep(self, change: Change, chunks: Mapping[str, int]) -> None:
+    async def _keep(self, change: FileChange, chunks: Mapping[str, int]) -> None:
         sent = SentFile(change.object_id, _settled(change.stamp), change.digest, change.signature, chunks)
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, sent))
 
-    async def _stored(self, object_id: str) -> dict[str, Version]:
+    async def _stored(self, object_id: str) -> dict[str, StoredVersion]:
         """Store → what it has of an object, asked with the objects of the files that follow."""
         async with self._turn:
             while object_id not in self._in_stores:
@@ -197,11 +197,11 @@ class Sync:
                 ids = await self._pipeline.in_thread(lambda some=some: [_object_id(source) for source in some])
                 found = {store: await self._versions(store, ids or [object_id]) for store in self._stores}
                 for name in ids or [object_id]:
-                    self._in_stores[name] = {store: found[store].get(name, Version()) for store in self._stores}
+                    self._in_stores[name] = {store: found[store].get(name, StoredVersion()) for store in self._stores}
                 del self._ahead[:AT_ONCE]
             return self._in_stores.pop(object_id)
 
-    async def _versions(self, store: str, object_ids: Sequence[str]) -> dict[str, Version]:
+    async def _versions(self, store: str, object_ids: Sequence[str]) -> dict[str, StoredVersion]:
         answer = await self._ask(store, "versions", {"object_ids": object_ids})
         return msgspec.json.decode(answer, type=_Versions).versions
 
@@ -211,7 +211,7 @@ class Sync:
 
     async def _ask(self, store: str, tool: str, given: dict[str, Any]) -> msgspec.Raw:
         body, _ = await self._pipeline.ask(Tool(tool=tool, node_id=store, input=given))
-        return msgspec.json.decode(body, type=_Body).result
+        return msgspec.json.decode(body, type=_StoreAnswer).result
 
     def close(self) -> None:
         """Let another process have the state."""
@@ -245,9 +245,9 @@ def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root
     return Sync(pipeline, state, stores, _named([mime_type, about]))
 
 
-def _is_whole(change: Change, chunks: Mapping[str, int], found: Mapping[str, Version]) -> bool:
+def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[str, StoredVersion]) -> bool:
     """Whether every store has as many chunks as when the file was sent, and all of this version."""
-    expected = {store: Version(count, change.signature if count else None) for store, count in chunks.items()}
+    expected = {store: StoredVersion(count, change.signature if count else None) for store, count in chunks.items()}
     return found == expected
 
 

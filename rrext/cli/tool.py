@@ -34,7 +34,7 @@ tool's name or its input is wrong. 130: cancelled by Ctrl-C.
 CALL_IS_WRONG = ("invalid_arguments", "node_not_found", "tool_not_found", "TASK_AMBIGUOUS", "TASK_NOT_REGISTERED")
 
 
-class _Body(msgspec.Struct):
+class _ToolAnswer(msgspec.Struct):
     """What answers a tool call; the result stays as it is encoded."""
 
     result: msgspec.Raw
@@ -96,7 +96,7 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
         if is_cancel(error):
             sys.stderr.write("rrext: cancelled\n")
         raise
-    encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_Body).result)
+    encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_ToolAnswer).result)
     if not (args.stream and args.raw and encoded == b"null"):  # the chunks were all there is
         write_value(results, "result" if args.stream else None, encoded, data, raw=args.raw)
     return EXIT_DONE

@@ -6,13 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["Run", "assign_tracks"]
+__all__ = ["ChannelLine", "assign_tracks"]
 
 ORDERED: Final = 40
 """So many lines are put into an order that saves crossings; among more, the time is not worth it."""
 
 
-class Run:
+class ChannelLine:
     """A straight line along a channel, from `low` to `high`.
 
     `before` and `after` are the places where other lines of its net leave it to the near side of the channel (the one
@@ -33,14 +33,14 @@ class Run:
         return f"<Run of net {self.net}, {self.low} to {self.high}, track {self.track}>"
 
 
-def assign_tracks(runs: Sequence[Run], gap: int, *, tight: bool) -> int:
+def assign_tracks(runs: Sequence[ChannelLine], gap: int, *, tight: bool) -> int:
     """Give each run a track so that no two meet or come closer than `gap`; how many tracks that takes.
 
     With `tight` there are as few tracks as can be, else lines cross as seldom as a simple search finds.
     """
     if tight or len(runs) > ORDERED:
         return _packed(runs, gap)
-    order: list[Run] = []
+    order: list[ChannelLine] = []
     for run in sorted(runs, key=_span):
         order.insert(_best_place(run, order), run)
     for place, run in enumerate(order):
@@ -48,7 +48,7 @@ def assign_tracks(runs: Sequence[Run], gap: int, *, tight: bool) -> int:
     return max((run.track + 1 for run in runs), default=0)
 
 
-def _packed(runs: Sequence[Run], gap: int) -> int:
+def _packed(runs: Sequence[ChannelLine], gap: int) -> int:
     """Each run goes to the first track that is free again: as few tracks as lines lie side by side somewhere."""
     ends: list[int] = []
     for run in sorted(runs, key=_span):
@@ -57,15 +57,15 @@ def _packed(runs: Sequence[Run], gap: int) -> int:
     return len(ends)
 
 
-def _span(run: Run) -> tuple[int, int, int]:
+def _span(run: ChannelLine) -> tuple[int, int, int]:
     return run.low, run.high, run.net
 
 
-def _meet(run: Run, other: Run, gap: int) -> bool:
+def _meet(run: ChannelLine, other: ChannelLine, gap: int) -> bool:
     return run.low <= other.high + gap and other.low <= run.high + gap
 
 
-def _best_place(run: Run, order: Sequence[Run]) -> int:
+def _best_place(run: ChannelLine, order: Sequence[ChannelLine]) -> int:
     """Where in the order a further run makes the fewest crossings; of equal places the last."""
     cost = sum(_crossings(run, other) for other in order)
     best, least = 0, cost
@@ -76,10 +76,10 @@ def _best_place(run: Run, order: Sequence[Run]) -> int:
     return best
 
 
-def _crossings(near: Run, far: Run) -> int:
+def _crossings(near: ChannelLine, far: ChannelLine) -> int:
     """How often two runs' lines cross if `near` has the lower track."""
     return _inside(near.after, far) + _inside(far.before, near)
 
 
-def _inside(places: Sequence[int], run: Run) -> int:
+def _inside(places: Sequence[int], run: ChannelLine) -> int:
     return max(bisect_left(places, run.high) - bisect_right(places, run.low), 0)

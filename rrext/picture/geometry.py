@@ -8,9 +8,9 @@ from typing import Final
 
 from rrext.picture.board import Board
 from rrext.picture.boxes import widest
-from rrext.picture.channels import Run, assign_tracks
-from rrext.picture.nets import ANCHOR, End, Net, extent_above
-from rrext.picture.routes import LEVEL, Route, Trunk
+from rrext.picture.channels import ChannelLine, assign_tracks
+from rrext.picture.nets import ANCHOR, Net, NetEnd, extent_above
+from rrext.picture.routes import LEVEL, NetRoute, Trunk
 
 __all__ = ["Geometry", "Joint", "Size", "least_width"]
 
@@ -71,12 +71,12 @@ class Geometry:
     )
 
     def __init__(
-        self, board: Board, sizes: Sequence[Size], nets: Sequence[Net], routes: Sequence[Route], *, tight: bool
+        self, board: Board, sizes: Sequence[Size], nets: Sequence[Net], routes: Sequence[NetRoute], *, tight: bool
     ) -> None:
         self.board = board
         self.tight = tight
-        self._tops: defaultdict[int, list[End]] = defaultdict(list)
-        self._lefts: defaultdict[int, list[End]] = defaultdict(list)
+        self._tops: defaultdict[int, list[NetEnd]] = defaultdict(list)
+        self._lefts: defaultdict[int, list[NetEnd]] = defaultdict(list)
         for net in nets:
             for end in net.ends:
                 (self._tops if end.side == "top" else self._lefts)[end.node].append(end)
@@ -85,12 +85,12 @@ class Geometry:
         ]
         self._set_across(sizes, routes)
         self.joints: dict[tuple[int, int], dict[int, Joint]] = {}
-        self.runs: defaultdict[int, list[tuple[int, Run]]] = defaultdict(list)
+        self.runs: defaultdict[int, list[tuple[int, ChannelLine]]] = defaultdict(list)
         self._set_down(routes)
 
     # across
 
-    def _set_across(self, sizes: Sequence[Size], routes: Sequence[Route]) -> None:
+    def _set_across(self, sizes: Sequence[Size], routes: Sequence[NetRoute]) -> None:
         columns = range(self.board.columns)
         nodes = [self.board.in_column(column) for column in columns]
         self.column_width = [max(self._box_width(node, sizes[node]) for node in nodes[column]) for column in columns]
@@ -107,15 +107,15 @@ class Geometry:
                 x += self.column_width[gap]
         self.width = x
 
-    def _trunks(self, routes: Sequence[Route]) -> list[dict[Trunk, Run]]:
+    def _trunks(self, routes: Sequence[NetRoute]) -> list[dict[Trunk, ChannelLine]]:
         """The lines up and down in each gap."""
-        found: list[dict[Trunk, Run]] = [{} for _ in range(self.board.columns + 1)]
+        found: list[dict[Trunk, ChannelLine]] = [{} for _ in range(self.board.columns + 1)]
         for route in routes:
             for trunk in route.trunks:
-                found[trunk.gap][trunk] = Run(route.net.index, trunk.low, trunk.high, trunk.lefts, trunk.rights)
+                found[trunk.gap][trunk] = ChannelLine(route.net.index, trunk.low, trunk.high, trunk.lefts, trunk.rights)
         return found
 
-    def _set_trunks(self, trunks: dict[Trunk, Run], first: int) -> int | None:
+    def _set_trunks(self, trunks: dict[Trunk, ChannelLine], first: int) -> int | None:
         """Place the lines of a gap, from the column `first` on; the column behind the last one, None without any."""
         spacing = 1 if self.tight else 2
         tracks = assign_tracks(list(trunks.values()), 0, tight=self.tight)
@@ -136,11 +136,11 @@ class Geometry:
 
     # down
 
-    def _set_down(self, routes: Sequence[Route]) -> None:
+    def _set_down(self, routes: Sequence[NetRoute]) -> None:
         board = self.board
         for route in routes:
             self._join(route)
-        levels: list[list[Run]] = [[] for _ in range(board.rows + 1)]
+        levels: list[list[ChannelLine]] = [[] for _ in range(board.rows + 1)]
         for (net, level), joints in self.joints.items():
             for run in _runs(net, sorted(joints.values(), key=_place)):
                 levels[level].append(run)
@@ -162,7 +162,7 @@ class Geometry:
                 for x in {run.low, run.high, *run.before, *run.after}:
                     self.joints[net, level][x].heights.append(self.level_y[level] + run.track)
 
-    def _join(self, route: Route) -> None:
+    def _join(self, route: NetRoute) -> None:
         """Collect where a net's lines meet at levels."""
         net = route.net
         row, column = self.board.cells[net.node]
@@ -203,7 +203,7 @@ class Geometry:
         column = self.board.cells[node][1]
         return self.column_x[column] + self.column_width[column] - 1
 
-    def arrival(self, end: End) -> tuple[int, int]:
+    def arrival(self, end: NetEnd) -> tuple[int, int]:
         """Where an end meets the border of its box."""
         x, y = self.corner(end.node)
         return (x + end.port, y) if end.side == "top" else (x, y + 1 + end.port)
@@ -228,19 +228,19 @@ def _place(joint: Joint) -> int:
     return joint.x
 
 
-def _runs(net: int, joints: Sequence[Joint]) -> list[Run]:
+def _runs(net: int, joints: Sequence[Joint]) -> list[ChannelLine]:
     """The horizontal lines that connect some joints.
 
     Where a line up and down passes through, the line on its left and the line on its right have tracks of their own, so
     that four lines of a net never meet in one place: that would look like two that cross.
     """
-    found: list[Run] = []
+    found: list[ChannelLine] = []
     part = [joints[0]]
     for joint in joints[1:]:
         part.append(joint)
         if joint is joints[-1] or (joint.up and joint.down):
             ups = [other.x for other in part if other.up]
             downs = [other.x for other in part if other.down]
-            found.append(Run(net, part[0].x, joint.x, ups, downs))
+            found.append(ChannelLine(net, part[0].x, joint.x, ups, downs))
             part = [joint]
     return found

@@ -16,11 +16,11 @@ import msgspec
 from rrext.picture.board import Board
 from rrext.picture.boxes import BoxLine, box_lines, reference, widest
 from rrext.picture.geometry import Geometry, Size, least_width
-from rrext.picture.nets import ANCHOR, End, Net, nets_of
+from rrext.picture.nets import ANCHOR, Net, NetEnd, nets_of
 from rrext.picture.order import ordered
 from rrext.picture.picture import Kind, Picture
 from rrext.picture.placement import placed
-from rrext.picture.routes import Route, routes_of
+from rrext.picture.routes import NetRoute, routes_of
 from rrext.picture.wires import Segment, segments_of
 from rrext.pipefile.text.problems import Severity
 
@@ -147,7 +147,7 @@ class _Arrangement:
     ) -> None:
         name_room = min(NARROW_NAME_ROOM if tight else NAME_ROOM, width - BESIDE)
         self.nets: list[Net] = nets_of(picture, board, name_room, width - BESIDE // 2, written)
-        self.routes: list[Route] = routes_of(self.nets, board)
+        self.routes: list[NetRoute] = routes_of(self.nets, board)
         self.geometry = Geometry(board, sizes, self.nets, self.routes, tight=tight)
 
     def longest(self, count: int) -> set[int]:
@@ -191,7 +191,7 @@ def _departure(net: Net, geometry: Geometry) -> Port:
     return Port(geometry.right_edge(net.node), y + 1, net.kind, False)
 
 
-def _labels(end: End, geometry: Geometry) -> Iterator[Label]:
+def _labels(end: NetEnd, geometry: Geometry) -> Iterator[Label]:
     x, y = geometry.arrival(end)
     if end.side == "top":
         for place, text in enumerate(end.labels):

@@ -14,7 +14,7 @@ from rrext.picture.board import Board
 from rrext.picture.boxes import label_lines, widest
 from rrext.picture.picture import Kind, Picture
 
-__all__ = ["ANCHOR", "End", "Net", "extent_above", "nets_of"]
+__all__ = ["ANCHOR", "Net", "NetEnd", "extent_above", "nets_of"]
 
 ANCHOR: Final = 3
 """Columns from the left edge of a box to the place where its data leaves, and where data from above arrives."""
@@ -22,7 +22,7 @@ TOP_WIDTH: Final = 38
 """Columns that the ends above one box may take with their names."""
 
 
-class End:
+class NetEnd:
     """Where a net meets a box: `port` columns from its left edge on the `top`, or beside its line `port` on the `left`."""
 
     __slots__ = ("edge", "labels", "node", "port", "side")
@@ -47,7 +47,7 @@ class Net:
         self.index = index
         self.node = node
         self.kind: Kind = kind
-        self.ends: list[End] = []
+        self.ends: list[NetEnd] = []
 
     def __repr__(self) -> str:
         return f"<Net {self.index} of {self.kind} from node {self.node}, {len(self.ends)} ends>"
@@ -62,8 +62,8 @@ def nets_of(picture: Picture, board: Board, name_room: int, top_room: int, witho
     for index, edge in enumerate(picture.edges):
         if index not in without:
             net = nets.setdefault((edge.source, edge.kind), Net(len(nets), edge.source, edge.kind))
-            net.ends.append(End(index, edge.target, label_lines(edge, name_room)))
-    arriving: dict[int, list[tuple[Net, End]]] = {}
+            net.ends.append(NetEnd(index, edge.target, label_lines(edge, name_room)))
+    arriving: dict[int, list[tuple[Net, NetEnd]]] = {}
     for net in nets.values():
         for end in net.ends:
             arriving.setdefault(end.node, []).append((net, end))
@@ -72,7 +72,7 @@ def nets_of(picture: Picture, board: Board, name_room: int, top_room: int, witho
     return list(nets.values())
 
 
-def extent_above(ends: Sequence[End]) -> int:
+def extent_above(ends: Sequence[NetEnd]) -> int:
     """Columns from the left edge of a box that its ends on the top take, names included."""
     return max((end.port + 2 + widest(end.labels) for end in ends), default=0)
 
@@ -88,17 +88,17 @@ class _Sides:
         self._nets = nets
         self._room = room
 
-    def settle(self, arriving: list[tuple[Net, End]]) -> None:
+    def settle(self, arriving: list[tuple[Net, NetEnd]]) -> None:
         """Put data on the top if there is room, and all else on the left."""
         data = sorted((pair for pair in arriving if pair[0].kind == "data"), key=self._from_left)
         control = sorted((pair for pair in arriving if pair[0].kind == "control"), key=self._from_left)
         self._put_left([*self._put_on_top(data), *control])
 
-    def _from_left(self, arriving: tuple[Net, End]) -> tuple[int, int, int]:
+    def _from_left(self, arriving: tuple[Net, NetEnd]) -> tuple[int, int, int]:
         row, column = self._board.cells[arriving[0].node]
         return column, row, arriving[0].node
 
-    def _put_on_top(self, arriving: list[tuple[Net, End]]) -> list[tuple[Net, End]]:
+    def _put_on_top(self, arriving: list[tuple[Net, NetEnd]]) -> list[tuple[Net, NetEnd]]:
         """Put ends on the top; those that stay are left over."""
         above = self._board.above(self._node)
         straight = [pair for pair in arriving if pair[0].node == above]
@@ -114,7 +114,7 @@ class _Sides:
             end.side, end.port = "top", port
         return [pair for pair in others if pair not in fitting]
 
-    def _put_left(self, arriving: list[tuple[Net, End]]) -> None:
+    def _put_left(self, arriving: list[tuple[Net, NetEnd]]) -> None:
         """Give each end lines of its own, one for each line of its names.
 
         A line that leaves the box on the left may go straight on into this one; others keep away from its height.
@@ -125,7 +125,7 @@ class _Sides:
         for net, end in arriving:
             net.ends.remove(end)
             for place, label in enumerate(end.labels):
-                one = End(end.edge, end.node, [label])
+                one = NetEnd(end.edge, end.node, [label])
                 is_straight = net is passing and place == 0 and self._only_goes_down(net)
                 one.port = 0 if is_straight else next(lines)
                 net.ends.append(one)

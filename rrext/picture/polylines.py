@@ -58,9 +58,9 @@ def _walk(start: Point, onward: Point, ways: dict[Point, list[Point]], gone: set
     """From a place on until a line ends or branches."""
     line = [start]
     while True:
-        here = line[-1]
-        gone.update(((here, onward), (onward, here)))
+        point = line[-1]
+        gone.update(((point, onward), (onward, point)))
         line.append(onward)
         if len(ways[onward]) != 2:
             return line
-        onward = next(other for other in ways[onward] if other != here)
+        onward = next(other for other in ways[onward] if other != point)

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rrext.picture.board import Board
-from rrext.picture.nets import End, Net
+from rrext.picture.nets import Net, NetEnd
 
-__all__ = ["LEVEL", "Route", "Trunk", "at_level", "at_line", "routes_of"]
+__all__ = ["LEVEL", "NetRoute", "Trunk", "at_level", "at_line", "routes_of"]
 
 LEVEL: Final = 1 << 20
 """Heights before sizes are known: level N is N × LEVEL, line L of row N is that and 1 + L. No box has so many lines."""
@@ -56,7 +56,7 @@ class Trunk:
         return f"<Trunk in gap {self.gap}>"
 
 
-class Route:
+class NetRoute:
     """The way of one net. `drop` is the level down to which it runs below its own box, or None.
 
     `leaves` of a trunk are the levels at which it meets the rest of the net.
@@ -73,7 +73,7 @@ class Route:
         """Whether the line below the net's own box comes to a level, so that other lines may begin there."""
         return self.drop is not None and board.cells[self.net.node][0] < level <= self.drop
 
-    def is_near(self, end: End, board: Board) -> bool:
+    def is_near(self, end: NetEnd, board: Board) -> bool:
         """Whether an end is reached without a trunk."""
         return end.side == "top" and self.drops_through(board.cells[end.node][0], board)
 
@@ -81,7 +81,7 @@ class Route:
         return f"<Route of {self.net}>"
 
 
-def routes_of(nets: Iterable[Net], board: Board) -> list[Route]:
+def routes_of(nets: Iterable[Net], board: Board) -> list[NetRoute]:
     """A way for each net."""
     finder = _Finder(board)
     return [finder.find(net) for net in nets]
@@ -96,10 +96,10 @@ class _Finder:
         self._board = board
         self._used: list[list[tuple[int, int]]] = [[] for _ in range(board.columns + 1)]
 
-    def find(self, net: Net) -> Route:
+    def find(self, net: Net) -> NetRoute:
         """The way of one net."""
-        route = Route(net)
-        groups: defaultdict[int, list[End]] = defaultdict(list)
+        route = NetRoute(net)
+        groups: defaultdict[int, list[NetEnd]] = defaultdict(list)
         for end in net.ends:
             if end.side == "left":
                 groups[self._board.cells[end.node][1]].append(end)
@@ -111,13 +111,13 @@ class _Finder:
             self._used[trunk.gap].append((trunk.low, trunk.high))
         return route
 
-    def _control(self, route: Route, groups: dict[int, list[End]]) -> None:
+    def _control(self, route: NetRoute, groups: dict[int, list[NetEnd]]) -> None:
         row, column = self._board.cells[route.net.node]
         main = Trunk(column + 1)
         main.lefts.append(at_line(row, 0))
         self._serve(route, main, groups)
 
-    def _data(self, route: Route, groups: dict[int, list[End]]) -> None:
+    def _data(self, route: NetRoute, groups: dict[int, list[NetEnd]]) -> None:
         row = self._board.cells[route.net.node][0]
         lowest = self._board.row_below(route.net.node)
         levels = {self._board.cells[end.node][0] for end in route.net.ends if end.side == "top"}
@@ -132,7 +132,7 @@ class _Finder:
         main.leaves += [at_level(level) for level in (row + 1, *far)]
         self._serve(route, main, groups)
 
-    def _serve(self, route: Route, main: Trunk, groups: dict[int, list[End]]) -> None:
+    def _serve(self, route: NetRoute, main: Trunk, groups: dict[int, list[NetEnd]]) -> None:
         """Lead the main trunk to the ends in its gap, and to a further trunk for each other gap with ends."""
         route.trunks.append(main)
         for gap, ends in sorted(groups.items()):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rrext.picture.geometry import Geometry
 from rrext.picture.nets import ANCHOR, Net
-from rrext.picture.routes import LEVEL, Route, Trunk
+from rrext.picture.routes import LEVEL, NetRoute, Trunk
 
 __all__ = ["Segment", "segments_of"]
 
@@ -14,7 +14,7 @@ Segment = tuple[int, int, int, int]
 """x1, y1, x2, y2: a straight line to the right or down, both ends included. At boxes it ends on their borders."""
 
 
-def segments_of(route: Route, geometry: Geometry) -> Iterator[Segment]:
+def segments_of(route: NetRoute, geometry: Geometry) -> Iterator[Segment]:
     """All lines of a net. They meet at their ends, or where one ends on another."""
     net = route.net
     if net.kind == "data":
@@ -32,7 +32,7 @@ def segments_of(route: Route, geometry: Geometry) -> Iterator[Segment]:
         yield run.low, y, run.high, y
 
 
-def _departing(route: Route, geometry: Geometry) -> Segment:
+def _departing(route: NetRoute, geometry: Geometry) -> Segment:
     """The line down from the box, to the box below or to where it turns."""
     node = route.net.node
     x, y = geometry.corner(node)

@@ -23,6 +23,7 @@ from rrext.server.end_watch import EndWatch
 from rrext.server.ending import DRAINED, GONE, Grace, Peer, RestartingTask
 from rrext.server.reader import Reader
 from rrext.server.watchdog import Watchdog
+from rrext.transports.claim import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
 from rrext.wire.connection import ServerConnection
@@ -38,17 +39,6 @@ PAUSE: Final = 0.005  # seconds between two looks at them
 EXIT_LOST: Final = 1  # answers were not read in time
 
 log: Final = logging.getLogger("rrext.server")
-
-
-class ClaimedStdio(Protocol):
-    """The descriptors of a claimed stdio."""
-
-    read_fd: int
-    write_fd: int
-
-    def silence(self) -> None:
-        """Let nothing that is printed fail because nobody reads it."""
-        ...
 
 
 class Listener(Protocol):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from commands import EXAMPLES, Done, call, component, here, pipeline, spawned, until
 
-from rrext.cli.sql.completion import Names, completions
+from rrext.cli.sql.completion import SchemaNames, completions
 from rrext.cli.sql.grid import grid
 from rrext.columns import columns
 
@@ -292,19 +292,19 @@ SCHEMA = {
     ],
 )
 def test_names_are_completed_where_they_fit(text: str, expected: set[str]) -> None:
-    names = Names("postgres", SCHEMA)
+    names = SchemaNames("postgres", SCHEMA)
     whole = text if "from" in text else f"{text} from visit as v"
     assert {name for name, _, _ in completions(text, whole, names)} == expected
 
 
 def test_columns_of_the_tables_that_are_named_come_first() -> None:
-    found = [name for name, _, _ in completions("select ", "select  from visit", Names("sqlite", SCHEMA))]
+    found = [name for name, _, _ in completions("select ", "select  from visit", SchemaNames("sqlite", SCHEMA))]
     assert found[:2] == ["day", "People"]
 
 
 def test_labels_and_their_properties_are_completed_in_a_graph() -> None:
     kind = {"properties": [{"property": "title", "type": "STRING"}]}
-    names = Names("ladybug", {"nodes": {"Book": kind}, "relationships": {}})
+    names = SchemaNames("ladybug", {"nodes": {"Book": kind}, "relationships": {}})
     assert [name for name, _, _ in completions("match (b:B", "match (b:B", names)] == ["Book"]
     whole = "match (b:Book) return b.t"
     assert [name for name, _, _ in completions(whole, whole, names)] == ["title"]

@@ -6,17 +6,17 @@ from rrext.picture.board import Board
 from rrext.picture.nets import nets_of
 from rrext.picture.picture import Picture, PictureEdge, PictureNode
 from rrext.picture.placement import Cell
-from rrext.picture.routes import Route, routes_of
+from rrext.picture.routes import NetRoute, routes_of
 
 
-def routes(cells: list[Cell], *edges: tuple[int, int]) -> list[Route]:
+def routes(cells: list[Cell], *edges: tuple[int, int]) -> list[NetRoute]:
     nodes = tuple(PictureNode(f"n{index}", "p") for index in range(len(cells)))
     board = Board(cells)
     picture = Picture(nodes, tuple(PictureEdge(source, target, "data", ("text",)) for source, target in edges))
     return routes_of(nets_of(picture, board, 20, 40, ()), board)
 
 
-def gaps(found: list[Route]) -> list[list[int]]:
+def gaps(found: list[NetRoute]) -> list[list[int]]:
     return [[trunk.gap for trunk in route.trunks] for route in found]
 
 

@@ -146,14 +146,14 @@ def _text(args: argparse.Namespace) -> str | None:
 
 
 async def _run(args: argparse.Namespace, text: str, params: Any, pipeline: LocalPipeline, results: Results) -> int:
-    from rrext.cli.sql.database import Database, database_of, print_failure
+    from rrext.cli.sql.database import StatementRunner, database_of, print_failure
     from rrext.cli.sql.formats import FORMATS
     from rrext.cli.sql.statements import statements
 
     kind = FORMATS[args.format or ("table" if results.is_terminal else "csv")]
     try:
         node_id = database_of(pipeline, args.node)
-        database = Database(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
+        database = StatementRunner(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
         found = list(statements(text, (await database.call("dialect"))["dialect"]))
     except RrextError as error:
         print_error(error)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["Names", "completions"]
+__all__ = ["SchemaNames", "completions"]
 
 _KEYWORDS: Final = (
     "select from where group by order having limit offset join left right inner outer full cross on using as and or not in is "
@@ -26,7 +26,7 @@ _ALIAS: Final = r"(?i)\b(?:from|join|update|into)\s+([\w.$\"`]+)(?:\s+(?:as\s+)?
 _LABEL: Final = r"(\w+)\s*:\s*`?(\w+)"
 
 
-class Names:
+class SchemaNames:
     """The names of a database: tables and their columns; of a graph, labels and their properties."""
 
     def __init__(self, dialect: str, schema: Mapping[str, Any]) -> None:
@@ -65,23 +65,23 @@ def _name(entry: Mapping[str, Any]) -> str:
     return entry["column"] if "column" in entry else entry["property"]
 
 
-def completions(text: str, whole: str, names: Names) -> Iterator[tuple[str, int, str]]:
+def completions(text: str, statement: str, names: SchemaNames) -> Iterator[tuple[str, int, str]]:
     """What may be written at the end of `text`, the part of the `whole` statement before the cursor.
 
     Each is `(name, length, kind)`: `length` characters before the cursor are replaced.
     """
     word = _WORD.search(text)[0]  # pyright: ignore[reportOptionalSubscript] – it matches nothing at least
     before = text[: len(text) - len(word)]
-    for name, kind in _candidates(before, whole, names, word):
+    for name, kind in _candidates(before, statement, names, word):
         if name.lower().startswith(word.lower()):
             written = names.quoted(name) if kind in ("table", "column") else name
             yield written, len(word), kind
 
 
-def _candidates(before: str, whole: str, names: Names, word: str) -> Iterator[tuple[str, str]]:
+def _candidates(before: str, statement: str, names: SchemaNames, word: str) -> Iterator[tuple[str, str]]:
     owner = _OWNER.search(before)
     if owner is not None:
-        columns = _columns_of(owner[1].strip('"`'), whole, names)
+        columns = _columns_of(owner[1].strip('"`'), statement, names)
         prefix = owner[1].strip('"`') + "."
         inner = [name[len(prefix) :] for name in names.tables if name.startswith(prefix)]
         yield from ((name, "column") for name in columns)
@@ -93,7 +93,7 @@ def _candidates(before: str, whole: str, names: Names, word: str) -> Iterator[tu
         return
     if not word and not (last is not None and last[1].lower() in ("select", "where", "by", "on", "and", "or", "set")):
         return
-    found = [name for _, table in _named(whole, names) for name in names.tables[table]]
+    found = [name for _, table in _named(statement, names) for name in names.tables[table]]
     known = found or [name for columns in names.tables.values() for name in columns]
     yield from ((name, "column") for name in dict.fromkeys(known))
     yield from ((name, "table") for name in names.tables)
@@ -101,20 +101,20 @@ def _candidates(before: str, whole: str, names: Names, word: str) -> Iterator[tu
     yield from ((name, "function") for name in _FUNCTIONS.split())
 
 
-def _columns_of(owner: str, whole: str, names: Names) -> Sequence[str]:
+def _columns_of(owner: str, statement: str, names: SchemaNames) -> Sequence[str]:
     tables = {name.lower(): name for name in names.tables}
-    aliases = {alias.lower(): table for alias, table in _named(whole, names)}
+    aliases = {alias.lower(): table for alias, table in _named(statement, names)}
     table = aliases.get(owner.lower()) or tables.get(owner.lower())
     return names.tables[table] if table is not None else ()
 
 
-def _named(whole: str, names: Names) -> list[tuple[str, str]]:
+def _named(statement: str, names: SchemaNames) -> list[tuple[str, str]]:
     """The tables that a statement names, each by its alias and by its name."""
     tables = {name.lower(): name for name in names.tables}
     found: list[tuple[str, str]] = []
     if names.is_graph:
-        return [(match[1], tables[match[2].lower()]) for match in re.finditer(_LABEL, whole) if match[2].lower() in tables]
-    for match in re.finditer(_ALIAS, whole):
+        return [(match[1], tables[match[2].lower()]) for match in re.finditer(_LABEL, statement) if match[2].lower() in tables]
+    for match in re.finditer(_ALIAS, statement):
         table = tables.get(match[1].replace('"', "").replace("`", "").lower())
         if table is not None:
             found += [(match[1].rpartition(".")[2].strip('"`'), table), (match[2] or table, table)]

@@ -19,7 +19,7 @@ from rrext.columns import columns, printable
 from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
 
-__all__ = ["Answer", "Database", "Params", "database_of", "print_failure"]
+__all__ = ["Params", "StatementAnswer", "StatementRunner", "database_of", "print_failure"]
 
 Params = list[Any] | dict[str, Any] | None
 
@@ -42,7 +42,7 @@ SHOWN: Final = frozenset({"line", "column", "near", "statement", "session"})
 """Members of an error's data that its message or hint has already."""
 
 
-class Answer(msgspec.Struct):
+class StatementAnswer(msgspec.Struct):
     """What all the answers of statements have. Rows stay as they are encoded."""
 
     columns: list[str] = []
@@ -80,7 +80,7 @@ def database_of(pipeline: LocalPipeline, node_id: str | None) -> str:
     raise NodeNotFound(f'The pipeline has no database "{node_id}". There is: {listed}', hint=hint)
 
 
-class Database:
+class StatementRunner:
     """One node, and the transaction that is open there. `writes` says whether statements may change anything."""
 
     def __init__(
@@ -184,19 +184,19 @@ class Database:
             made.end([], [])
             print(f"rrext: there are more than {self._limit:,} rows", file=sys.stderr)
             return
-        answer = msgspec.json.decode(msgspec.json.decode(body, type=_Answered).result, type=Answer)
+        answer = msgspec.json.decode(msgspec.json.decode(body, type=_Answered).result, type=StatementAnswer)
         made.end(answer.columns, answer.types)
         _print_warnings(answer)
 
-    async def _answer(self, tool: str, given: dict[str, Any]) -> Answer:
+    async def _answer(self, tool: str, given: dict[str, Any]) -> StatementAnswer:
         operation = Tool(tool=tool, node_id=self.node_id, input=given, timeout=self._timeout)
-        return msgspec.json.decode(await self._ask(operation), type=Answer)
+        return msgspec.json.decode(await self._ask(operation), type=StatementAnswer)
 
     async def _ask(self, operation: Tool) -> msgspec.Raw:
         body, _ = await self._pipeline.ask(operation)
         return msgspec.json.decode(body, type=_Answered).result
 
-    def _show(self, answer: Answer, made: Format, cut: str, *, explain: bool = False) -> None:
+    def _show(self, answer: StatementAnswer, made: Format, cut: str, *, explain: bool = False) -> None:
         if answer.columns and (answer.plan is None or not explain):
             made.rows(bytes(answer.rows), None)
             made.end(answer.columns, answer.types)
@@ -207,7 +207,7 @@ class Database:
         _print_warnings(answer)
 
 
-def _print_warnings(answer: Answer) -> None:
+def _print_warnings(answer: StatementAnswer) -> None:
     for warning in answer.warnings:
         print(f"rrext: warning: {printable(warning)}", file=sys.stderr)
 

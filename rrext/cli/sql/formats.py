@@ -15,7 +15,7 @@ from rrext.cli.sql.grid import grid, is_number_column, records
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 
-__all__ = ["FORMATS", "Format", "Records", "Table"]
+__all__ = ["FORMATS", "Format", "Records", "TableFormat"]
 
 _SPECIAL: Final = re.compile('[,"\\r\\n]').search
 _OBJECTS: Final = msgspec.json.Decoder(list[dict[str, Any]])
@@ -104,7 +104,7 @@ class Json(Format):
         self._results.write_line(msgspec.json.encode(plan))
 
 
-class Table(Format):
+class TableFormat(Format):
     """Aligned columns within the terminal's width, or each row as a list of its cells."""
 
     is_expanded = False
@@ -136,7 +136,7 @@ class Table(Format):
         return [is_number_column(kind, [row[place] for row in self._rows]) for place, kind in enumerate(kinds)]
 
 
-class Markdown(Table):
+class Markdown(TableFormat):
     """A table of GitHub-flavoured Markdown; numbers are right-aligned, `|` is escaped."""
 
     def end(self, names: Sequence[str], types: Sequence[str | None]) -> None:
@@ -145,13 +145,13 @@ class Markdown(Table):
         self._lines(f"| {' | '.join(line)} |" for line in [map(_markdown_cell, names), rules, *rows])
 
 
-class Records(Table):
+class Records(TableFormat):
     """Each row as a list of its cells."""
 
     is_expanded = True
 
 
-FORMATS: Final[dict[str, type[Format]]] = {"table": Table, "csv": Csv, "json": Json, "md": Markdown}
+FORMATS: Final[dict[str, type[Format]]] = {"table": TableFormat, "csv": Csv, "json": Json, "md": Markdown}
 
 
 def _field(value: Any) -> str:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
-from rrext.cli.sql.completion import Names, completions
-from rrext.cli.sql.database import Database, database_of, print_failure
-from rrext.cli.sql.formats import FORMATS, Format, Records, Table
+from rrext.cli.sql.completion import SchemaNames, completions
+from rrext.cli.sql.database import StatementRunner, database_of, print_failure
+from rrext.cli.sql.formats import FORMATS, Format, Records, TableFormat
 from rrext.cli.sql.statements import Statement, statements
 from rrext.cli.tool import CALL_IS_WRONG
 from rrext.errors import RrextError, near_matches
@@ -62,7 +62,7 @@ class Prompt:
         self._format = FORMATS[args.format or "table"]
         self._is_expanded = self._is_timed = self._is_stopped = False
         self._dialect = ""
-        self._names = Names("", {"tables": {}})
+        self._names = SchemaNames("", {"tables": {}})
         self._statement: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -83,7 +83,7 @@ class Prompt:
         args = self._args
         try:
             node_id = database_of(pipeline, args.node)
-            database = Database(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
+            database = StatementRunner(pipeline, results, node_id, writes=args.write, timeout=args.timeout, limit=args.limit)
             self._dialect = (await database.call("dialect"))["dialect"]
         except RrextError as error:
             print_error(error)
@@ -106,7 +106,7 @@ class Prompt:
             print("the transaction was not committed: it is rolled back", file=sys.stderr)
         return EXIT_DONE
 
-    async def _read(self, session: PromptSession[str], database: Database) -> str | None:
+    async def _read(self, session: PromptSession[str], database: StatementRunner) -> str | None:
         """What was typed; None at the end."""
         name = f"{database.node_id}{'*' if database.is_in_transaction else ''}> "
         more = " " * (len(name) - 4) + "...> "
@@ -124,7 +124,7 @@ class Prompt:
         finally:
             termios.tcsetattr(0, termios.TCSADRAIN, before)  # a signal that ends the command leaves the thread behind
 
-    async def _ran(self, database: Database, statement: Statement, results: Results) -> bool:
+    async def _ran(self, database: StatementRunner, statement: Statement, results: Results) -> bool:
         """Run a statement; False if it failed."""
         begun = time.monotonic()
         try:
@@ -136,7 +136,7 @@ class Prompt:
             if self._is_timed:
                 print(f"{(time.monotonic() - begun) * 1000:,.1f} ms", file=sys.stderr)
 
-    async def _done(self, database: Database, statement: Statement, results: Results) -> None:
+    async def _done(self, database: StatementRunner, statement: Statement, results: Results) -> None:
         await database.run(statement, None, self._made(results))
         if statement.first_word in CHANGES_SCHEMA:
             await self._look_at_schema(database, "refresh_schema")
@@ -160,13 +160,13 @@ class Prompt:
     def _made(self, results: Results) -> Format:
         return Records(results) if self._is_expanded else self._format(results)
 
-    async def _look_at_schema(self, database: Database, tool: str) -> None:
+    async def _look_at_schema(self, database: StatementRunner, tool: str) -> None:
         try:
-            self._names = Names(self._dialect, await database.call(tool))
+            self._names = SchemaNames(self._dialect, await database.call(tool))
         except RrextError as error:
             print_error(error, "no names are completed")
 
-    async def _command(self, text: str, database: Database, results: Results) -> bool:
+    async def _command(self, text: str, database: StatementRunner, results: Results) -> bool:
         """Do what a line that begins with a backslash says; False if it ends the prompt."""
         word, _, rest = text.rstrip("; \t").partition(" ")
         match word:
@@ -197,7 +197,7 @@ class Prompt:
             print(f"there is no table {table}{': did you mean ' + ' or '.join(near) + '?' if near else ''}", file=sys.stderr)
             return
         rows = self._names.table(table) if table else [{"table": name, "columns": ", ".join(tables[name])} for name in tables]
-        shown = Table(results)
+        shown = TableFormat(results)
         shown.rows(msgspec.json.encode(rows), None)
         shown.end(list(rows[0]) if rows else ["table"], [])
 

@@ -63,7 +63,7 @@ def _pattern(dialect: str) -> re.Pattern[str]:
 def statements(text: str, dialect: str) -> Iterator[Statement]:
     """The statements of a text, as its dialect reads it; the last one needs no `;`. Comments alone are none."""
     begin = at = 0
-    line, body, find = 1, _Body(), _pattern(dialect).search
+    line, body, find = 1, _CreateBody(), _pattern(dialect).search
     while match := find(text, at):
         at = match.end()
         if match["comment"] is not None:
@@ -73,11 +73,11 @@ def statements(text: str, dialect: str) -> Iterator[Statement]:
         elif match["end"] is not None and not body.depth:
             yield from _statement(text, begin, at - 1, line, is_ended=True)
             line += text.count("\n", begin, at)
-            begin, body = at, _Body()
+            begin, body = at, _CreateBody()
     yield from _statement(text, begin, len(text), line, is_ended=False)
 
 
-class _Body:
+class _CreateBody:
     """How deep a statement is in the BEGIN … END of what it creates."""
 
     def __init__(self) -> None:

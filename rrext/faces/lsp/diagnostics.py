@@ -16,7 +16,7 @@ from rrext.pipefile.text.located import related_places
 from rrext.pipefile.text.problems import Problem, Severity, Span
 from rrext.pipefile.text.source import SourceMap
 
-__all__ = ["SOURCE", "Form", "as_diagnostics", "as_told", "form_for"]
+__all__ = ["SOURCE", "DiagnosticSupport", "as_diagnostics", "as_told", "diagnostic_support"]
 
 SOURCE: Final = "rrext"
 
@@ -32,7 +32,7 @@ _UNUSED: Final = frozenset(
 """What has no effect: editors show it faded."""
 
 
-class Form(msgspec.Struct, frozen=True):
+class DiagnosticSupport(msgspec.Struct, frozen=True):
     """What a client can show of a diagnostic. `pulled` says that it asks for them, and so must not be told unasked."""
 
     versions: bool = True
@@ -42,7 +42,7 @@ class Form(msgspec.Struct, frozen=True):
     pulled: bool = False
 
 
-def form_for(client: types.ClientCapabilities) -> Form:
+def diagnostic_support(client: types.ClientCapabilities) -> DiagnosticSupport:
     """What a client says that it can show.
 
     It is left to ask only if it can also be told to ask again: what a run finds comes without an edit.
@@ -51,7 +51,7 @@ def form_for(client: types.ClientCapabilities) -> Form:
     said = (document.publish_diagnostics if document is not None else None) or types.PublishDiagnosticsClientCapabilities()
     asks = document is not None and document.diagnostic is not None
     again = workspace is not None and workspace.diagnostics is not None and bool(workspace.diagnostics.refresh_support)
-    return Form(
+    return DiagnosticSupport(
         versions=said.version_support is not False,
         related=bool(said.related_information),
         links=bool(said.code_description_support),
@@ -61,13 +61,13 @@ def form_for(client: types.ClientCapabilities) -> Form:
 
 
 def as_diagnostics(
-    problems: Iterable[Problem], where: SourceMap, text: Text, uri: str, manual: Manual, form: Form
+    problems: Iterable[Problem], where: SourceMap, text: Text, uri: str, manual: Manual, support: DiagnosticSupport
 ) -> list[dict[str, Any]]:
     """The diagnostics of a document, as they travel, in the order of its problems.
 
     There may be a thousand after each keystroke, and pygls' objects would cost more than finding them.
     """
-    return [_diagnostic(problem, where, text, uri, manual, form) for problem in problems]
+    return [_diagnostic(problem, where, text, uri, manual, support) for problem in problems]
 
 
 def as_told(message: str) -> str:
@@ -78,7 +78,9 @@ def as_told(message: str) -> str:
     return message if message.isprintable() and len(message) <= most else readable(message, most)
 
 
-def _diagnostic(problem: Problem, where: SourceMap, text: Text, uri: str, manual: Manual, form: Form) -> dict[str, Any]:
+def _diagnostic(
+    problem: Problem, where: SourceMap, text: Text, uri: str, manual: Manual, support: DiagnosticSupport
+) -> dict[str, Any]:
     found: dict[str, Any] = {
         "range": _range(text, where.span_of(problem)),
         "severity": _SEVERITIES[problem.severity],
@@ -86,13 +88,13 @@ def _diagnostic(problem: Problem, where: SourceMap, text: Text, uri: str, manual
         "source": SOURCE,
         "message": as_told(problem.message),
     }
-    if form.links and (href := manual.link(problem.code)) is not None:
+    if support.links and (href := manual.link(problem.code)) is not None:
         found["codeDescription"] = {"href": href}
-    if form.unused and problem.code in _UNUSED:
+    if support.unused and problem.code in _UNUSED:
         found["tags"] = [_UNNECESSARY]
     if problem.related:
         places = [(_range(text, span), as_told(other["message"])) for other, span in related_places(problem, where)]
-        if form.related:
+        if support.related:
             found["relatedInformation"] = [
                 {"location": {"uri": uri, "range": place}, "message": message} for place, message in places
             ]

@@ -15,7 +15,7 @@ from pygls.exceptions import JsonRpcInvalidParams
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
 from rrext.editor.text import Text, Unit
 from rrext.errors import Cancelled
-from rrext.faces.lsp.sync import Change
+from rrext.faces.lsp.sync import TextChange
 
 __all__ = ["Document", "Documents", "State"]
 
@@ -108,7 +108,7 @@ class Documents:
             document = self._open[uri] = Document(uri, state)
         self._put(document, state)
 
-    def change(self, uri: str, version: int | None, changes: Iterable[Change]) -> None:
+    def change(self, uri: str, version: int | None, changes: Iterable[TextChange]) -> None:
         """A document was edited: each change applies to what the one before left. Raises `JsonRpcInvalidParams`."""
         document = self.get(uri)
         text = document.state.text

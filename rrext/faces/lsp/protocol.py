@@ -16,7 +16,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from rrext.errors import TooManyRequests
 from rrext.faces.lsp.failures import as_failure, failure_of, invalid_params
-from rrext.faces.lsp.introduction import introduced
+from rrext.faces.lsp.initialize_params import read_initialize
 from rrext.faces.lsp.outgoing import encoded, encoded_own
 from rrext.limits import DEFAULTS
 
@@ -137,7 +137,7 @@ class PipeProtocol(LanguageServerProtocol):
     def _handler_of(self, method: str, params: Any) -> tuple[_Handler, Any]:
         """What answers a request, and what it is given. Raises `JsonRpcException`."""
         if method == types.INITIALIZE:
-            found, dropped = introduced(params, self._converter.structure)
+            found, dropped = read_initialize(params, self._converter.structure)
             if dropped:
                 log.info("parts of initialize that cannot be read: %s", ", ".join(dropped))
             self._server.take_options(params)

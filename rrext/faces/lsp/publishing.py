@@ -10,7 +10,7 @@ from lsprotocol import types
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.text import Text
-from rrext.faces.lsp.diagnostics import Form, as_diagnostics, form_for
+from rrext.faces.lsp.diagnostics import DiagnosticSupport, as_diagnostics, diagnostic_support
 from rrext.faces.lsp.outgoing import encoded_own
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rrext.faces.lsp.manual import Manual
     from rrext.faces.lsp.protocol import PipeProtocol
 
-__all__ = ["Finder", "Publisher"]
+__all__ = ["DiagnosticPublisher", "Finder"]
 
 Finder: TypeAlias = Callable[[str, Text, Analysis], Iterable[types.Diagnostic]]
 """What else there is to tell of a document: its URI, its text and its analysis give diagnostics."""
@@ -26,7 +26,7 @@ Finder: TypeAlias = Callable[[str, Text, Analysis], Iterable[types.Diagnostic]]
 REFRESH: Final = types.WORKSPACE_DIAGNOSTIC_REFRESH
 
 
-class Publisher:
+class DiagnosticPublisher:
     """Tells one client of diagnostics, in the form that this client can show.
 
     Each state of a document that was analysed is published, also if nothing is new: the client learns that its version was
@@ -34,22 +34,22 @@ class Publisher:
     """
 
     def __init__(self, protocol: PipeProtocol, manual: Manual) -> None:
-        self.form = Form()
+        self.support = DiagnosticSupport()
         self.finders: list[Finder] = []
         self._protocol = protocol
         self._manual = manual
 
     def introduce(self, client: types.ClientCapabilities) -> bool:
         """Learn what the client can show; whether it asks for diagnostics."""
-        self.form = form_for(client)
-        return self.form.pulled
+        self.support = diagnostic_support(client)
+        return self.support.pulled
 
     def publish(self, document: Document, state: State, analysis: Analysis) -> None:
         """Tell of one state, unless the client asks for it."""
-        if self.form.pulled:
+        if self.support.pulled:
             return
         params: dict[str, Any] = {"uri": document.uri}
-        if self.form.versions and state.version is not None:
+        if self.support.versions and state.version is not None:
             params["version"] = state.version
         params["diagnostics"] = self._found(document, state, analysis)
         self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
@@ -57,14 +57,14 @@ class Publisher:
     def publish_again(self, document: Document) -> None:
         """Tell of a document that has not changed, though what is known of it has."""
         state = document.state
-        if self.form.pulled:
+        if self.support.pulled:
             self._protocol.send_request(REFRESH)
         elif state.analysis is not None:
             self.publish(document, state, state.analysis)
 
     def retract(self, document: Document) -> None:
         """The document is closed: nothing is said of it any more."""
-        if not self.form.pulled:
+        if not self.support.pulled:
             self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, {"uri": document.uri, "diagnostics": []})
 
     def report(self, document: Document, state: State, analysis: Analysis, known: str | None) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Publisher:
 
     def _found(self, document: Document, state: State, analysis: Analysis) -> list[Any]:
         problems, uri = analysis.problems, document.uri
-        found = as_diagnostics(problems, analysis.map, state.text, uri, self._manual, self.form)
+        found = as_diagnostics(problems, analysis.map, state.text, uri, self._manual, self.support)
         for finder in self.finders:
             found += [self._protocol.plain(other) for other in finder(uri, state.text, analysis)]
         return found

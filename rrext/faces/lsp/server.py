@@ -13,12 +13,12 @@ from pygls.protocol import default_converter
 
 from rrext.editor.analysis import Analysis, AnalysisSettings
 from rrext.editor.text import Text
+from rrext.faces.lsp.analysis_settings import analysis_settings_for
 from rrext.faces.lsp.documents import Document, Documents
 from rrext.faces.lsp.manual import Manual
 from rrext.faces.lsp.options import Options, options_from, withdrawn
 from rrext.faces.lsp.protocol import PipeProtocol
-from rrext.faces.lsp.publishing import Finder, Publisher
-from rrext.faces.lsp.surroundings import surroundings_for
+from rrext.faces.lsp.publishing import DiagnosticPublisher, Finder
 from rrext.faces.lsp.sync import Changed, Closed, Opened, Pulled, read, uri_in
 from rrext.pipefile.text.problems import Span
 from rrext.version import __version__
@@ -43,8 +43,8 @@ class PipeServer(LanguageServer):
         super().__init__("rrext", __version__, protocol_cls=PipeProtocol, converter_factory=default_converter)
         self.options = given
         self.manual = Manual()
-        self.around: AnalysisSettings | None = None
-        self.publisher = Publisher(self.protocol, self.manual)
+        self.analysis_settings: AnalysisSettings | None = None
+        self.publisher = DiagnosticPublisher(self.protocol, self.manual)
         self.documents = Documents(self.surroundings, self.publisher.publish, self._closed)
         self._complaints: list[str] = []
         self._told: set[str] = set()
@@ -76,7 +76,7 @@ class PipeServer(LanguageServer):
     def _on_initialize(self, _: types.InitializeParams) -> None:
         # a text if the client named it, a member of the enumeration if it is the default
         self.documents.unit = types.PositionEncodingKind(self.workspace.position_encoding).value
-        self.around, complaints = surroundings_for(self.options)
+        self.analysis_settings, complaints = analysis_settings_for(self.options)
         self._complaints += complaints
         if self.publisher.introduce(self.client_capabilities):
             asked = types.DiagnosticOptions(inter_file_dependencies=False, workspace_diagnostics=False, identifier="rrext")
@@ -97,15 +97,15 @@ class PipeServer(LanguageServer):
                 self.tell(complaint, types.MessageType.Warning)
         if options != self.options:
             self.options = options
-            self.around, _ = surroundings_for(options)
+            self.analysis_settings, _ = analysis_settings_for(options)
             self.documents.refresh()
             for listener in self.on_trust_withdrawn:
                 listener()
 
     def surroundings(self) -> AnalysisSettings:
         """What documents are judged by."""
-        assert self.around is not None  # nothing is handled before `initialize`
-        return self.around
+        assert self.analysis_settings is not None  # nothing is handled before `initialize`
+        return self.analysis_settings
 
     def tell(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
         """Show a message to the person at the editor."""

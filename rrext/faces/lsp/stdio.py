@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rrext.faces.lsp.incoming import Incoming
 from rrext.faces.lsp.server import PipeServer
@@ -19,6 +19,7 @@ from rrext.limits import DEFAULTS, Limits
 from rrext.server.end_watch import EndWatch
 from rrext.server.ending import Grace, at_most
 from rrext.server.outbox import Outbox
+from rrext.transports.claim import ClaimedStdio
 from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
 from rrext.wire.framing import ContentLength
@@ -33,17 +34,6 @@ OVERDUE: Final = 0.25  # seconds beyond all of that, until the watchman ends the
 EXIT_UNREADABLE: Final = 1
 
 
-class Claimed(Protocol):
-    """The descriptors of a claimed stdio."""
-
-    read_fd: int
-    write_fd: int
-
-    def silence(self) -> None:
-        """Let nothing that is printed fail because nobody reads it."""
-        ...
-
-
 class LspServing:
     """One client, one process. `run` returns the exit code: 0 if the client said `shutdown` before the end, else 1.
 
@@ -52,7 +42,7 @@ class LspServing:
 
     def __init__(
         self,
-        stdio: Claimed,
+        stdio: ClaimedStdio,
         server: PipeServer,
         *,
         limits: Limits = DEFAULTS,

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from pygls.exceptions import JsonRpcInvalidParams
 
-__all__ = ["Change", "Changed", "Closed", "Opened", "Pulled", "document_in", "read", "uri_in"]
+__all__ = ["Changed", "Closed", "Opened", "Pulled", "TextChange", "document_in", "read", "uri_in"]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Identifier(msgspec.Struct, frozen=True):
     version: int | None = None
 
 
-class Place(msgspec.Struct, frozen=True):
+class SyncPosition(msgspec.Struct, frozen=True):
     """A position. It may be anywhere: what is outside of the text means its nearest end."""
 
     line: int
@@ -41,11 +41,11 @@ class Place(msgspec.Struct, frozen=True):
 class Range(msgspec.Struct, frozen=True):
     """Two positions."""
 
-    start: Place
-    end: Place
+    start: SyncPosition
+    end: SyncPosition
 
 
-class Change(msgspec.Struct, frozen=True):
+class TextChange(msgspec.Struct, frozen=True):
     """`text` in place of a range, or of everything."""
 
     text: str
@@ -62,7 +62,7 @@ class Changed(msgspec.Struct, frozen=True, rename="camel"):
     """`textDocument/didChange`: each change applies to what the one before left."""
 
     text_document: Identifier
-    content_changes: list[Change]
+    content_changes: list[TextChange]
 
 
 class Closed(msgspec.Struct, frozen=True, rename="camel"):

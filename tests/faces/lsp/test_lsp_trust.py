@@ -14,7 +14,7 @@ from faces.lsp.running import EVERYTHING, Desk, components, desk, pipeline
 
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.runs.engine import EngineProcess, engine_environment
-from rrext.faces.lsp.runs.trouble import NotTrusted
+from rrext.faces.lsp.runs.errors import NotTrusted
 from rrext.server.commands import COMMANDS
 
 ROOT = str(Path(__file__).parents[3])

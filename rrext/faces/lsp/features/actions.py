@@ -22,9 +22,9 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.pages.page import readable
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State
-from rrext.faces.lsp.places import as_range, offset_of
-from rrext.faces.lsp.runs.asking import workspace_edit
+from rrext.faces.lsp.positions import as_range, offset_of
 from rrext.faces.lsp.runs.offers import RUN
+from rrext.faces.lsp.runs.questions import workspace_edit
 from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ TITLE: Final = 200
 _MODIFIED: Final = types.LSPErrorCodes.ContentModified.value
 
 
-class Later(msgspec.Struct, frozen=True):
+class DeferredEdit(msgspec.Struct, frozen=True):
     """A change of one state of a document, worked out when it is chosen: of all problems of a code, or of all safe ones."""
 
     uri: str
@@ -66,11 +66,11 @@ def register(server: PipeServer) -> None:
 class Actions:
     """The code actions of one server. One thread works them out, as that may import the code of every node."""
 
-    __slots__ = ("_server", "_shelf", "_thread")
+    __slots__ = ("_known_nodes", "_server", "_thread")
 
     def __init__(self, server: PipeServer) -> None:
         self._server = server
-        self._shelf: KnownNodes | None = None
+        self._known_nodes: KnownNodes | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-actions")
 
     async def answer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -85,7 +85,7 @@ class Actions:
         span = (offset_of(text, params.range.start), offset_of(text, params.range.end))
         found: list[types.CodeAction] = []
         if _wants(asked.only, QUICK):
-            told = _Told(analysis, state, asked.diagnostics)
+            told = _SentDiagnostics(analysis, state, asked.diagnostics)
             problems = told.at(span)
             fixes = await self._run(self._fixes, analysis, problems)
             found += [self._quick(uri, state, same, told) for same in _by_edits(fixes)]
@@ -103,7 +103,7 @@ class Actions:
         if action.edit is not None or action.data is None:
             return action
         try:
-            later = msgspec.convert(action.data, Later)
+            later = msgspec.convert(action.data, DeferredEdit)
         except msgspec.ValidationError as error:
             raise JsonRpcInvalidParams(f"This is no action of rrext: {error}") from None
         document = self._server.documents.get(later.uri)
@@ -111,7 +111,7 @@ class Actions:
         if state.version != later.version:
             raise JsonRpcException(f"{later.uri} was edited meanwhile", _MODIFIED)
         analysis = await self._server.documents.analysis(document, state)
-        action.edit = self._change(later.uri, state, await self._run(self._mended, analysis, later.code))
+        action.edit = self._change(later.uri, state, await self._run(self._fix_all, analysis, later.code))
         return action
 
     async def aclose(self) -> None:
@@ -124,23 +124,23 @@ class Actions:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
     def _fixes(self, analysis: Analysis, problems: Sequence[Problem]) -> list[Fix]:
-        bench = FixContext(analysis, self._shelf_of(analysis))
-        return [fix for problem in problems for fix in fixes_for(bench, problem)]
+        context = FixContext(analysis, self._nodes_of(analysis))
+        return [fix for problem in problems for fix in fixes_for(context, problem)]
 
-    def _mended(self, analysis: Analysis, code: str | None) -> tuple[Edit, ...]:
+    def _fix_all(self, analysis: Analysis, code: str | None) -> tuple[Edit, ...]:
         if code is None:
-            return fix_all_edits(analysis, is_safe, self._shelf_of(analysis))
-        return fix_all_edits(analysis, lambda problem: problem.code == code, self._shelf_of(analysis))
+            return fix_all_edits(analysis, is_safe, self._nodes_of(analysis))
+        return fix_all_edits(analysis, lambda problem: problem.code == code, self._nodes_of(analysis))
 
-    def _shelf_of(self, analysis: Analysis) -> KnownNodes:
+    def _nodes_of(self, analysis: Analysis) -> KnownNodes:
         catalog = analysis.settings.catalog
-        if self._shelf is None or self._shelf.catalog is not catalog:
-            self._shelf = KnownNodes(catalog)
-        return self._shelf
+        if self._known_nodes is None or self._known_nodes.catalog is not catalog:
+            self._known_nodes = KnownNodes(catalog)
+        return self._known_nodes
 
     # as the protocol has them
 
-    def _quick(self, uri: str, state: State, same: Sequence[Fix], told: _Told) -> types.CodeAction:
+    def _quick(self, uri: str, state: State, same: Sequence[Fix], told: _SentDiagnostics) -> types.CodeAction:
         """One action for the fixes that make the same change."""
         return types.CodeAction(
             readable(same[0].title, TITLE),
@@ -157,7 +157,7 @@ class Actions:
         codes = dict.fromkeys(fix.problem.code for fix in fixes if fix.preferred)
         counts = {code: sum(problem.code == code for problem in analysis.problems) for code in codes}
         return [
-            types.CodeAction(f"Fix all {count} of {code}", kind=QUICK, data=_plain(Later(uri, state.version, code)))
+            types.CodeAction(f"Fix all {count} of {code}", kind=QUICK, data=_plain(DeferredEdit(uri, state.version, code)))
             for code, count in counts.items()
             if count > 1
         ]
@@ -169,9 +169,9 @@ class Actions:
             return []
         action = types.CodeAction("Fix everything that has one obvious answer", kind=FIX_ALL)
         if self._resolves():
-            action.data = _plain(Later(uri, state.version))
+            action.data = _plain(DeferredEdit(uri, state.version))
             return [action]
-        edits = await self._run(self._mended, analysis, None)
+        edits = await self._run(self._fix_all, analysis, None)
         action.edit = self._change(uri, state, edits)
         return [action] if edits else []
 
@@ -189,7 +189,7 @@ class Actions:
         return self._can("data_support") and "edit" in resolved
 
 
-class _Told:
+class _SentDiagnostics:
     """The problems of one state, and the diagnostics as which the client knows them."""
 
     __slots__ = ("_analysis", "_sent", "_state")
@@ -240,5 +240,5 @@ def _by_edits(fixes: Iterable[Fix]) -> list[list[Fix]]:
     return list(found.values())
 
 
-def _plain(later: Later) -> Any:
+def _plain(later: DeferredEdit) -> Any:
     return msgspec.to_builtins(later)

@@ -17,8 +17,8 @@ from rrext.editor.completions.offer import CompletionItem, Kind
 from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_stops
 from rrext.editor.text import Text
 from rrext.faces.lsp.features.hover import as_markup
-from rrext.faces.lsp.places import as_position
-from rrext.faces.lsp.sync import Identifier, Place, read
+from rrext.faces.lsp.positions import as_position
+from rrext.faces.lsp.sync import Identifier, SyncPosition, read
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
@@ -46,29 +46,29 @@ _KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
 }
 
 
-class Context(msgspec.Struct, frozen=True, rename="camel"):
+class CompletionTrigger(msgspec.Struct, frozen=True, rename="camel"):
     """Why a client asks."""
 
     trigger_kind: int
     trigger_character: str | None = None
 
 
-class Asked(msgspec.Struct, frozen=True, rename="camel"):
+class CompletionParams(msgspec.Struct, frozen=True, rename="camel"):
     """`textDocument/completion`"""
 
     text_document: Identifier
-    position: Place
-    context: Context | None = None
+    position: SyncPosition
+    context: CompletionTrigger | None = None
 
 
-class Manner(msgspec.Struct, frozen=True):
+class ItemSupport(msgspec.Struct, frozen=True):
     """What a client can do with an item. `adjusts`: it indents the lines of an item itself, if it is told so."""
 
     snippets: bool
     adjusts: bool
 
     @classmethod
-    def of(cls, capabilities: types.ClientCapabilities) -> Manner:
+    def of(cls, capabilities: types.ClientCapabilities) -> ItemSupport:
         """As the client said."""
         item = "text_document.completion.completion_item"
         modes = get_capability(capabilities, f"{item}.insert_text_mode_support.value_set", None) or ()
@@ -87,16 +87,16 @@ def register(server: PipeServer) -> None:
         return await asyncio.get_running_loop().run_in_executor(thread, work, *args)
 
     async def complete(params: Any) -> dict[str, Any]:
-        asked = read(params, Asked)
+        asked = read(params, CompletionParams)
         _, text, analysis = await server.look(asked.text_document.uri)
-        manner = Manner.of(server.client_capabilities)
+        support = ItemSupport.of(server.client_capabilities)
         trigger = (
             asked.context.trigger_character if asked.context is not None and asked.context.trigger_kind == BY_SIGN else None
         )
         offset = text.offset(asked.position.line, asked.position.character)
 
         def answer() -> dict[str, Any]:
-            return _listing(completer.complete(analysis, offset, trigger), text, manner)
+            return _listing(completer.complete(analysis, offset, trigger), text, support)
 
         return await run(answer)
 
@@ -121,7 +121,7 @@ def register(server: PipeServer) -> None:
     server.when_closing(close)
 
 
-def _listing(completion: Completion, text: Text, manner: Manner) -> dict[str, Any]:
+def _listing(completion: Completion, text: Text, support: ItemSupport) -> dict[str, Any]:
     """The list as it travels: plain data, as objects of the protocol cost more than all the rest of an answer."""
     places: dict[int, dict[str, int]] = {}
 
@@ -131,16 +131,16 @@ def _listing(completion: Completion, text: Text, manner: Manner) -> dict[str, An
             places[offset] = {"line": position.line, "character": position.character}
         return places[offset]
 
-    items = [_item(item, number, completion.indent, manner, place) for number, item in enumerate(completion.items)]
+    items = [_item(item, number, completion.indent, support, place) for number, item in enumerate(completion.items)]
     return {"isIncomplete": completion.cut, "items": items}
 
 
 def _item(
-    item: CompletionItem, number: int, indent: Indent, manner: Manner, place: Callable[[int], dict[str, int]]
+    item: CompletionItem, number: int, indent: Indent, support: ItemSupport, place: Callable[[int], dict[str, int]]
 ) -> dict[str, Any]:
     offer = item.offer
-    as_is = Indent("", indent.unit) if manner.adjusts else indent
-    snippet = manner.snippets and has_stops(item.template)
+    as_is = Indent("", indent.unit) if support.adjusts else indent
+    snippet = support.snippets and has_stops(item.template)
     written = as_snippet(item.template, as_is) if snippet else as_plain(item.template, as_is)
     found: dict[str, Any] = {
         "label": cut(one_line(offer.label), LONGEST),
@@ -154,7 +154,7 @@ def _item(
         found["detail"] = cut(one_line(offer.detail), LONGEST)
     if snippet:
         found["insertTextFormat"] = types.InsertTextFormat.Snippet.value
-    if "\n" in written and manner.adjusts:
+    if "\n" in written and support.adjusts:
         found["insertTextMode"] = types.InsertTextMode.AdjustIndentation.value
     if item.before:
         found["additionalTextEdits"] = [

@@ -10,7 +10,7 @@ from pygls.capabilities import get_capability
 
 from rrext.editor.pages.hover import hover_at
 from rrext.editor.pages.page import Page
-from rrext.faces.lsp.places import as_range, offset_of
+from rrext.faces.lsp.positions import as_range, offset_of
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer

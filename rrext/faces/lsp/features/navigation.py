@@ -14,7 +14,7 @@ from rrext.editor.cursor_target import CursorTarget, target_at
 from rrext.editor.origins import Origin, origin_of
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.text import Text
-from rrext.faces.lsp.places import as_edits, as_range, offset_of
+from rrext.faces.lsp.positions import as_edits, as_range, offset_of
 from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:

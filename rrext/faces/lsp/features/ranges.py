@@ -10,7 +10,7 @@ from pygls.capabilities import get_capability
 from rrext.editor.outline.folding import Fold, FoldKind, by_lines, folds_of, limited
 from rrext.editor.outline.selection import selections_at
 from rrext.editor.text import Text
-from rrext.faces.lsp.places import as_position, as_range, offset_of
+from rrext.faces.lsp.positions import as_position, as_range, offset_of
 from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:

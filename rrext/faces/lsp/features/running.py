@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 
-class Asked(msgspec.Struct, frozen=True, rename="camel"):
+class CommandParams(msgspec.Struct, frozen=True, rename="camel"):
     """The parameters of `workspace/executeCommand`."""
 
     command: str
@@ -50,7 +50,7 @@ def register(server: PipeServer) -> None:
     async def execute(params: Any) -> Any:
         # As it came: pygls would go through every part of a large input or result to make objects of it.
         try:
-            asked = msgspec.convert(params, Asked)
+            asked = msgspec.convert(params, CommandParams)
         except msgspec.ValidationError as error:
             raise JsonRpcInvalidParams(str(error)) from None
         return await server.execute(types.ExecuteCommandParams(asked.command, asked.arguments, asked.work_done_token))

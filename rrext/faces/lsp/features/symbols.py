@@ -10,7 +10,7 @@ from pygls.capabilities import get_capability
 
 from rrext.editor.outline.symbols import Symbol, SymbolKind, symbols_of
 from rrext.editor.text import Text
-from rrext.faces.lsp.places import as_range
+from rrext.faces.lsp.positions import as_range
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer

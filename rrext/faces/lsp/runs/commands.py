@@ -10,13 +10,13 @@ import msgspec
 from lsprotocol import types
 
 from rrext.errors import InvalidArguments
-from rrext.faces.lsp.runs.asking import Asking
+from rrext.faces.lsp.runs.calls import ask_question, call_tool, send_files, send_text
 from rrext.faces.lsp.runs.deployments import Ready
-from rrext.faces.lsp.runs.doing import ask_question, call_tool, send_files, send_text
 from rrext.faces.lsp.runs.engine import EngineProcess
+from rrext.faces.lsp.runs.errors import TRUST_HINT, NotTrusted
 from rrext.faces.lsp.runs.marks import Work
-from rrext.faces.lsp.runs.runner import Job, Run, Runner
-from rrext.faces.lsp.runs.trouble import TRUST_HINT, NotTrusted
+from rrext.faces.lsp.runs.questions import UserQuestions
+from rrext.faces.lsp.runs.runner import DocumentRun, Job, Runner
 from rrext.limits import DEFAULTS
 from rrext.server.arguments import decode
 
@@ -56,7 +56,7 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     question: str | dict[str, Any] | None = None
 
 
-class ListTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ListDocumentTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The tools of a document that can be called, and the token under which its pipeline is loaded."""
 
     uri: str
@@ -74,7 +74,7 @@ class Commands:
         self._server = server
         self._engine = engine
         self._runner = runner
-        self._asking = Asking(server)
+        self._asking = UserQuestions(server)
         handlers: dict[str, tuple[Handler, bool]] = {
             "rrext.runTool": (self._run_tool, True),
             "rrext.sendFile": (self._send_file, True),
@@ -97,7 +97,7 @@ class Commands:
     async def _run_tool(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
         given = decode(arguments, RunTool, DEFAULTS)
 
-        async def doing(run: Run, ready: Ready) -> Any:
+        async def doing(run: DocumentRun, ready: Ready) -> Any:
             node, tool, input = given.node or "", given.tool or "", given.input
             if not tool or input is None:
                 node, tool, input = await self._completed(given, ready)
@@ -127,7 +127,7 @@ class Commands:
         if paths and given.text is not None:
             raise InvalidArguments.at("/text", "either `path` or `text` is sent")
 
-        async def doing(run: Run, ready: Ready) -> Any:
+        async def doing(run: DocumentRun, ready: Ready) -> Any:
             if not paths and given.text is None:
                 raise await self._asking.file(given.uri)
             what = {"path": paths} if paths else {"text": given.text}
@@ -142,7 +142,7 @@ class Commands:
     async def _chat(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
         given = decode(arguments, Chat, DEFAULTS)
 
-        async def doing(run: Run, ready: Ready) -> Any:
+        async def doing(run: DocumentRun, ready: Ready) -> Any:
             if not given.question:
                 raise await self._asking.question(given.uri)
             run.begin(Work(kind="chat", arguments={"question": given.question}))
@@ -151,9 +151,9 @@ class Commands:
         return await self._runner.run(Job(uri=given.uri, work=Work(kind="chat"), token=token), doing)
 
     async def _list_tools(self, arguments: dict[str, Any], token: Token) -> dict[str, Any]:
-        given = decode(arguments, ListTools, DEFAULTS)
+        given = decode(arguments, ListDocumentTools, DEFAULTS)
 
-        async def doing(run: Run, ready: Ready) -> Any:
+        async def doing(run: DocumentRun, ready: Ready) -> Any:
             return {"tools": await ready.client.tools(token=ready.token, node_id=given.node), "token": ready.token}
 
         return await self._runner.run(Job(uri=given.uri, work=Work(kind="tools"), token=token), doing, quiet=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from rrext.errors import Cancelled, InvalidRequest, RrextError
 from rrext.faces.lsp.runs.engine import EngineProcess
+from rrext.faces.lsp.runs.errors import NotTrusted, as_editor_error
 from rrext.faces.lsp.runs.output import EngineOutput
-from rrext.faces.lsp.runs.trouble import NotTrusted, as_trouble
 from rrext.limits import DEFAULTS
 from rrext.server.arguments import decode
 from rrext.server.commands import COMMANDS, CancelArguments
@@ -57,7 +57,7 @@ class CustomMethods:
         except asyncio.CancelledError:
             raise Cancelled from None
         except RrextError as error:
-            raise as_trouble(error, has_ended=client is not None and self._engine.has_ended(client)) from None
+            raise as_editor_error(error, has_ended=client is not None and self._engine.has_ended(client)) from None
         finally:
             self._running.pop(request_id, None)
         return _without_tail(body, "result")

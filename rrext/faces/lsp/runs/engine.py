@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import NotConnected, RrextError
 from rrext.faces.lsp.options import Options
-from rrext.faces.lsp.runs.trouble import NotTrusted
+from rrext.faces.lsp.runs.errors import NotTrusted
 
 if TYPE_CHECKING:
     from rrext.client.client import Client

@@ -10,7 +10,7 @@ from itertools import islice
 
 from rrext.errors import InvalidArguments
 
-__all__ = ["MOST_COUNTED", "Passing", "matching"]
+__all__ = ["MOST_COUNTED", "FileCounter", "matching"]
 
 MOST_COUNTED = 1000
 """Files that a title counts; beyond, it says so."""
@@ -23,18 +23,18 @@ def matching(paths: Sequence[str], folder: str | None) -> list[str]:
     """
     found: list[str] = []
     for index, path in enumerate(paths):
-        whole = _whole(path, folder)
-        if not _is_pattern(path, whole):
-            found.append(whole)
+        absolute = _absolute(path, folder)
+        if not _is_pattern(path, absolute):
+            found.append(absolute)
             continue
-        names = sorted(glob.iglob(_whole(path, glob.escape(folder or os.getcwd()))))
+        names = sorted(glob.iglob(_absolute(path, glob.escape(folder or os.getcwd()))))
         if not names:
             raise InvalidArguments.at(f"/path/{index}" if len(paths) > 1 else "/path", f'no file matches "{path}"')
         found += names
     return found
 
 
-class Passing:
+class FileCounter:
     """How many files paths mean, counted in passing: for titles, of a text that somebody may just have been sent.
 
     Only names directly in folders below the document's own are looked at: elsewhere there may be whole disks, other
@@ -53,11 +53,11 @@ class Passing:
             return None
         number = 0
         for path in paths:
-            whole, (parent, name) = _whole(path, self._folder), os.path.split(path)
-            if not _is_pattern(path, whole):
-                if os.path.isdir(whole):
+            absolute, (parent, name) = _absolute(path, self._folder), os.path.split(path)
+            if not _is_pattern(path, absolute):
+                if os.path.isdir(absolute):
                     return None
-                number += os.path.exists(whole)
+                number += os.path.exists(absolute)
             elif glob.has_magic(parent) or name.startswith("."):
                 return None
             else:
@@ -85,13 +85,13 @@ class Passing:
 
 def _is_below(path: str) -> bool:
     """Whether a path cannot lead out of the folder where it begins, but for links."""
-    here = os.path.normpath(path)
-    return not (os.path.isabs(path) or os.path.splitdrive(path)[0] or path.startswith("~") or here.split(os.sep)[0] == "..")
+    normal = os.path.normpath(path)
+    return not (os.path.isabs(path) or os.path.splitdrive(path)[0] or path.startswith("~") or normal.split(os.sep)[0] == "..")
 
 
-def _whole(path: str, folder: str | None) -> str:
+def _absolute(path: str, folder: str | None) -> str:
     return os.path.join(folder or os.getcwd(), os.path.expanduser(path))
 
 
-def _is_pattern(path: str, whole: str) -> bool:
-    return glob.has_magic(path) and not os.path.lexists(whole)
+def _is_pattern(path: str, absolute: str) -> bool:
+    return glob.has_magic(path) and not os.path.lexists(absolute)

@@ -13,7 +13,7 @@ from rrext.editor.checked_calls import tool_owners
 from rrext.editor.outline.lenses import call_arguments
 from rrext.editor.text import Text
 from rrext.errors import RrextError
-from rrext.faces.lsp.places import as_range
+from rrext.faces.lsp.positions import as_range
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
 

@@ -13,10 +13,10 @@ from rrext.editor.call_writing import tool_words, written_line
 from rrext.editor.outline.lenses import Action, Lens, lenses_of
 from rrext.editor.text import Text
 from rrext.errors import RrextError
-from rrext.faces.lsp.places import as_range
-from rrext.faces.lsp.runs.asking import WRITE, workspace_edit
+from rrext.faces.lsp.positions import as_range
 from rrext.faces.lsp.runs.deployments import folder_of
-from rrext.faces.lsp.runs.files import MOST_COUNTED, Passing
+from rrext.faces.lsp.runs.files import MOST_COUNTED, FileCounter
+from rrext.faces.lsp.runs.questions import WRITE, workspace_edit
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.problems import Span
 
@@ -115,7 +115,7 @@ def _schema(draft: Draft, tool: str) -> dict[str, Any]:
 
 def _counted(sent: Iterable[tuple[str, ...]], folder: str | None) -> dict[tuple[str, ...], int | None]:
     """How many files each of some lists of paths means. Blocks."""
-    passing = Passing(folder)
+    passing = FileCounter(folder)
     return {paths: passing.count(paths) for paths in set(sent)}
 
 

@@ -13,18 +13,18 @@ from rrext.errors import Cancelled, InvalidPipeline, RrextError
 from rrext.faces.lsp.runs.deployments import Deployments, Ready, name_of
 from rrext.faces.lsp.runs.display import Display
 from rrext.faces.lsp.runs.engine import EngineProcess
+from rrext.faces.lsp.runs.errors import InputNeeded, InputWanted, as_editor_error
 from rrext.faces.lsp.runs.marks import Marks, Work
 from rrext.faces.lsp.runs.output import EngineOutput
 from rrext.faces.lsp.runs.progress import WorkProgress
 from rrext.faces.lsp.runs.results import shown
-from rrext.faces.lsp.runs.trouble import InputNeeded, InputWanted, as_trouble
 from rrext.limits import MIB
 from rrext.wire.failure import wire_error
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Job", "Run", "Runner"]
+__all__ = ["DocumentRun", "Job", "Runner"]
 
 INLINE: Final = MIB
 """Bytes of a result, as it is written to its file, that the answer has too; a larger one is in the file alone."""
@@ -39,7 +39,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Of the client's own progress."""
 
 
-class Run:
+class DocumentRun:
     """A run that goes on. `work` says where a failure is marked; whoever runs it may learn that as it goes."""
 
     __slots__ = ("progress", "ready", "work")
@@ -55,7 +55,7 @@ class Run:
         self.progress.title = work.tool or work.kind
 
 
-Doing: TypeAlias = Callable[[Run, Ready], Awaitable[Any]]
+RunBody: TypeAlias = Callable[[DocumentRun, Ready], Awaitable[Any]]
 """What runs: a value, or an error of rrext's."""
 
 
@@ -75,7 +75,7 @@ class Runner:
         self._display = display
         self._marks = Marks(server)
 
-    async def run(self, job: Job, doing: Doing, *, quiet: bool = False) -> dict[str, Any]:
+    async def run(self, job: Job, doing: RunBody, *, quiet: bool = False) -> dict[str, Any]:
         """Run something of a document, and show what it gave unless that is `quiet`.
 
         Raises `Cancelled`, `InputNeeded`, and `JsonRpcInvalidParams` if the document is not open.
@@ -84,7 +84,7 @@ class Runner:
         begun = loop.time()
         self._output.refill()
         progress = WorkProgress(self._server, job.token, job.work.tool or name_of(job.uri), lambda: task.cancel())
-        run = Run(job.work, progress)
+        run = DocumentRun(job.work, progress)
         task = loop.create_task(self._do(job, run, doing), name=f"run {job.work.kind} of {job.uri}")
         ending = "failed"
         if not quiet:
@@ -102,7 +102,7 @@ class Runner:
             ending = "not run"
             raise
         except RrextError as failure:
-            error = as_trouble(failure, has_ended=run.ready is not None and self._engine.has_ended(run.ready.client))
+            error = as_editor_error(failure, has_ended=run.ready is not None and self._engine.has_ended(run.ready.client))
             if isinstance(error, Cancelled):  # with the document, which was closed
                 raise error from None
             answer = {"ok": False, **await self._failed(job, run, error, quiet)}
@@ -112,19 +112,19 @@ class Runner:
             progress.end(ending)
         return {**answer, "seconds": round(loop.time() - begun, 3)}
 
-    async def _do(self, job: Job, run: Run, doing: Doing) -> Any:
+    async def _do(self, job: Job, run: DocumentRun, doing: RunBody) -> Any:
         async with self._deployments.of(job.uri) as ready:
             run.ready = ready
             return await doing(run, ready)
 
-    async def _succeeded(self, job: Job, run: Run, value: Any, quiet: bool) -> dict[str, Any]:
+    async def _succeeded(self, job: Job, run: DocumentRun, value: Any, quiet: bool) -> dict[str, Any]:
         if quiet:
             return {"result": value}
         if run.ready is not None:
             self._marks.remove(job.uri, run.ready.analysis, run.work)
         return await self._shown(job, run, value)
 
-    async def _failed(self, job: Job, run: Run, error: RrextError, quiet: bool) -> dict[str, Any]:
+    async def _failed(self, job: Job, run: DocumentRun, error: RrextError, quiet: bool) -> dict[str, Any]:
         parts = wire_error(error)
         told: dict[str, Any] = {"code": parts.code, "message": parts.message}
         if parts.hint is not None:
@@ -141,7 +141,7 @@ class Runner:
                 saved = await self._shown(job, run, error.result)
         return {"error": told, **saved}
 
-    async def _shown(self, job: Job, run: Run, value: Any) -> dict[str, Any]:
+    async def _shown(self, job: Job, run: DocumentRun, value: Any) -> dict[str, Any]:
         name = f"{name_of(job.uri)}.{run.work.tool or run.work.kind}"
         place, size = await self._display.show(job.uri, name, shown(value))
         answer: dict[str, Any] = {"uri": place, "size": size} if place is not None else {}

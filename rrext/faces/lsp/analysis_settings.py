@@ -8,10 +8,10 @@ from rrext.faces.lsp.options import Options
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 
-__all__ = ["surroundings_for"]
+__all__ = ["analysis_settings_for"]
 
 
-def surroundings_for(options: Options) -> tuple[AnalysisSettings, list[str]]:
+def analysis_settings_for(options: Options) -> tuple[AnalysisSettings, list[str]]:
     """The surroundings, and what could not be loaded.
 
     Without trust there are built-in nodes only: a name in a file that somebody sent must not choose code that is imported.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import ResultTooLarge, RrextError
 from rrext.faces.lsp.runs.deployments import Ready
+from rrext.faces.lsp.runs.errors import FilesFailed
 from rrext.faces.lsp.runs.files import matching
 from rrext.faces.lsp.runs.progress import WorkProgress
-from rrext.faces.lsp.runs.trouble import FilesFailed
 from rrext.limits import DEFAULTS
 from rrext.wire.codec import encode_own
 

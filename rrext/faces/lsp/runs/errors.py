@@ -14,7 +14,7 @@ from rrext.errors import (
     UsageError,
 )
 
-__all__ = ["TRUST_HINT", "EngineEnded", "FilesFailed", "InputNeeded", "InputWanted", "NotTrusted", "as_trouble"]
+__all__ = ["TRUST_HINT", "EngineEnded", "FilesFailed", "InputNeeded", "InputWanted", "NotTrusted", "as_editor_error"]
 
 TRUST_HINT = 'set "trusted": true in initializationOptions if you would run this pipeline on the command line too'
 
@@ -58,7 +58,7 @@ class FilesFailed(RrextError):
     number = -32016
 
 
-def as_trouble(error: RrextError, *, has_ended: bool = False) -> RrextError:
+def as_editor_error(error: RrextError, *, has_ended: bool = False) -> RrextError:
     """The error as an editor is told of it: it knows an engine, and no server behind the one that it talks to.
 
     An engine that `has_ended` may have said last words, which are not the reason.

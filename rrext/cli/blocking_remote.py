@@ -30,7 +30,7 @@ from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
 
-__all__ = ["AskedPipeline", "run_asking"]
+__all__ = ["BlockingRemotePipeline", "run_blocking"]
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ POLL = 0.01
 """Seconds between two attempts while a server is too busy to take one more client."""
 
 
-class AskedPipeline:
+class BlockingRemotePipeline:
     """One pipeline of a server. Its coroutines block, and never suspend."""
 
     __slots__ = ("_connection", "_end", "_is_new", "_is_stopped", "_messages", "_token")
@@ -176,9 +176,9 @@ class AskedPipeline:
         return f"<AskedPipeline {self._token or 'the only one'}>"
 
 
-def run_asking(args: argparse.Namespace, work: Work) -> int:
+def run_blocking(args: argparse.Namespace, work: Work) -> int:
     """Do the work with the pipeline `args.token` of the server at `args.at`; the exit code."""
-    code, pipeline = EXIT_FAILED, AskedPipeline(args.token)
+    code, pipeline = EXIT_FAILED, BlockingRemotePipeline(args.token)
     with Results() as results, Interrupts(pipeline.stop) as interrupts:
         try:
             pipeline.connect(args.at)

@@ -13,20 +13,20 @@ from pygls.exceptions import JsonRpcException
 from rrext.editor.call_writing import tool_words, written_line
 from rrext.editor.edits import Edit
 from rrext.editor.text import Text
-from rrext.faces.lsp.places import as_edits
-from rrext.faces.lsp.runs.trouble import InputNeeded, InputWanted
+from rrext.faces.lsp.positions import as_edits
+from rrext.faces.lsp.runs.errors import InputNeeded, InputWanted
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["WRITE", "Asking", "workspace_edit"]
+__all__ = ["WRITE", "UserQuestions", "workspace_edit"]
 
 log: Final = logging.getLogger("rrext.lsp")
 
 WRITE: Final = "Write a call line"
 
 
-class Asking:
+class UserQuestions:
     """Questions to the person, and call lines that are written into the document for an answer that takes some typing."""
 
     def __init__(self, server: PipeServer) -> None:

@@ -9,12 +9,12 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 from pygls.uris import to_fs_path
 
-__all__ = ["introduced"]
+__all__ = ["read_initialize"]
 
 _LEAST: Final[dict[str, Any]] = {"capabilities": {}, "processId": None, "rootUri": None}
 
 
-def introduced(params: Any, structure: Callable[[Any, Any], Any]) -> tuple[types.InitializeParams, list[str]]:
+def read_initialize(params: Any, structure: Callable[[Any, Any], Any]) -> tuple[types.InitializeParams, list[str]]:
     """The parameters of an `initialize`, and the places of what was left out because it could not be read.
 
     Editors are newer or older than the protocol that is known here, and some have mistakes: a kind of symbol that nobody
