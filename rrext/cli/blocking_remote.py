@@ -1,7 +1,7 @@
-"""A pipeline of a server that runs already, for commands that send one request after another.
+"""A pipeline of a running server, for commands that send one request after another.
 
 The connection blocks and has no event loop: the imports of an event loop and of the client take longer than the start of a
-server for a light pipeline, and a shell loop would pay for these imports in each call.
+server for a light pipeline, and a shell loop would pay for them in each call.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["BlockingRemotePipeline", "run_blocking"]
 T = TypeVar("T")
 
 RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
-"""The limits of what we receive."""
+"""The limits of incoming messages."""
 POLL = 0.01
-"""Seconds between two attempts while a server is too busy to take one more client."""
+"""Seconds between two attempts to connect while the server is too busy."""
 
 
 class BlockingRemotePipeline:
-    """One pipeline of a server. Its coroutines block, and never suspend."""
+    """One pipeline of a server. Its coroutines block and never suspend."""
 
     __slots__ = ("_connection", "_end", "_is_new", "_is_stopped", "_messages", "_token")
 
@@ -54,7 +54,7 @@ class BlockingRemotePipeline:
         self._is_stopped = False
 
     def connect(self, address: str) -> None:
-        """Introduce ourselves to the server. Raises `UsageError`, or why there is none."""
+        """Connect and send `initialize`. Raises `UsageError`, or the reason why no server answers."""
         path, until = socket_path(address), monotonic() + CLIENT_DEFAULTS.start
         while (end := connect(path)) is None:
             self._check()
@@ -82,35 +82,35 @@ class BlockingRemotePipeline:
             raise in_words_of_options(error) from None
 
     def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-        """The same, and what cancels it."""
+        """The coroutine, and the function that cancels it."""
         return asked, self.stop
 
     def stop(self) -> None:
-        """Cancel what is asked, now and later; from any thread."""
+        """Cancel the present request and all later ones; from any thread."""
         self._is_stopped = True
         if self._end is not None:
             try:
-                self._end.shutdown(socket.SHUT_RD)  # who waits for an answer goes on
+                self._end.shutdown(socket.SHUT_RD)  # wakes the thread that waits for an answer
             except OSError:  # the server is gone
                 pass
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work` on this thread, for no other call waits for the thread; return or raise its outcome."""
+        """Run `work` on this thread, because no other call needs the thread; return or raise its outcome."""
         return work()
 
     def drop(self, caller: Caller) -> None:
-        """The caller's pipes end without a result when this connection does, at the end of the command."""
+        """Do nothing: the caller's pipes end without a result at the end of the connection."""
 
     def listens(self, lane: str) -> bool:
-        """Only the server knows which nodes listen."""
+        """True: only the server knows its nodes."""
         return True
 
     def setup_failures(self) -> list[RrextError]:
-        """Only the server's log has them."""
+        """None: only the server's log has them."""
         return []
 
     def close(self) -> None:
-        """End the connection, and with it what the server still does for it."""
+        """End the connection, and with it the server's work for it."""
         end, self._end = self._end, None
         if end is not None:
             end.close()
@@ -177,7 +177,7 @@ class BlockingRemotePipeline:
 
 
 def run_blocking(args: argparse.Namespace, work: Work) -> int:
-    """Do the work with the pipeline `args.token` of the server at `args.at`; the exit code."""
+    """Do the work with the pipeline `args.token` of the server at `args.at`; returns the exit code."""
     code, pipeline = EXIT_FAILED, BlockingRemotePipeline(args.token)
     with Results() as results, Interrupts(pipeline.stop) as interrupts:
         try:

@@ -1,4 +1,4 @@
-"""`rrext check`: every problem of pipeline files, with its place in the text."""
+"""`rrext check`: all problems of pipeline files, with their positions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Exit code 0: all files can be run. 2: at least one cannot, or cannot be read. Wa
 """
 EXIT_INVALID = 2
 WIDTH = 120
-"""Columns of a line of the file that are shown; longer ones are cut around the problem."""
+"""Columns of a line of the file in the output; longer ones are cut around the problem."""
 
 
 def add_parser(commands: Any) -> None:
@@ -74,12 +74,12 @@ def run(args: argparse.Namespace) -> int:
 def print_problems(
     path: str, text: str | bytes, catalog: Catalog, environment: Environment, file: TextIO | None = None
 ) -> None:
-    """Write what stops a pipeline from running, and what else is wrong with it, to stderr or `file`."""
+    """Write the problems that keep a pipeline from running, and all others, to stderr or `file`."""
     print_found(path, _load(text, catalog, environment, strict_env=True), file or sys.stderr)
 
 
 def read_file(path: str) -> bytes | None:
-    """What a file, or standard input for `-`, holds; None if it cannot be read, which is said on stderr."""
+    """The content of a file, or of standard input for `-`; None after an error message if it cannot be read."""
     try:
         if path == "-":
             return sys.stdin.buffer.read(DEFAULTS.max_pipeline + 1)
@@ -109,7 +109,7 @@ def _print_json(path: str, loaded: LoadedPipeline) -> None:
 
 
 def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
-    """Write every problem with its place, its line of the text, and the other places that have to do with it."""
+    """Write every problem with its position, its line of the text, and related positions."""
     from rrext.pipefile.text.located import related_places
 
     where = loaded.source_map
@@ -129,7 +129,7 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
 
 
 def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
-    """The line of a problem, and a line that marks the place in it."""
+    """The line of a problem, and a line that marks the span in it."""
     number, column = where.position(span[0])
     line = where.line(number)
     if not line.strip():
@@ -146,7 +146,7 @@ def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
 
 
 def summary(loaded: LoadedPipeline) -> str:
-    """How many problems there are, and how many components, in a few words."""
+    """The number of problems and components, in words."""
     counts = [(len(loaded.errors), "error"), (len(loaded.warnings), "warning")]
     found = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
     if loaded.spec is None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while nodes work: first asked to end, then ended."""
+"""Ctrl-C and SIGTERM during a run of nodes: the first signal requests the end, the second forces it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ from rrext.limits import CLIENT_DEFAULTS
 __all__ = ["Absorbs", "Interrupts", "end_process"]
 
 Absorbs: TypeAlias = Callable[[int], bool]
-"""Called with the number of a signal, on a thread of its own: whether there is nothing more to do about it."""
+"""A function that handles a signal by itself, on a thread of its own; returns whether it did."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 FLUSH = 0.2
-"""Seconds that the last words may wait for their reader."""
+"""Seconds that the last output may wait for its reader."""
 
 
 class Interrupts:
-    """Inside of a `with` block on the main thread: the first signal calls `on_first`, on a thread of its own.
+    """A context manager on the main thread: the first signal calls `on_first`, on a thread of its own.
 
-    What has not ended a second later, or at a second signal, ends with the process: threads cannot be stopped from
-    outside, and whoever pressed Ctrl-C does not want to wait for one that is stuck. The signals are seen by a thread,
-    so that this also holds while the main thread is busy. A signal that was ignored stays ignored.
-
-    A signal that `absorbs` says it has dealt with, as a prompt does with Ctrl-C, does not count.
+    A second signal, or one more second, ends the process: threads cannot be stopped from outside, and a stuck one must not
+    delay the user. A thread receives the signals, so this also works while the main thread is busy. Ignored signals stay
+    ignored, and a signal that `absorbs` handles, as Ctrl-C at a prompt, does not count.
     """
 
     __slots__ = ("_absorbs", "_old_handlers", "_old_wakeup", "_on_first", "_read", "_write", "number")
@@ -41,16 +39,16 @@ class Interrupts:
         self._old_handlers: dict[signal.Signals, Any] = {}
         self._old_wakeup = self._read = self._write = -1
         self.number: int | None = None
-        """The signal that came, if one came."""
+        """The signal that came, if any."""
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that a signal ended."""
+        """The exit code that a shell expects after a signal."""
         return 128 + (self.number or 0)
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is not threading.main_thread():
-            return self  # signals are the main thread's, whoever has that
+            return self  # only the main thread can handle signals
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._old_wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
@@ -81,7 +79,7 @@ class Interrupts:
             os.close(fd)
 
     def _comes(self, fd: int, seconds: float | None) -> bool | None:
-        """Wait for one of our signals: True; None when the time is over, False when the block is left."""
+        """Wait for a signal: True; None after the timeout, False at the end of the block."""
         while select.select([fd], [], [], seconds)[0]:
             read = os.read(fd, 1)
             if not read:
@@ -96,8 +94,8 @@ class Interrupts:
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process now, whatever its threads do."""
-    flushing = threading.Thread(target=_flush, daemon=True)  # a thread may hold a stream's lock, and nobody read stderr
+    """End this process now, regardless of its threads."""
+    flushing = threading.Thread(target=_flush, daemon=True)  # a thread may hold a stream's lock, or stderr may be full
     flushing.start()
     flushing.join(FLUSH)
     os._exit(code)
@@ -108,8 +106,8 @@ def _flush() -> None:
         try:
             stream.flush()
         except (AttributeError, OSError, ValueError):
-            pass  # closed, or nobody reads: there is nobody to tell
+            pass  # closed, or without a reader
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """The wakeup descriptor has it."""
+    """Do nothing: the wakeup descriptor reports the signal."""

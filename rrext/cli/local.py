@@ -1,4 +1,4 @@
-"""A pipeline that runs in the process of the command itself."""
+"""A pipeline in the process of the command itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class LocalPipeline:
-    """A loaded pipeline, and what its caller may ask of it."""
+    """A loaded pipeline, and the requests of a command."""
 
     __slots__ = ("_engine", "_is_late", "_readers", "limits", "task")
 
@@ -61,11 +61,11 @@ class LocalPipeline:
             raise
 
     def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-        """The same as a task, and what cancels it."""
+        """The coroutine as a task, and the function that cancels it."""
         return as_task(asked)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """What `work`, which may block, returns or raises."""
+        """The outcome of `work`, which may block."""
         return await in_thread(self._engine.host, work, places=self._readers, lease=None)
 
     def drop(self, caller: Caller) -> None:
@@ -73,18 +73,18 @@ class LocalPipeline:
         self._engine.disconnect(caller.connection_id)
 
     def listens(self, lane: str) -> bool:
-        """Whether a node takes the objects of a lane."""
+        """Whether a node receives the objects of a lane."""
         return self.task.plan.listens(lane)
 
     def setup_failures(self) -> list[RrextError]:
-        """Why components with tools cannot be used, of those that were asked to set themselves up."""
+        """The setup failures of components with tools, as far as they were set up."""
         found = (component.failure for component in self.task.components.values() if component.node_class.tools)
         return [failure for failure in found if failure is not None]
 
     async def close(self) -> bool:
-        """Unload the pipeline; False if something of it may still run, and is left behind.
+        """Unload the pipeline; False if some of it may still run and is left behind.
 
-        A call that was too late counts as such: its tool may have threads of its own, which nobody can see from here.
+        A call after its deadline counts as left behind: its tool may have threads of its own, which are invisible here.
         """
         is_idle = await _done_within(CLIENT_DEFAULTS.interrupt / 2, self._idle())
         patience = self.limits.drain if is_idle else CLIENT_DEFAULTS.interrupt / 2
@@ -92,7 +92,7 @@ class LocalPipeline:
         return is_idle and is_closed and not self._is_late
 
     async def _idle(self) -> None:
-        while self.task.is_busy:  # noqa: ASYNC110 – a place is given back in whatever thread had it, and tells nobody
+        while self.task.is_busy:  # noqa: ASYNC110 – any thread may release a place, without an event
             await asyncio.sleep(0.005)
 
     def __repr__(self) -> str:
@@ -119,10 +119,9 @@ def run_locally(
     keeps_stdin: bool = False,
     absorbs: Absorbs | None = None,
 ) -> int:
-    """Load `args.file`, do the work, unload; the exit code. `absorbs` may keep signals from ending the work.
+    """Load `args.file`, do the work, unload; returns the exit code. `absorbs` may keep signals from ending the work.
 
-    Does not return after Ctrl-C or SIGTERM, nor if a thread is left behind: such a thread must not be waited for, and
-    Python would.
+    Does not return after Ctrl-C or SIGTERM, nor if a thread is left behind, because Python would wait for that thread.
     """
     with ExitStack() as stack:
         try:
@@ -186,7 +185,7 @@ async def _run(
 
 
 def _load(engine: LocalEngine, path: str, text: bytes) -> Task | None:
-    """The loaded pipeline; None after saying what is wrong with it."""
+    """The loaded pipeline; None after an error message."""
     stem = os.path.splitext(os.path.basename(path))[0]
     try:
         task = engine.load(text, token=stem, name=stem, folder=os.path.dirname(os.path.abspath(path)))

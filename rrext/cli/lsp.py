@@ -1,4 +1,4 @@
-"""`rrext lsp`: the language server that editors spawn."""
+"""`rrext lsp`: the language server for editors."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve; the exit code. Does not return once it serves: threads that are stuck must not be waited for."""
-    parent = ParentWatch()  # who starts us may die while we load
+    """Serve; returns an exit code only if serving cannot start: stuck threads must not delay the end."""
+    parent = ParentWatch()  # the parent may die while we load
     gc.disable()  # while loading, next to nothing is garbage
     try:
         if os.isatty(0):
             print(FOR_PEOPLE, file=sys.stderr, flush=True)
-        stdio = claim_stdio()  # before any node's code is imported: what that prints must not reach the client
+        stdio = claim_stdio()  # before any import of node code, whose output must not reach the client
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"rrext: --log-file {args.log_file}: {error.strerror}", file=sys.stderr)
         leave(EXIT_INVALID, writers)
-    loop = asyncio.new_event_loop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
+    loop = asyncio.new_event_loop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
 
     async def serve() -> int:
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
         given = Options(nodes=tuple(map(_absolute, args.nodes)), env=tuple(args.env), root=root_from(args))
         serving = LspServing(stdio, language_server(given), parent=parent, last_words=lambda: write_last_words(writers))
-        gc.freeze()  # what is loaded stays: collections need not look at it again
+        gc.freeze()  # loaded objects stay: collections can skip them
         gc.enable()
         return await serving.run()
 
@@ -83,5 +83,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _absolute(nodes: str) -> str:
-    """A file's path, independent of the folder; a module's name as it is."""
+    """The absolute path of a file; the name of a module unchanged."""
     return os.path.abspath(nodes) if nodes.endswith(".py") or os.sep in nodes else nodes

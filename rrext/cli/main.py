@@ -1,7 +1,7 @@
-"""The command line: which commands there are, and what they print where.
+"""The command line: the list of commands, and their common behaviour.
 
-stdout carries results only; people read stderr. Exit codes: 0 done, 1 a tool or a file failed, 2 usage or an invalid
-pipeline. A command's module is imported when it is asked for, because `serve` must start fast.
+stdout carries results only; messages go to stderr. Exit codes: 0 done, 1 a tool or a file failed, 2 usage or an invalid
+pipeline. A command's module is imported on demand, because `serve` must start fast.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMANDS = {
 }
 
 AT_SERVERS = frozenset(("tools", "tool", "send"))
-"""Commands that can ask a server in place of a file; they are parsed without that if `--at` is there."""
+"""Commands that can use a server in place of a file; `--at` changes their options."""
 
 EXAMPLES = """examples:
   rrext tools pipeline.pipe
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(list(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:  # whoever read our stdout has enough
+    except BrokenPipeError:  # the reader of stdout closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -70,6 +70,6 @@ def _run(words: list[str]) -> int:
             add_parser(commands)
     try:
         args = parser.parse_args(words)
-    except SystemExit as end:  # argparse has printed what there is to say
+    except SystemExit as end:  # argparse has printed the message
         return end.code if isinstance(end.code, int) else EXIT_USAGE
     return args.run(args)

@@ -1,4 +1,4 @@
-"""`rrext nodes`: the catalog of nodes, and everything about one of them."""
+"""`rrext nodes`: the catalog of nodes, or the definition of one node."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the catalog or one node; 2 for a name that nobody has."""
+    """Print the catalog or one node; 2 for an unknown name."""
     try:
         catalog = catalog_from(args)
         found = catalog.services(args.name)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add_availability(catalog: Catalog, definition: dict[str, Any]) -> None:
-    """Say why a node cannot run on this machine, if it cannot."""
+    """Add the reason why a node cannot run on this machine, if any."""
     if "unavailable" in definition:
         return
     try:
@@ -88,7 +88,7 @@ def _table(definitions: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _details(definition: dict[str, Any]) -> Iterator[str]:
-    """Everything about one node, for people."""
+    """The definition of one node as text."""
     yield f"{definition['prefix']}: {definition['title']}"
     if "unavailable" in definition:
         yield f"  not available here: {definition['unavailable']}"

@@ -1,4 +1,4 @@
-"""Options of every command that reads a pipeline."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_source(parser: argparse.ArgumentParser, *, at: bool) -> None:
-    """Add what names the pipeline: FILE.pipe and the options of its nodes, or a server's address and a token."""
+    """Add the arguments that name the pipeline: FILE.pipe and node options, or a server's address and a token."""
     if not at:
         parser.add_argument("file", metavar="FILE.pipe", help="the pipeline")
         parser.set_defaults(token=None)
@@ -60,7 +60,7 @@ def add_wait_option(parser: argparse.ArgumentParser) -> None:
 
 
 def catalog_from(args: argparse.Namespace) -> Catalog:
-    """The built-in nodes and those of `--nodes`. Raises `RrextError` when they cannot be loaded."""
+    """The built-in nodes and those of `--nodes`. Raises `RrextError` if they cannot be loaded."""
     from rrext.pipefile.catalog.catalog import Catalog
 
     catalog = Catalog()
@@ -74,9 +74,9 @@ def catalog_from(args: argparse.Namespace) -> Catalog:
 
 
 def environment_from(args: argparse.Namespace) -> Environment:
-    """What `${NAME}` may mean: this process's variables, as far as they may be read, which it does not hand on to children.
+    """The values of `${NAME}`: the permitted variables of this process, removed from the environment of its children.
 
-    To be asked for before any node's code is imported, as that may start processes.
+    Call it before any import of node code, which may start processes.
     """
     from rrext.pipefile.environment import Environment
 
@@ -84,19 +84,19 @@ def environment_from(args: argparse.Namespace) -> Environment:
 
 
 def root_from(args: argparse.Namespace) -> str | None:
-    """`--root` as an absolute path, if it was given."""
+    """`--root` as an absolute path, if given."""
     return os.path.abspath(args.root) if args.root is not None else None
 
 
 def whole_number(text: str) -> int:
-    """The type of an option that counts something; for argparse."""
+    """An argparse type: a whole number from 1."""
     if not (text.isascii() and text.isdecimal()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, not {text!r}")
     return int(text)
 
 
 def seconds(text: str) -> float:
-    """The type of an option that is a time; for argparse."""
+    """An argparse type: a time in seconds."""
     try:
         value = float(text)
     except ValueError:

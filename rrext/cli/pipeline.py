@@ -1,4 +1,4 @@
-"""The pipeline that a command asks: one of a file, in the process of the command, or one of a server that runs."""
+"""The pipeline of a command: loaded from a file in this process, or served by a running server."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
 
 class Pipeline(Protocol):
-    """What a command may ask of its pipeline, wherever that runs."""
+    """The requests of a command to its pipeline, local or remote."""
 
     async def ask(
         self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
     ) -> tuple[bytes, bytes | None]:
-        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure.
+        """The encoded body of the answer, and the raw bytes of a binary result. Raises the operation's failure.
 
         Cancelling the caller's task cancels the operation.
         """
         ...
 
     def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-        """A coroutine of `ask`, to be awaited, and what cancels it from any thread."""
+        """A coroutine of `ask` to await, and a function that cancels it from any thread."""
         ...
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """What `work`, which may block, returns or raises."""
+        """The outcome of `work`, which may block."""
         ...
 
     def drop(self, caller: Caller) -> None:
@@ -44,26 +44,26 @@ class Pipeline(Protocol):
         ...
 
     def listens(self, lane: str) -> bool:
-        """Whether a node takes the objects of a lane, as far as that is known here."""
+        """Whether a node receives the objects of a lane, as far as known."""
         ...
 
     def setup_failures(self) -> list[RrextError]:
-        """Why components with tools cannot be used, as far as that is known here."""
+        """The setup failures of components with tools, as far as known."""
         ...
 
 
 Work: TypeAlias = Callable[[Pipeline, Results], Awaitable[int]]
-"""What a command does with its pipeline: its exit code. Raises `OSError` when stdout cannot be written to.
+"""The work of a command with its pipeline; returns the exit code. Raises `OSError` if stdout cannot be written.
 
-When it is cancelled, because of Ctrl-C, it says what was done, and raises.
+When Ctrl-C cancels it, it prints a summary and raises.
 """
 
 
 def run_work(
     args: argparse.Namespace, work: Work, *, limits: Limits = DEFAULTS, keeps_stdin: bool = False, needs_loop: bool = False
 ) -> int:
-    """Do the work with the pipeline that `args` names; the exit code. Work that asks several things at a time, or waits for
-    anything else than its pipeline, `needs_loop`."""
+    """Do the work with the pipeline that `args` names; returns the exit code. Work that makes concurrent requests, or waits for
+    anything besides its pipeline, `needs_loop`."""
     if args.at is not None and not needs_loop:
         from rrext.cli.blocking_remote import run_blocking
 
@@ -78,7 +78,7 @@ def run_work(
 
 
 def as_task(asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-    """`cancellable` of a pipeline that is asked on an event loop."""
+    """`cancellable` for a pipeline on an event loop."""
     import asyncio
 
     task, loop = asyncio.ensure_future(asked), asyncio.get_running_loop()
@@ -86,8 +86,8 @@ def as_task(asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], o
 
 
 def is_cancel(error: BaseException) -> bool:
-    """Whether what was asked was cancelled."""
-    from asyncio import CancelledError  # an import that `--at` does without while all is well
+    """Whether an exception is a cancellation."""
+    from asyncio import CancelledError  # `--at` avoids this import unless a call fails
 
     return isinstance(error, CancelledError)
 

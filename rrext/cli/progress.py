@@ -1,4 +1,4 @@
-"""How far something is, on stderr: one line that is written anew on a terminal, a line now and then elsewhere."""
+"""Progress on stderr: one line rewritten in place on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ ERASE = "\r\x1b[K"
 
 
 class ProgressLine:
-    """The latest state of something that runs; may be used from any thread.
+    """The latest state of a running work; thread-safe.
 
-    States that come too fast are not shown, except the last one: `end` shows it where lines stay, and takes the line
-    away where it is written anew. If a `summary_follows`, lines begin late, and the last state is not among them: what
-    is done in a second needs no more than the summary.
+    Frequent states are skipped, except the last: `end` writes it where lines stay, and erases the line where it is rewritten.
+    If a `summary_follows`, lines begin late and omit the last state, because work of a second needs only the summary.
     """
 
     __slots__ = ("_ended", "_file", "_hidden", "_lock", "_next", "_now", "_pause", "_shown", "_summary_follows", "in_place")
@@ -42,7 +41,7 @@ class ProgressLine:
         self._lock = Lock()
 
     def show(self, text: str) -> None:
-        """The state is this now."""
+        """Show a state."""
         now = self._now()
         with self._lock:
             self._hidden = text
@@ -51,7 +50,7 @@ class ProgressLine:
                 self._write()
 
     def clear(self) -> None:
-        """Take the line away, because something else is going to be written. The next state is shown at once."""
+        """Erase the line before other output. The next state is shown at once."""
         with self._lock:
             if self._shown:
                 self._shown = False
@@ -60,7 +59,7 @@ class ProgressLine:
                 self._file.flush()
 
     def end(self) -> None:
-        """There are no more states, also if a thread that was left behind says so."""
+        """Show no more states, not even those of a thread that is left behind."""
         with self._lock:
             self._ended = True
             if self._hidden is not None and not (self.in_place or self._summary_follows):
@@ -81,7 +80,7 @@ class ProgressLine:
 
 
 def amount(value: float, total: float | None) -> str:
-    """`3/10 (30%)`, or `3` where the total is not known."""
+    """`3/10 (30%)`, or `3` without a total."""
     if total is None:
         return f"{value:.12g}"
     share = f" ({min(value / total, 1.0):.0%})" if total > 0 else ""
@@ -89,7 +88,7 @@ def amount(value: float, total: float | None) -> str:
 
 
 def size(nbytes: float) -> str:
-    """Bytes as people read them: `980 B`, `1.5 MiB`."""
+    """A number of bytes in readable units: `980 B`, `1.5 MiB`."""
     if nbytes < 1024:
         return f"{nbytes:.0f} B"
     for unit in ("KiB", "MiB", "GiB"):

@@ -1,4 +1,4 @@
-"""Standard streams that do not tell the values of variables, whoever prints to them."""
+"""Standard streams that hide the values of variables in all output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["RedactedStream"]
 
 
 class RedactedStream:
-    """A text stream in place of another: each text that is written to it goes through `redact` first."""
+    """A text stream that passes each text through `redact` to another stream."""
 
     def __init__(self, stream: TextIO, redact: Callable[[str], str]) -> None:
         self._stream = stream
@@ -26,7 +26,7 @@ class RedactedStream:
             self.write(line)
 
     def flush(self) -> None:
-        """Let what was written leave."""
+        """Flush the other stream."""
         self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:

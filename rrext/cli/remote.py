@@ -1,4 +1,4 @@
-"""A pipeline of a server that runs already, for commands that ask it several things at a time."""
+"""A pipeline of a running server, for commands with concurrent requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class RemotePipeline:
-    """One pipeline of a server, and what a command asks of it."""
+    """One pipeline of a server, reached through the SDK client."""
 
     __slots__ = ("_client", "_token")
 
@@ -35,7 +35,7 @@ class RemotePipeline:
     async def ask(
         self, operation: Operation, *, data: bytes | None = None, feed: Feed | None = None, caller: Caller = ANONYMOUS
     ) -> tuple[bytes, bytes | None]:
-        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure."""
+        """The encoded body of the answer, and the raw bytes of a binary result. Raises the operation's failure."""
         arguments = arguments_of(operation, self._token)
         on_event = None if feed is None else partial(feed_event, feed)
         try:
@@ -44,22 +44,22 @@ class RemotePipeline:
             raise in_words_of_options(error) from None
 
     def cancellable(self, asked: Coroutine[Any, Any, T]) -> tuple[Awaitable[T], Callable[[], object]]:
-        """The same as a task, and what cancels it."""
+        """The coroutine as a task, and the function that cancels it."""
         return as_task(asked)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """What `work`, which may block, returns or raises."""
+        """The outcome of `work`, which may block."""
         return await asyncio.to_thread(work)
 
     def drop(self, caller: Caller) -> None:
-        """The caller's pipes end without a result when this connection does, at the end of the command."""
+        """Do nothing: the caller's pipes end without a result at the end of the connection."""
 
     def listens(self, lane: str) -> bool:
-        """Only the server knows which nodes listen."""
+        """True: only the server knows its nodes."""
         return True
 
     def setup_failures(self) -> list[RrextError]:
-        """Only the server's log has them."""
+        """None: only the server's log has them."""
         return []
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class RemotePipeline:
 
 
 def run_remotely(args: argparse.Namespace, work: Work, *, keeps_stdin: bool = False) -> int:
-    """Do the work with the pipeline `args.token` of the server at `args.at`; the exit code."""
+    """Do the work with the pipeline `args.token` of the server at `args.at`; returns the exit code."""
     with Results(keeps_stdin=keeps_stdin) as results, asyncio.Runner() as runner:
         return runner.get_loop().run_until_complete(_run(args, work, results))
 

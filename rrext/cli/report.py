@@ -1,4 +1,4 @@
-"""What people are told of failures, on stderr."""
+"""Error messages on stderr."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ __all__ = ["NodeLog", "error_lines", "print_error", "print_unwritten"]
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
 TOLD_AGAIN: Final = ("rrext.failures", "rrext.component")
-"""Loggers of exceptions that come back as the failure of a call, and are told with that."""
+"""Loggers of exceptions that also return as the failure of a call, which is printed."""
 KNOWN_DATA: Final = frozenset({"errors", "exception", "nodeId", "path", "tool"})
-"""Members of a failed tool's data that rrext adds, and that its message has already."""
+"""Members of a failed tool's data that rrext adds, and that its message repeats."""
 
 
 def print_error(error: RrextError, about: str = "") -> None:
-    """Write an error: its message and code, every place that is wrong, and what to do next. `about` says what failed."""
-    sys.stderr.write("".join(f"{line}\n" for line in error_lines(error, about)))  # at once: tools print meanwhile
+    """Write an error: its message and code, every invalid path, and the hint. `about` names the failed part."""
+    sys.stderr.write(
+        "".join(f"{line}\n" for line in error_lines(error, about))
+    )  # in one write, because tools print concurrently
 
 
 def print_unwritten(error: OSError) -> None:
-    """Say that results could not be written, unless it is only that their reader has enough."""
+    """Report that results could not be written, unless their reader closed the pipe."""
     if not isinstance(error, BrokenPipeError):
         print(f"rrext: stdout: {error.strerror}", file=sys.stderr)
 
 
 def error_lines(error: RrextError, about: str = "") -> list[str]:
-    """The lines of `print_error`, without characters that would steer a terminal."""
+    """The lines of `print_error`, without terminal control characters."""
     lines = [f"rrext: {about + ': ' if about else ''}{error.message} [{error.code}]"]
     problems = error.data.get("errors")
     if isinstance(problems, list) and len(problems) > 1:
@@ -46,7 +48,7 @@ def error_lines(error: RrextError, about: str = "") -> list[str]:
 
 
 def _own_data(error: RrextError) -> dict[str, Any]:
-    """What a tool's author gave to the error."""
+    """The data that a tool's author added to the error."""
     if error.code not in NUMBERS:
         return error.data
     return {key: value for key, value in error.data.items() if key not in KNOWN_DATA} if error.code == "tool_failed" else {}
@@ -62,10 +64,10 @@ def _json(value: object) -> str:
 
 
 class NodeLog(logging.Handler):
-    """Inside of a `with` block: what rrext logs of nodes, for who may be their author.
+    """A context manager that prints rrext's log records about nodes, for their authors.
 
-    An exception is shown with the frames of the author's code; those of rrext's machinery are left out, and so is what
-    was shown before: a thousand files may fail at one line.
+    A traceback keeps the frames of the author's code and omits rrext's, and is printed once: a thousand files may fail at one
+    line.
     """
 
     def __init__(self) -> None:
@@ -81,7 +83,7 @@ class NodeLog(logging.Handler):
         self._log.removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record, without its message if that will be told again."""
+        """Write the record, without its message if that is printed elsewhere."""
         raised = record.exc_info[1] if record.exc_info else None
         lines = [] if raised is None else self._frames(raised)
         if raised is None or record.name not in TOLD_AGAIN:
@@ -100,7 +102,7 @@ class NodeLog(logging.Handler):
 
 
 def _leave_out_machinery(told: traceback.TracebackException | None) -> None:
-    """Keep the frames of the author's code, also of what an exception was raised from; without any, it is our own bug."""
+    """Keep the frames of the author's code, also in causes; without any, it is our own bug and all stay."""
     while told is not None:
         own = [frame for frame in told.stack if not frame.filename.startswith(PACKAGE) or frame.filename.startswith(NODES)]
         told.stack[:] = own or told.stack

@@ -1,4 +1,4 @@
-"""stdout of a command that runs nodes: results alone go there, whatever nodes and their children print."""
+"""The stdout of a command that runs nodes: results only, whatever nodes and their children print."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Results"]
 
 
 class Results:
-    """The real stdout, inside of a `with` block. What is printed there goes to stderr: descriptor 1 is what 2 is.
+    """A context manager around the real stdout. Other output goes to stderr: descriptor 1 becomes a copy of 2.
 
-    Descriptor 0 becomes `/dev/null` unless it is a terminal or `keeps_stdin`, so that a child of a tool does not read
-    what a shell's loop was about to read; a debugger in a terminal keeps its keyboard. All is put back at the end.
+    Descriptor 0 becomes `/dev/null` unless it is a terminal or `keeps_stdin`, so that a child of a tool cannot consume the
+    input of a shell loop; a debugger in a terminal keeps its keyboard. The end restores everything.
     """
 
     __slots__ = ("_fd", "_keeps_stdin", "_saved_stdin", "_stdout", "is_terminal")
@@ -27,11 +27,11 @@ class Results:
         self.is_terminal = False
 
     def __enter__(self) -> Results:
-        """Raises `OSError` when stdout is closed."""
+        """Redirect. Raises `OSError` when stdout is closed."""
         self._stdout = sys.stdout
         if self._stdout is not None:
             self._stdout.flush()
-        if sys.stderr is None:  # it was closed: nobody wants to read what is printed, but it must go somewhere
+        if sys.stderr is None:  # stderr is closed, but output needs a destination
             _point_to_null(2)
             sys.stderr = open(2, "w", closefd=False)
         self._fd = _private(1)
@@ -51,20 +51,20 @@ class Results:
             os.close(self._saved_stdin)
 
     def write_line(self, line: bytes) -> None:
-        """Write a line, whole; the newline is added. Raises `OSError`, `BrokenPipeError` when nobody reads any more."""
+        """Write a complete line; adds the newline. Raises `OSError`, `BrokenPipeError` without a reader."""
         self.write(line + b"\n")
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are. Waits for a slow reader."""
+        """Write bytes. Waits for a slow reader."""
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(self._fd, rest) :]
-            except BlockingIOError:  # whoever shares the descriptor made it non-blocking
+            except BlockingIOError:  # another holder of the descriptor made it non-blocking
                 select.select([], [self._fd], [])
 
     def text(self) -> TextIO:
-        """The same stdout for what writes text; closing it does not close stdout."""
+        """The same stdout as a text stream; closing it does not close stdout."""
         return open(self._fd, "w", encoding="utf-8", closefd=False)
 
     def _save_stdin(self) -> None:
@@ -79,7 +79,7 @@ class Results:
 
 
 def _private(fd: int) -> int:
-    """A duplicate that children do not inherit, above the numbers that everybody believes to know."""
+    """A duplicate that children do not inherit, above the standard numbers."""
     return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 

@@ -1,4 +1,4 @@
-"""`rrext send`: files and whole folders through a pipeline."""
+"""`rrext send`: files and folders through a pipeline."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 
 def add_parser(commands: Any, *, at: bool) -> None:
-    """Add the command to the parser of `rrext`; `at` says that a server is asked."""
+    """Add the command to the parser of `rrext`; `at`: a server is used."""
     parser = commands.add_parser(
         "send",
         help="send files and folders through a pipeline",
@@ -79,7 +79,7 @@ def add_parser(commands: Any, *, at: bool) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send the files; the exit code."""
+    """Send the files; returns the exit code."""
     if args.max_delete is not None and not args.sync:
         print("rrext: --max-delete goes with --sync", file=sys.stderr)
         return EXIT_USAGE
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     limits = msgspec.structs.replace(
         DEFAULTS,
         threads=max(args.jobs, DEFAULTS.threads),
-        pipe_idle=float("inf"),  # a pipe whose file comes slowly is not forgotten
+        pipe_idle=float("inf"),  # a slow file must not lose its pipe
     )
 
     async def work(pipeline: Pipeline, results: Results) -> int:
@@ -136,7 +136,7 @@ async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Resul
             folders = await pipeline.in_thread(lambda: [path for path in args.paths if os.path.isdir(path)])
             await sending.delete_gone(folders, args.max_delete)
     except asyncio.CancelledError:
-        # In one write: nodes that end meanwhile write there too.
+        # In one write, because ending nodes write there too.
         print(f"rrext: interrupted: {sending.summary()}\n", end="", file=sys.stderr)
         raise
     if sync is not None:
@@ -146,7 +146,7 @@ async def _send_all(args: argparse.Namespace, pipeline: Pipeline, results: Resul
 
 
 def _check(args: argparse.Namespace, pipeline: LocalPipeline) -> None:
-    """Refuse what would fail for every single file. Raises `InvalidArguments`."""
+    """Refuse a pipeline for which every file would fail. Raises `InvalidArguments`."""
     task = pipeline.task
     source, begins = task.spec.source, task.source_class
     try:
@@ -162,7 +162,7 @@ def _check(args: argparse.Namespace, pipeline: LocalPipeline) -> None:
 
 
 def _count(text: str) -> int:
-    """The type of an option that may be 0; for argparse."""
+    """An argparse type: a whole number from 0."""
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}")
     return int(text)

@@ -31,24 +31,24 @@ __all__ = ["Sending"]
 
 CHANGES: Final = ("new", "changed")
 OF_SOURCES: Final = ("done", *CHANGES, "unchanged", "failed", "skipped", "cancelled")
-"""What can become of a file that was found."""
+"""The outcomes of a file."""
 
 
 class Unreadable(ClientError):
-    """A file that cannot be read."""
+    """A file cannot be read."""
 
     code = "unreadable"
 
 
 class _Closed(msgspec.Struct):
-    """What of a result body says how the object ended, and what stores have of it."""
+    """The parts of a result body about the end of the object and its chunks in stores."""
 
     error: dict[str, Any] | None = None
     stored: dict[str, int] = {}
 
 
 class Sending:
-    """One run of `rrext send`. `run` returns when every file has its line, in the order in which they are done."""
+    """One run of `rrext send`. `run` returns when every file has its line, in order of completion."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Sending:
         mime_type: str | None,
         sync: Sync | None = None,
     ) -> None:
-        """With `sync`, what the stores have already is not sent, and has no line."""
+        """With `sync`, files that the stores have are not sent and have no line."""
         self._pipeline = pipeline
         self._sync = sync
         self._results = results
@@ -73,7 +73,7 @@ class Sending:
         self._counts: Counter[str] = Counter()
 
     async def run(self, jobs: int) -> None:
-        """Send all files, `jobs` at a time. Raises `OSError` when nobody reads the results any more."""
+        """Send all files, `jobs` at a time. Raises `OSError` when stdout is closed."""
         turns = iter(enumerate(self._sources))
         tasks = [asyncio.ensure_future(self._work(turns)) for _ in range(min(jobs, len(self._sources)))]
         try:
@@ -85,7 +85,7 @@ class Sending:
             self._progress.end()
 
     async def delete_gone(self, folders: Sequence[str], most: int | None) -> None:
-        """Delete from the stores what is gone from folders since it was sent; `most` as of `Sync.gone`. Raises `OSError`."""
+        """Delete removed files from the stores; `most` as in `Sync.gone`. Raises `OSError`."""
         assert self._sync is not None
         for folder in folders:
             try:
@@ -112,17 +112,17 @@ class Sending:
 
     @property
     def failed(self) -> bool:
-        """Whether anything is not as it should be."""
+        """Whether any file failed or was kept."""
         return bool(self._counts["failed"] or self._counts["gone but not deleted"])
 
     def counts(self) -> dict[str, int]:
-        """How many files there were of each kind, and the chunks that the stores got."""
+        """The number of files by outcome, and of stored chunks."""
         words = ("new", "changed", "unchanged", "deleted", "failed", "skipped")
         kept = {"notDeleted": self._counts["gone but not deleted"], "chunks": sum(self._chunks.values())}
         return {word: self._counts[word] for word in words} | kept
 
     def summary(self) -> str:
-        """What was done, in a line."""
+        """The outcome in one line."""
         total = len(self._sources)
         always = ("done", "failed") if self._sync is None else ("new", "changed", "unchanged", "deleted", "failed")
         counts = {**dict.fromkeys(always, 0), **self._counts}
@@ -131,7 +131,7 @@ class Sending:
         return f"{total} file{'s' if total != 1 else ''}, {size(self._bytes_done)} sent: {', '.join(parts)}{self._stored()}"
 
     def _stored(self) -> str:
-        """How many chunks the stores have of what was sent."""
+        """The number of chunks in the stores, in words."""
         if len(self._chunks) == 1:
             return f"; {sum(self._chunks.values())} chunks stored"
         return "".join(f"; {count} chunks stored in {store}" for store, count in self._chunks.items())
@@ -143,7 +143,7 @@ class Sending:
                 self._say(f"rrext: {shown(source.path)}: skipped: {source.skipped}")
                 self._write(_line(source))
                 continue
-            caller = Caller(connection_id=f"file-{index}")  # a pipe of its own, which can be dropped alone
+            caller = Caller(connection_id=f"file-{index}")  # a separate caller, whose pipe can be dropped alone
             try:
                 how, result = await self._deal_with(source, caller)
             except asyncio.CancelledError:
@@ -159,7 +159,7 @@ class Sending:
                 self._finish(source, how, None, result)
 
     async def _deal_with(self, source: UploadFile, caller: Caller) -> tuple[str, bytes | None]:
-        """What was done with a file, and its result. Raises what `_send` raises."""
+        """The outcome of a file, and its result. Raises as `_send`."""
         if source.problem is not None:
             raise Unreadable(source.problem)
         if self._sync is None:
@@ -180,9 +180,9 @@ class Sending:
         return "new" if change.is_new else "changed", closed
 
     async def _send(self, source: UploadFile, caller: Caller, about: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
-        """The encoded result body, and what the stores have of it.
+        """The encoded result body, and the number of chunks in each store.
 
-        Raises the object's failure, with what there is of a result, and `OSError`.
+        Raises the object's failure, with a partial result if there is one, and `OSError`.
         """
         pipeline, mime_type = self._pipeline, self._mime_type or mime_type_of(source.path)
         lane = choose_lane(mime_type, pipeline.listens)
@@ -192,7 +192,7 @@ class Sending:
             opened, _ = await pipeline.ask(Open(object=about, mime_type=mime_type), caller=caller)
             pipe_id = msgspec.json.decode(opened)["pipe_id"]
             try:
-                is_due = bool(piece) or lane not in LANES_IN_PIECES  # an empty file is no JSON, and must hear that
+                is_due = bool(piece) or lane not in LANES_IN_PIECES  # an empty file is invalid JSON, and its write must fail
                 while is_due:
                     await pipeline.ask(Write(pipe_id=pipe_id), data=piece, caller=caller)
                     self._advance(source, len(piece))
@@ -213,11 +213,11 @@ class Sending:
         try:
             closed, _ = await self._pipeline.ask(Close(pipe_id=pipe_id), caller=caller)
         except RrextError:
-            return None  # the write's failure is what has to be told
+            return None  # the failure of the write matters
         return _without_error(msgspec.json.decode(closed))
 
     def _warn_of_unheard(self, source: UploadFile, mime_type: str, lane: str) -> None:
-        """Say once of a lane that its objects reach no node: their empty results would say it to nobody."""
+        """Warn once per lane that no node receives its objects."""
         if lane not in self._unheard and not self._pipeline.listens(lane):
             self._unheard.add(lane)
             self._say(f"rrext: {shown(source.path)}: no node takes {mime_type} here ({lane} lane), nothing is done with it")
@@ -225,7 +225,7 @@ class Sending:
     def _advance(self, source: UploadFile, nbytes: int) -> None:
         self._bytes_done += nbytes
         done, total = self._bytes_done, self._bytes_total
-        share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # what is no file has no size before
+        share = f"/{size(total)} ({done / total:.0%})" if 0 < total >= done else ""  # a device has no size in advance
         dealt = sum(map(self._counts.__getitem__, OF_SOURCES))
         self._progress.show(f"{dealt}/{len(self._sources)} files, {size(done)}{share}, {shown(source.path)}")
 
@@ -252,7 +252,7 @@ class Sending:
 
 
 def _begin(source: UploadFile, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
-    """The open file and its first piece, which is all of it where the lane takes it whole. Raises `FrameTooLarge`."""
+    """The open file and its first piece, or its whole content if the lane takes it whole. Raises `FrameTooLarge`."""
     fd = source.open()
     file = open(fd, "rb", buffering=0) if in_pieces else open(fd, "rb")  # noqa: SIM115 – the caller closes it
     try:
@@ -266,7 +266,7 @@ def _begin(source: UploadFile, *, in_pieces: bool) -> tuple[IO[bytes], bytes]:
 
 
 def _failed(failure: dict[str, Any], result: dict[str, Any]) -> RrextError:
-    """The failure that a result body tells of."""
+    """The failure in a result body."""
     error = error_from_wire(
         failure.get("code") or "pipe_failed",
         failure.get("message") or "the object failed",
@@ -287,7 +287,7 @@ def _line(
     error: RrextError | None = None,
     result: bytes | dict[str, Any] | None = None,
 ) -> bytes:
-    """`{path, result}`, `{path, error, result?}` or `{path, skipped}`; of a sync also `how` it is different."""
+    """`{path, result}`, `{path, error, result?}` or `{path, skipped}`; for a sync also the change `how`."""
     members = [b'"path":' + msgspec.json.encode(shown(source.path))]
     if how in CHANGES:
         members.append(b'"sync":' + msgspec.json.encode(how))

@@ -1,4 +1,4 @@
-"""`rrext serve`: the process that clients spawn."""
+"""`rrext serve`: the server process for clients."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve; the exit code. Does not return once it serves: threads and tasks that are stuck must not be waited for."""
-    parent = ParentWatch()  # who starts us may die while we load
-    gc.disable()  # while loading, next to nothing is garbage, and looking for it takes a tenth of the start
+    """Serve; returns an exit code only if serving cannot start: stuck threads and tasks must not delay the end."""
+    parent = ParentWatch()  # the parent may die while we load
+    gc.disable()  # loading makes little garbage, and collections take a tenth of the start
     stems = [_stem(path) for path in args.files]
     for stem in stems:
         if stems.count(stem) > 1:
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         if not serves_stdio:
             open_missing()
-        stdio = claim_stdio()  # before any node's code is imported: what that prints must not reach the client
+        stdio = claim_stdio()  # before any import of node code, whose output must not reach the client
     except OSError as error:
         print(f"rrext: stdin and stdout must be open: {error.strerror}", file=sys.stderr)
         return EXIT_INVALID
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     writers = [stdio.stderr]
     code = EXIT_INVALID
     try:
-        environment = environment_from(args)  # before the fork, which would keep the variables for all to read
+        environment = environment_from(args)  # before the fork, whose memory would keep the variables
         watchdog.start(fd, pid, grace=DEFAULTS.eof_grace, drain=args.drain)
         code = _serve_claimed(args, environment, stdio, parent, watchdog, writers)
     except RrextError as error:
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def leave(code: int, writers: list[LossyWriter], watchdog: Watchdog | None = None) -> NoReturn:
-    """End the process, whatever still runs in it; handlers of `atexit` get a moment."""
+    """End the process, whatever still runs; handlers of `atexit` get a moment."""
     exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
     with suppress(RuntimeError):  # no more threads
         exit_handlers.start()
@@ -140,13 +140,13 @@ def leave(code: int, writers: list[LossyWriter], watchdog: Watchdog | None = Non
 
 
 def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = None) -> None:
-    """End what tools started as processes; give whoever reads stderr a moment to make room for what is not written yet."""
+    """End child processes of tools; give the reader of stderr a moment to take the last lines."""
     if "multiprocessing.process" in sys.modules:
         from multiprocessing import active_children
 
-        for child in active_children():  # they do not notice by themselves, since they hold each other's pipes
+        for child in active_children():  # they hold each other's pipes and would not notice the end
             child.terminate()
-    for stream in (sys.stdout, sys.stderr):  # which may be anything by now
+    for stream in (sys.stdout, sys.stderr):  # tools may have replaced them
         with suppress(Exception):
             stream.flush()
     until = monotonic() + FLUSH
@@ -177,7 +177,7 @@ def _serve_claimed(
     sys.setswitchinterval(SWITCH)
     _trace_crashes(writer.fileno())
     catalog = catalog_from(args)
-    loop = ServingLoop()  # not asyncio.run, which in the end waits for tasks that ignore their cancellation
+    loop = ServingLoop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation
     asyncio.set_event_loop(loop)
 
     async def load() -> ServingProcess | None:
@@ -192,10 +192,10 @@ def _serve_claimed(
             from rrext.server.audit import begin_audit
 
             begin_audit(engine)
-        loaded = [_load(engine, path, limits) for path in args.files]  # all of them, so that the problems of each are told
+        loaded = [_load(engine, path, limits) for path in args.files]  # all of them, to report the problems of each
         if not all(loaded):
             return None
-        gc.freeze()  # what is loaded stays: collections need not look at it again
+        gc.freeze()  # loaded objects stay: collections can skip them
         gc.enable()
         listener = None
         if args.listen is not None:
@@ -221,19 +221,19 @@ def _serve_claimed(
 
 
 def _tell_listening(address: str) -> None:
-    """Whoever started the server may begin to connect, and to send it signals."""
+    """Announce that clients can connect."""
     print(f"rrext: listening at {address}", file=sys.stderr, flush=True)
 
 
 def _trace_crashes(fd: int) -> None:
-    """Let what ends the interpreter itself leave a trace: files, lines and functions of each thread, no values."""
+    """Log a trace of interpreter crashes: files, lines and functions of each thread, no values."""
     faulthandler.enable(fd)
     if TRACE is not None:
         faulthandler.register(TRACE, fd)
 
 
 def _is_audited(wanted: bool | None) -> bool:
-    """Whether the log gets a line per call: if that was said, or the log takes what is no more than information."""
+    """Whether the log gets one line per call: if requested, or if the log level includes information."""
     calls = logging.getLogger("rrext.calls")
     if wanted:
         calls.setLevel(min(logging.INFO, calls.getEffectiveLevel()))
@@ -241,7 +241,7 @@ def _is_audited(wanted: bool | None) -> bool:
 
 
 def _load(engine: Any, path: str, limits: Limits) -> bool:
-    """Load one file; what is wrong with it goes to stderr."""
+    """Load one file; its problems go to stderr."""
     from rrext.errors import InvalidPipeline
 
     text = b""
@@ -256,7 +256,7 @@ def _load(engine: Any, path: str, limits: Limits) -> bool:
             from rrext.cli.check import print_problems
 
             print_problems(path, text, engine.catalog, engine.environment)
-        else:  # each node is right, and together they are not
+        else:  # each node is valid, but not their combination
             print(f"rrext: {path}: {error.message}", file=sys.stderr)
     except RrextError as error:
         print(f"rrext: {path}: {error.message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`rrext show`: a pipeline as a picture, in the terminal or as a file."""
+"""`rrext show`: a pipeline as a picture, in the terminal or in a file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Draw the file; 2 if it cannot be run, 1 if there is no picture."""
+    """Draw the file; 2 if it cannot be run, 1 without a picture."""
     from rrext.picture.picture import picture_of
     from rrext.pipefile.loading import check_pipeline
 
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace, picture: Picture) -> bool:
-    """Write the picture, in UTF-8 whatever the terminal says that it reads; False if that fails."""
+    """Write the picture in UTF-8; False if that fails."""
     width = args.width or min(terminal_width(), PICTURE_DEFAULTS.width)
     try:
         if args.output is not None:
@@ -99,7 +99,7 @@ def _draw(args: argparse.Namespace, picture: Picture) -> bool:
 
 
 def _drawn(args: argparse.Namespace, picture: Picture, width: int, *, colour: bool) -> bytes:
-    """The picture in the form that is asked for."""
+    """The picture in the requested form."""
     if args.mermaid:
         from rrext.picture.mermaid import as_mermaid
 
@@ -114,7 +114,7 @@ def _drawn(args: argparse.Namespace, picture: Picture, width: int, *, colour: bo
 
 
 def _print_problems(args: argparse.Namespace, loaded: LoadedPipeline, *, below: bool) -> None:
-    """List what is wrong: below a picture for people, on stderr beside one for programs."""
+    """List the problems: below a picture in the terminal, else on stderr."""
     if loaded.problems:
         if below and loaded.outline.components:
             print()

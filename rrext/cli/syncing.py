@@ -1,4 +1,4 @@
-"""`rrext send --sync`: which files are sent again, and what is deleted, so that the stores hold what the folders do."""
+"""`rrext send --sync`: decides which files to send again and which objects to delete, so that the stores match the folders."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from rrext.nodes.base.node import Entry
 __all__ = ["FileChange", "Gone", "NotFollowed", "Sync", "open_sync"]
 
 TOOLS: Final = frozenset({"versions", "delete"})
-"""What a store needs: to be asked what it has, and to be told what is gone."""
+"""The tools that a store needs for a sync."""
 FEW: Final = 10
-"""So many files may be gone without a question, if others are left."""
+"""The number of removed files that are deleted without a question, if others are left."""
 SETTLED: Final = 2_000_000_000
-"""Nanoseconds after which a change must show in a file's times, also on file systems that count in steps of two seconds."""
+"""Nanoseconds after which a change must show in a file's times, also on file systems with two-second steps."""
 AT_ONCE: Final = 500
-"""Objects that a store is asked about in one call, or told to delete."""
+"""Objects in one call of a store's tool."""
 
 
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
 
 
 class NotFollowed(ClientError):
-    """A file that was sent, but not in a way that the next sync can rely on."""
+    """A file was sent, but the next sync cannot rely on its state."""
 
     code = "not_followed"
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """A file that has to be sent, with the signature that its chunks will have."""
+    """A file to send, with the signature of its chunks."""
 
     is_new: bool
     key: bytes
@@ -53,9 +53,9 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """Files that were sent of a folder and are not there any more: their keys and object ids.
+    """Files that were sent from a folder and are removed since: their keys and object ids.
 
-    `known` is how many files were sent of it in all. `refused`: it may be a mistake, nothing is to be deleted.
+    `known` is the number of files sent from the folder. `refused`: so many are missing that it may be a mistake.
     """
 
     folder: str
@@ -64,20 +64,20 @@ class Gone(msgspec.Struct, frozen=True):
     refused: bool
 
     def paths(self) -> list[str]:
-        """The files' paths, beginning as the folder's was given."""
+        """The paths of the files, below the folder as given."""
         root = os.path.realpath(self.folder)
         return sorted(os.path.join(self.folder, os.path.relpath(os.fsdecode(key), root)) for key in self.files)
 
 
 class StoredVersion(msgspec.Struct, frozen=True):
-    """How many chunks a store has of an object, and the signature that all of them have."""
+    """The number of chunks of an object in a store, and their common signature."""
 
     chunks: int = 0
     signature: str | None = None
 
 
 class _Versions(msgspec.Struct):
-    """What the tool `versions` answers."""
+    """The answer of the tool `versions`."""
 
     versions: dict[str, StoredVersion]
 
@@ -87,10 +87,10 @@ class _StoreAnswer(msgspec.Struct):
 
 
 class Sync:
-    """Compares files with what was sent of them, and with what the stores have of that."""
+    """Compares files with their last sent state, and with the state of the stores."""
 
     def __init__(self, pipeline: LocalPipeline, state: SyncState, stores: Sequence[str], process: str) -> None:
-        """`process` names what the pipeline does with files: with other settings it makes something else of them."""
+        """`process` identifies the settings of the pipeline, because other settings produce other objects."""
         self._pipeline = pipeline
         self._state = state
         self._stores = stores
@@ -98,10 +98,10 @@ class Sync:
         self._ahead: list[UploadFile] = []
         self._turn = asyncio.Lock()
         self._in_stores: dict[str, dict[str, StoredVersion]] = {}
-        """What the stores have of the files whose turn is next, by object id and store; `_ahead` are the files after them."""
+        """The state of the stores for the next files, by object id and store; `_ahead` are the files after them."""
 
     def find(self, paths: Sequence[str]) -> list[UploadFile]:
-        """The files that paths mean, without those that this keeps itself. Blocks."""
+        """The files that paths name, without the sync state itself. Blocks."""
         own = os.path.realpath(self._state.path)
         sources = [
             UploadFile(source.path, source.name, skipped="is where --sync keeps what it has sent")
@@ -113,12 +113,12 @@ class Sync:
         return sources
 
     async def reach(self) -> None:
-        """Ask each store for something, so that one that cannot be reached is said once. Raises its failure."""
+        """Send a query to each store, so that an unreachable one fails once. Raises its failure."""
         for store in self._stores:
             await self._versions(store, [NOBODY])
 
     async def change(self, source: UploadFile) -> FileChange | None:
-        """What has to be sent of a file; None if every store has exactly that. Raises `OSError`, and failures of stores."""
+        """The change of a file; None if every store has exactly this version. Raises `OSError`, and failures of stores."""
         change, sent = await self._pipeline.in_thread(lambda: self._compare(source))
         found = await self._stored(change.object_id)
         if sent is not None and sent.signature == change.signature and _is_complete(change, sent.chunks, found):
@@ -128,16 +128,16 @@ class Sync:
         return msgspec.structs.replace(change, is_new=not any(version.chunks for version in found.values()))
 
     async def begin(self, change: FileChange) -> None:
-        """A file is going to be sent: from now on the stores may have any part of it."""
+        """Note that a file is being sent: from now on the stores may have parts of it."""
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, SentFile(change.object_id)))
 
     async def end(self, source: UploadFile, change: FileChange, stored: Mapping[str, int]) -> int:
-        """A file was sent; how many chunks the stores have of it. Raises `NotFollowed`, and failures of stores."""
+        """Note that a file was sent; returns its number of chunks. Raises `NotFollowed`, and failures of stores."""
         chunks: dict[str, int] = {}
         for store in self._stores:
             version = (await self._versions(store, [change.object_id])).get(change.object_id, StoredVersion())
             chunks[store] = version.chunks
-            if version.chunks and stored.get(store) == 0:  # of a file without text, its former text is left
+            if version.chunks and stored.get(store) == 0:  # a file without text leaves its former chunks
                 await self._delete(store, [change.object_id])
                 chunks[store] = 0
             elif version.chunks != stored.get(store, version.chunks):
@@ -150,9 +150,9 @@ class Sync:
         return sum(chunks.values())
 
     async def gone(self, folder: str, sources: Sequence[UploadFile], most: int | None) -> Gone:
-        """What was sent of a folder and is not among the sources. `most` is how many may be deleted, if somebody says.
+        """The sent files of a folder that are not among the sources. `most` is the permitted number of deletions, if given.
 
-        What is in a folder that cannot be read is not gone.
+        Files in an unreadable folder do not count as removed.
         """
         known = await self._pipeline.in_thread(lambda: self._state.below(os.fsencode(os.path.realpath(folder))))
         present = {os.fsencode(source.real) for source in sources}
@@ -163,7 +163,7 @@ class Sync:
         return Gone(folder, files, len(known), len(files) > most)
 
     async def delete(self, gone: Gone) -> int:
-        """Delete what is gone from the stores; how many chunks they had of it. Raises failures of stores."""
+        """Delete removed files from the stores; returns their number of chunks. Raises failures of stores."""
         chunks = 0
         keys = list(gone.files)
         for start in range(0, len(keys), AT_ONCE):
@@ -174,7 +174,7 @@ class Sync:
         return chunks
 
     def _compare(self, source: UploadFile) -> tuple[FileChange, SentFile | None]:
-        """The file as it is now, and as it was sent. Blocks."""
+        """The present state of a file, and its last sent state. Blocks."""
         key = os.fsencode(source.real)
         sent = self._state.find(key)
         fd = source.open()
@@ -190,7 +190,7 @@ class Sync:
         await self._pipeline.in_thread(lambda: self._state.keep(change.key, sent))
 
     async def _stored(self, object_id: str) -> dict[str, StoredVersion]:
-        """Store → what it has of an object, asked with the objects of the files that follow."""
+        """Store → its version of an object; the query includes the objects of the next files."""
         async with self._turn:
             while object_id not in self._in_stores:
                 some = self._ahead[:AT_ONCE]
@@ -214,7 +214,7 @@ class Sync:
         return msgspec.json.decode(body, type=_StoreAnswer).result
 
     def close(self) -> None:
-        """Let another process have the state."""
+        """Release the state for other processes."""
         self._state.close()
 
     def __repr__(self) -> str:
@@ -222,7 +222,7 @@ class Sync:
 
 
 def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None) -> Sync:
-    """The sync of the pipeline of a file. Raises `InvalidArguments` without a store for it, and `SyncStateError`."""
+    """The sync of a pipeline file. Raises `InvalidArguments` without a suitable store, and `SyncStateError`."""
     task = pipeline.task
     about: dict[str, Any] = {}
     for component in task.spec.components:
@@ -246,7 +246,7 @@ def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root
 
 
 def _is_complete(change: FileChange, chunks: Mapping[str, int], found: Mapping[str, StoredVersion]) -> bool:
-    """Whether every store has as many chunks as when the file was sent, and all of this version."""
+    """Whether every store has as many chunks as when the file was sent, all of this version."""
     expected = {store: StoredVersion(count, change.signature if count else None) for store, count in chunks.items()}
     return found == expected
 
@@ -256,7 +256,7 @@ def _object_id(source: UploadFile) -> str:
 
 
 def _named(value: Any) -> str:
-    """A name for settings, the same only for the same ones."""
+    """A hash of settings."""
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
 
 
@@ -276,11 +276,12 @@ def _stamp_of(source: UploadFile) -> str:
 
 
 def _stamp(info: os.stat_result) -> str:
-    """What of a file changes whenever its content does: programs may set the time of the last write, not of the last change."""
+    """The attributes of a file that change with its content: programs may set the modification time, but not the change
+    time."""
     return f"{info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
 
 
 def _settled(stamp: str) -> str | None:
-    """The stamp, if a change from now on must show in it: one in the same step of the clock would not."""
+    """The stamp, if every later change must alter it; a change in the same clock step would not."""
     changed = max(map(int, stamp.split()[1:3]))
     return stamp if changed < time.time_ns() - SETTLED else None

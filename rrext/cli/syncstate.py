@@ -1,4 +1,4 @@
-"""What `rrext send --sync` has sent before: a file beside the pipeline, which survives a kill at any moment."""
+"""The state of `rrext send --sync`: the sent files, in a file beside the pipeline that survives a kill at any moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rrext.errors import ClientError
 __all__ = ["SentFile", "SyncState", "SyncStateError"]
 
 APPLICATION: Final = 0x7272_7378
-"""Says in the file's header whose it is."""
+"""The application id in the file's header."""
 VERSION: Final = 1
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 TABLE: Final = """
@@ -32,16 +32,16 @@ BELOW: Final = "target = ? AND (path = ? OR path >= ? AND path < ?)"
 
 
 class SyncStateError(ClientError):
-    """The state cannot be used, or somebody else uses it."""
+    """The state is unusable, or another process uses it."""
 
     code = "sync_state"
 
 
 class SentFile(msgspec.Struct, frozen=True):
-    """A file as it was sent. `signature` is None from before the first byte is sent until the stores have all of it.
+    """A sent file. `signature` is None from before the first byte is sent until the stores have all of it.
 
-    `stamp` is the file's size and times then, None if it may have changed since without a trace in them; `digest` is of its
-    content. `chunks` is how many each store has, by its node's id.
+    `stamp` holds the file's size and times, None if a later change could leave them equal; `digest` is of its content. `chunks`
+    is the number in each store, by node id.
     """
 
     object_id: str
@@ -52,14 +52,14 @@ class SentFile(msgspec.Struct, frozen=True):
 
 
 class SyncState:
-    """The files that were sent to a target, by their real paths. Used from any thread, by one process at a time.
+    """The files sent to a target, by their real paths. Thread-safe; used by one process at a time.
 
-    Each change is on its way to the disk when its method returns. A target names the stores that files were sent to: what
-    was sent to others is neither taken for sent nor deleted.
+    Each change is on its way to the disk when its method returns. A target identifies the stores: files sent to other stores
+    count neither as sent nor as removed.
     """
 
     def __init__(self, path: str, target: str) -> None:
-        """Open the file, which is created if it is not there. Raises `SyncStateError`."""
+        """Open or create the file. Raises `SyncStateError`."""
         self._target = target
         self._lock = Lock()
         self.path = path
@@ -73,7 +73,7 @@ class SyncState:
             self._rows = _anew(path)
 
     def find(self, path: bytes) -> SentFile | None:
-        """What is known of a file."""
+        """The state of a file."""
         columns = "object, stamp, digest, signature, chunks"
         found = self._run(f"SELECT {columns} FROM file WHERE target = ? AND path = ?", [(self._target, path)])
         if not found:
@@ -82,28 +82,28 @@ class SyncState:
         return SentFile(*known, chunks=msgspec.json.decode(chunks, type=dict[str, int]))
 
     def keep(self, path: bytes, sent: SentFile) -> None:
-        """Note that a file is being sent, or that it was."""
+        """Store the state of a file."""
         chunks = msgspec.json.encode(sent.chunks).decode()
         row = (self._target, path, sent.object_id, sent.stamp, sent.digest, sent.signature, chunks)
         self._run("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?, ?, ?)", [row])
 
     def below(self, root: bytes) -> dict[bytes, str]:
-        """The files at a path and below it, and their object ids."""
+        """The files at a path and below it, with their object ids."""
         folder = root.rstrip(b"/") + b"/"
         names = (self._target, root, folder, folder[:-1] + b"0")  # the character behind the slash
         return dict(self._run(f"SELECT path, object FROM file WHERE {BELOW}", [names]))
 
     def forget(self, paths: Iterable[bytes]) -> None:
-        """Note that files were deleted from the stores."""
+        """Remove files that were deleted from the stores."""
         self._run("DELETE FROM file WHERE target = ? AND path = ?", [(self._target, path) for path in paths])
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Release the file for other processes."""
         with self._lock:
             self._rows.close()
 
     def _run(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What a statement found, run once for each row of values, all of them or none. Raises `SyncStateError`."""
+        """The rows of a statement, run once for each tuple of values in one transaction. Raises `SyncStateError`."""
         found: list[Any] = []
         try:
             with self._lock:
@@ -128,7 +128,7 @@ def _opened(path: str) -> sqlite3.Connection:
     """The database, locked. Raises `OSError`, `SyncStateError` and `sqlite3.DatabaseError`."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.fchmod(fd, 0o600)  # it names every file that was sent
+        os.fchmod(fd, 0o600)  # it lists all sent files
     finally:
         os.close(fd)
     rows = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -162,7 +162,7 @@ def _check(path: str, rows: sqlite3.Connection) -> None:
 
 
 def _anew(path: str) -> sqlite3.Connection:
-    """An empty state, after one that is damaged was put aside."""
+    """An empty state, after setting a damaged one aside."""
     aside = f"{path}.damaged"
     os.replace(path, aside)
     for journal in ("-wal", "-journal", "-shm"):

@@ -1,4 +1,4 @@
-"""Rows of text in columns that fit a terminal."""
+"""Text in columns that fit a terminal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["table"]
 
 GAP = "  "
 LEAST = 16
-"""Columns that a wrapped column needs to be readable; with less, rows are lists."""
+"""The minimal width of a wrapped column; below it, rows are lists."""
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, bold: bool = False) -> Iterator[str]:
-    """The lines of a table whose last two columns may be wrapped to keep to `width`; None keeps every row on one line.
+    """The lines of a table whose last two columns may wrap to keep to `width`; None keeps every row on one line.
 
-    Where even that does not fit, each row is a list of its cells.
+    If even that does not fit, each row is a list of its cells.
     """
     cells = [[printable(cell).replace("\n", " ") for cell in row] for row in rows]
     widths = [max(map(columns, column)) for column in zip(heads, *cells, strict=True)]
@@ -35,7 +35,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | N
 
 
 def _narrowed(widths: list[int], width: int) -> list[int] | None:
-    """The widths with the last two made smaller if they must be; None if they would be too small to read."""
+    """The widths with the last two reduced if necessary; None if they would be unreadable."""
     *fixed, one, other = widths
     room = width - sum(fixed) - len(GAP) * (len(widths) - 1)
     if one + other <= room:

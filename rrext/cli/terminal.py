@@ -1,4 +1,4 @@
-"""The terminal at the other end, if there is one, and how wide it is."""
+"""The terminal behind a stream, and its width."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import IO
 __all__ = ["is_terminal", "terminal_width"]
 
 NARROWEST = 40
-"""Columns that are used even if the terminal says that it has fewer."""
+"""The assumed width of a narrower terminal."""
 
 
 def is_terminal(file: IO[str]) -> bool:
-    """Whether a line may be written anew there: a terminal that can move its cursor."""
+    """Whether a stream is a terminal that can move its cursor."""
     return file.isatty() and os.environ.get("TERM") != "dumb"
 
 

@@ -35,13 +35,13 @@ CALL_IS_WRONG = ("invalid_arguments", "node_not_found", "tool_not_found", "TASK_
 
 
 class _ToolAnswer(msgspec.Struct):
-    """What answers a tool call; the result stays as it is encoded."""
+    """The answer to a tool call; the result stays encoded."""
 
     result: msgspec.Raw
 
 
 def add_parser(commands: Any, *, at: bool) -> None:
-    """Add the command to the parser of `rrext`; `at` says that a server is asked."""
+    """Add the command to the parser of `rrext`; `at`: a server is used."""
     parser = commands.add_parser(
         "tool",
         help="call one tool of a pipeline",
@@ -67,7 +67,7 @@ def add_parser(commands: Any, *, at: bool) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Call the tool and print its result; the exit code."""
+    """Call the tool and print its result; returns the exit code."""
     try:
         given = _input(args.input)
     except OSError as error:
@@ -97,13 +97,13 @@ async def _call(args: argparse.Namespace, given: Any, pipeline: Pipeline, result
             sys.stderr.write("rrext: cancelled\n")
         raise
     encoded = b"" if data is not None else bytes(msgspec.json.decode(body, type=_ToolAnswer).result)
-    if not (args.stream and args.raw and encoded == b"null"):  # the chunks were all there is
+    if not (args.stream and args.raw and encoded == b"null"):  # a generator without a return value
         write_value(results, "result" if args.stream else None, encoded, data, raw=args.raw)
     return EXIT_DONE
 
 
 def _put_hint(error: RrextError, pipeline: str) -> None:
-    """Say what to do next in the words of the command line."""
+    """Add a hint in the words of the command line."""
     if error.code == "tool_not_found" and not error.hint:
         error.hint = f"`rrext tools {pipeline}` lists the tools"
     elif error.code == "result_too_large" and error.hint:
@@ -111,7 +111,7 @@ def _put_hint(error: RrextError, pipeline: str) -> None:
 
 
 def _input(text: str | None) -> Any:
-    """The value that `--input` means. Raises `OSError` and `ParseError`."""
+    """The value of `--input`. Raises `OSError` and `ParseError`."""
     from rrext.wire.codec import decode
 
     if text is None:
@@ -126,7 +126,7 @@ def _input(text: str | None) -> Any:
 
 
 def call_timeout(text: str) -> float:
-    """The type of an option that is the timeout of a call; for argparse."""
+    """An argparse type: the timeout of a call."""
     value = seconds(text)
     if value > DEFAULTS.max_timeout:
         raise argparse.ArgumentTypeError(f"expected at most {DEFAULTS.max_timeout:g} seconds, not {text!r}")

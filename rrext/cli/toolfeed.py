@@ -1,4 +1,4 @@
-"""What a tool says while it runs: progress for people, chunks for programs."""
+"""The feed of a running tool: progress for the user, chunks for programs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from rrext.engine.interface.operations import Tool
 __all__ = ["TakeChunk", "ToolFeed", "write_value"]
 
 TakeChunk: TypeAlias = Callable[[bytes, bytes | None], None]
-"""Writes a chunk: JSON, or the bytes that it is."""
+"""Writes a chunk, given as JSON or as raw bytes."""
 
 
 class ToolFeed:
-    """Shows progress on stderr, and hands chunks to `take` as they come, one at a time, from worker threads.
+    """Shows progress on stderr, and passes chunks to `take`, one at a time, from worker threads.
 
-    `run` makes the call. When `take` raises, as when nobody reads stdout any more, the call is cancelled, and `run` raises
-    the same.
+    `run` makes the call. If `take` raises, as with a closed stdout, the call is cancelled and `run` raises the same.
     """
 
     __slots__ = ("_cancel", "_failure", "_lock", "_progress", "_results", "_take")
@@ -49,11 +48,11 @@ class ToolFeed:
             self._progress.end()
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
-        """Show it."""
+        """Show the progress."""
         self._progress.show(f"{amount(value, total)} {message or ''}".rstrip())
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
-        """Hand it on; never dropped. A slow reader holds up the tool."""
+        """Pass on a chunk; none is dropped. A slow reader delays the tool."""
         with self._lock:
             if self._failure is not None:
                 return
@@ -67,23 +66,23 @@ class ToolFeed:
                     self._cancel()
 
     def wait_for_room(self) -> None:
-        """There is room: a chunk is handed on before its tool goes on."""
+        """Return at once: a chunk is passed on before its tool continues."""
 
     async def room(self) -> None:
-        """There is room, but a tool that never waits for anything must not keep the loop from seeing a signal."""
-        from asyncio import sleep  # who calls this has imported it
+        """Yield to the loop once, so that a tool without other waits does not hide signals."""
+        from asyncio import sleep  # the caller has imported it
 
         await sleep(0)
 
     def end(self) -> list[bytes]:
-        """Nothing is kept back."""
+        """No chunks: none is kept back."""
         return []
 
 
 def write_value(results: Results, name: str | None, encoded: bytes, data: bytes | None, *, raw: bool) -> None:
-    """Write a value that is JSON, or the bytes `data`, as a line of JSON: alone, or as the member `name`.
+    """Write JSON, or the bytes `data`, as a line of JSON: alone, or as the member `name`.
 
-    With `raw`, text and bytes are written as they are. Where a person reads, JSON alone is indented.
+    With `raw`, text and bytes are written unchanged. On a terminal, plain JSON is indented.
     """
     if raw and (content := _content(encoded, data)) is not None:
         results.write(content)
@@ -96,7 +95,7 @@ def write_value(results: Results, name: str | None, encoded: bytes, data: bytes 
 
 
 def _content(encoded: bytes, data: bytes | None) -> bytes | None:
-    """Text or bytes without JSON around them; None for a value that is neither."""
+    """Text or bytes without their JSON form; None for other values."""
     if data is not None:
         return data
     return msgspec.json.decode(encoded, type=str).encode() if encoded[:1] == b'"' else None

@@ -1,4 +1,4 @@
-"""`rrext tools`: what a pipeline's tools are called, and what they take."""
+"""`rrext tools`: the tools of a pipeline with their parameters."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Exit code 0: done. 2: the pipeline is invalid, or has no such node.
 """
 HEADS = ("TOOL", "NODE", "PARAMETERS", "DESCRIPTION")
 MOST_VALUES = 5
-"""Values of an enumeration that are shown; `--json` has them all."""
+"""Values of an enumeration in the table; `--json` has all."""
 
 
 def add_parser(commands: Any, *, at: bool) -> None:
-    """Add the command to the parser of `rrext`; `at` says that a server is asked."""
+    """Add the command to the parser of `rrext`; `at`: a server is used."""
     parser = commands.add_parser(
         "tools",
         help="list the tools of a pipeline",
@@ -54,7 +54,7 @@ def add_parser(commands: Any, *, at: bool) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the tools; the exit code."""
+    """List the tools; returns the exit code."""
 
     async def work(pipeline: Pipeline, results: Results) -> int:
         return await _list(args, pipeline, results)
@@ -87,7 +87,7 @@ async def _list(args: argparse.Namespace, pipeline: Pipeline, results: Results) 
 
 
 def signature(schema: dict[str, Any]) -> str:
-    """The parameters of an input schema in a line: `path: string, limit: integer = 100, tail?: boolean`."""
+    """The parameters of an input schema in one line: `path: string, limit: integer = 100, tail?: boolean`."""
     required = schema.get("required", ())
     parts = [_parameter(name, part, name in required) for name, part in schema.get("properties", {}).items()]
     if not parts and schema.get("type") not in (None, "object"):
@@ -105,7 +105,7 @@ def _parameter(name: str, schema: Any, is_required: bool) -> str:
 
 
 def _type(schema: Any) -> str:
-    """A schema in a word or a few."""
+    """A schema in a few words."""
     if not isinstance(schema, dict) or not schema:
         return "any"
     if "enum" in schema:

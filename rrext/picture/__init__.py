@@ -1,1 +1,1 @@
-"""A pipeline as a picture: what is drawn, where it stands, and how it looks as text, SVG and Mermaid."""
+"""Pictures of pipelines: layout, and output as text, SVG and Mermaid."""

@@ -1,4 +1,4 @@
-"""The nodes of a picture in rows and columns, and who stands above, below and beside whom."""
+"""The nodes of a picture in rows and columns, with queries for neighbours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["Board"]
 
 
 class Board:
-    """Cells of nodes. Rows and columns count from 0; level N is the gap above row N, and the last one is below all rows."""
+    """The cells of nodes. Rows and columns count from 0; level N is the gap above row N, and the last level is below all
+    rows."""
 
     __slots__ = ("_at", "_rows_of", "cells", "columns", "rows")
 
@@ -44,7 +45,7 @@ class Board:
         return self._at.get((row, column - 1))
 
     def in_column(self, column: int) -> list[int]:
-        """The nodes of a column, from above."""
+        """The nodes of a column, from the top."""
         return [self._at[row, column] for row in self._rows_of[column]]
 
     def in_row(self, row: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""What stands in the box of a node, and beside the end of an edge."""
+"""The text of a node's box, and of an edge's label."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rrext.pipefile.text.problems import Severity
 __all__ = ["MARKS", "REFERENCES", "BoxLine", "box_lines", "label_lines", "reference", "widest"]
 
 MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!"}
-"""What stands before the id of a node, or the lane of an edge, with which something is wrong."""
+"""The mark before the id of a node, or the name of an edge, with a problem."""
 REFERENCES: Final[dict[Kind, str]] = {"data": "◂", "control": "◃"}
-"""What stands before the id of a node from which an edge comes without a line."""
+"""The sign before the source id of an edge without a line."""
 LABEL_LINES: Final = 8
-"""Lines of lane names at one edge; how many names are left out is said."""
+"""Lines of names at one edge; a note counts the omitted names."""
 TITLE_WIDTH: Final = 40
-"""A longer title is no title but a description."""
+"""A longer title counts as a description and is omitted."""
 
 
 class BoxLine(msgspec.Struct, frozen=True):
-    """One line of a box. `style` says what it is, so that it may be shown as that."""
+    """One line of a box. `style` is its role, for the formatting."""
 
     text: str
     style: Literal["id", "provider", "title", "reference"]
@@ -43,7 +43,7 @@ def box_lines(node: PictureNode, room: int, references: Iterable[str] = ()) -> l
 
 
 def reference(edge: PictureEdge, source: PictureNode, room: int) -> list[str]:
-    """An edge in words, for the box of the node at which it ends: lines of at most `room` columns."""
+    """An edge in words, for the box of its target: lines of at most `room` columns."""
     return [
         cut(f"{REFERENCES[edge.kind]} {one_line(source.id)}", room),
         *(f"  {names}" for names in label_lines(edge, room - 2)),
@@ -51,7 +51,7 @@ def reference(edge: PictureEdge, source: PictureNode, room: int) -> list[str]:
 
 
 def label_lines(edge: PictureEdge, room: int) -> list[str]:
-    """The names of an edge in lines of at most `room` columns, with a mark if something is wrong with it."""
+    """The names of an edge in lines of at most `room` columns, with a mark for a problem."""
     names = [cut(one_line(name), room) for name in edge.names]
     if edge.severity is not None:
         names[0] = cut(f"{MARKS[edge.severity]} {names[0]}", room)
@@ -69,5 +69,5 @@ def label_lines(edge: PictureEdge, room: int) -> list[str]:
 
 
 def widest(texts: Iterable[str]) -> int:
-    """The columns of the widest of some texts; 0 if there are none."""
+    """The width of the widest text; 0 without texts."""
     return max(map(columns, texts), default=0)

@@ -1,4 +1,4 @@
-"""A sheet of character cells on which lines are drawn and texts are written."""
+"""A grid of character cells for lines and texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GLYPHS: Final[dict[Kind, dict[int, str]]] = {
 
 
 class Canvas:
-    """Cells in rows and columns; each has a text, usually one character, and a style. Later drawings cover earlier ones."""
+    """A grid of cells; each has a text, usually one character, and a style. Later drawings cover earlier ones."""
 
     __slots__ = ("_lines", "_styles", "_texts", "height", "width")
 
@@ -42,7 +42,7 @@ class Canvas:
         self._lines: dict[tuple[int, int], tuple[int, Kind]] = {}
 
     def line(self, x1: int, y1: int, x2: int, y2: int, kind: Kind) -> None:
-        """Draw a straight line to the right or down. Lines that meet are joined, lines that cross are a cross."""
+        """Draw a straight line to the right or down. Lines that meet are joined, lines that cross form a cross."""
         if y1 == y2:
             for x in range(x1, x2 + 1):
                 self._join(x, y1, (LEFT if x > x1 else 0) | (RIGHT if x < x2 else 0), kind)
@@ -59,19 +59,19 @@ class Canvas:
         self._styles[y][x] = kind
 
     def sign(self, x: int, y: int, signs: str, style: str = "") -> None:
-        """Write characters that take a cell each."""
+        """Write characters that take one cell each."""
         self._texts[y][x : x + len(signs)] = signs
         self._styles[y][x : x + len(signs)] = [style] * len(signs)
 
     def write(self, x: int, y: int, text: str, style: str = "") -> None:
-        """Write a text without control characters, each character in as many cells as it takes."""
+        """Write a text without control characters, each character in as many cells as its width."""
         if text.isascii():
             self.sign(x, y, text, style)
             return
         texts, styles = self._texts[y], self._styles[y]
         for char in text:
             wide = columns(char)
-            if wide == 0:  # it belongs to the character before it
+            if wide == 0:  # it combines with the character before it
                 texts[x - 1] += char
             else:
                 texts[x : x + wide] = [char] + [""] * (wide - 1)
@@ -79,11 +79,11 @@ class Canvas:
                 x += wide
 
     def rows(self) -> Iterator[str]:
-        """The lines of the sheet as text, without blanks at their ends."""
+        """The rows as text, without trailing blanks."""
         return ("".join(texts).rstrip() for texts in self._texts)
 
     def styled_rows(self) -> Iterator[list[tuple[str, str]]]:
-        """The lines of the sheet as pieces of (style, text)."""
+        """The rows as pieces of (style, text)."""
         for texts, styles in zip(self._texts, self._styles, strict=True):
             pieces: list[tuple[str, str]] = []
             for text, style in zip(texts, styles, strict=True):

@@ -1,4 +1,4 @@
-"""Lines side by side in the gap between two rows or two columns: which comes first, and which share a track."""
+"""Tracks of parallel lines in the gap between two rows or columns."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 __all__ = ["ChannelLine", "assign_tracks"]
 
 ORDERED: Final = 40
-"""So many lines are put into an order that saves crossings; among more, the time is not worth it."""
+"""The number of lines up to which an order with few crossings is searched."""
 
 
 class ChannelLine:
     """A straight line along a channel, from `low` to `high`.
 
-    `before` and `after` are the places where other lines of its net leave it to the near side of the channel (the one
-    where track 0 is) and to the far side. `track` is what `assign_tracks` finds.
+    `before` and `after` are the positions where lines of the same net leave it to the near side of the channel (the side of
+    track 0) and to the far side. `assign_tracks` sets `track`.
     """
 
     __slots__ = ("after", "before", "high", "low", "net", "track")
@@ -34,9 +34,9 @@ class ChannelLine:
 
 
 def assign_tracks(runs: Sequence[ChannelLine], gap: int, *, tight: bool) -> int:
-    """Give each run a track so that no two meet or come closer than `gap`; how many tracks that takes.
+    """Assign a track to each line so that no two come closer than `gap`; returns the number of tracks.
 
-    With `tight` there are as few tracks as can be, else lines cross as seldom as a simple search finds.
+    With `tight` the number of tracks is minimal, else a simple search reduces crossings.
     """
     if tight or len(runs) > ORDERED:
         return _packed(runs, gap)
@@ -49,7 +49,7 @@ def assign_tracks(runs: Sequence[ChannelLine], gap: int, *, tight: bool) -> int:
 
 
 def _packed(runs: Sequence[ChannelLine], gap: int) -> int:
-    """Each run goes to the first track that is free again: as few tracks as lines lie side by side somewhere."""
+    """Assign each line to the first free track, which gives the minimal number of tracks."""
     ends: list[int] = []
     for run in sorted(runs, key=_span):
         run.track = next((track for track, end in enumerate(ends) if end + gap < run.low), len(ends))
@@ -66,7 +66,7 @@ def _meet(run: ChannelLine, other: ChannelLine, gap: int) -> bool:
 
 
 def _best_place(run: ChannelLine, order: Sequence[ChannelLine]) -> int:
-    """Where in the order a further run makes the fewest crossings; of equal places the last."""
+    """The index in the order with the fewest crossings for another line; the last of equal ones."""
     cost = sum(_crossings(run, other) for other in order)
     best, least = 0, cost
     for place, other in enumerate(order, 1):
@@ -77,7 +77,7 @@ def _best_place(run: ChannelLine, order: Sequence[ChannelLine]) -> int:
 
 
 def _crossings(near: ChannelLine, far: ChannelLine) -> int:
-    """How often two runs' lines cross if `near` has the lower track."""
+    """The number of crossings of two lines if `near` has the lower track."""
     return _inside(near.after, far) + _inside(far.before, near)
 
 

@@ -1,4 +1,4 @@
-"""The colours and shapes of an SVG picture: one sheet of rules for light paper, and the same for dark."""
+"""The style sheet of an SVG picture: rules for light paper, and the same for dark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 __all__ = ["FONT_SIZE", "style_sheet"]
 
 FONT_SIZE: Final = 12
-"""Pixels. A character of a typewriter font is six tenths as wide: it fits into a cell in any such font."""
+"""Pixels. A monospaced character is six tenths as wide, so it fits into a cell in any such font."""
 
 _LIGHT: Final = {
     "paper": "#ffffff",
@@ -76,7 +76,7 @@ text {{ font: {FONT_SIZE}px ui-monospace, SFMono-Regular, Menlo, Consolas, 'Deja
 
 
 def style_sheet(root: str) -> str:
-    """The rules for everything inside of an element of the class `root`; pages around it are not touched."""
+    """The rules for all elements inside the class `root`; the surrounding page is unaffected."""
     dark = _scoped(root, _RULES % _DARK)
     return f"{_scoped(root, _SHAPES)}{_scoped(root, _RULES % _LIGHT)}@media (prefers-color-scheme: dark) {{\n{dark}}}\n"
 

@@ -1,4 +1,4 @@
-"""From ways to places: how wide gaps and columns are, how high levels and rows, and on which track each line runs."""
+"""The dimensions of a layout: widths of gaps and columns, heights of levels and rows, and the track of each line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rrext.picture.routes import LEVEL, NetRoute, Trunk
 __all__ = ["Geometry", "Joint", "Size", "least_width"]
 
 BORDERS: Final = 4
-"""Columns of a box beside its text: two lines and a blank inside of each."""
+"""Columns of a box besides its text: two borders and a blank inside each."""
 NARROWEST_BOX: Final = 12
-"""Columns of the smallest box."""
+"""The minimal width of a box."""
 GAP: Final = 4
-"""Columns between boxes where no line runs."""
+"""Columns between boxes without lines."""
 MARGIN: Final = 2
 """Columns between the last line of a gap and the box on its right."""
 LABEL_MARGIN: Final = 4
@@ -31,9 +31,9 @@ Size = tuple[int, int]
 
 
 class Joint:
-    """Where a line up and down meets a level of its net: at `x`, going on `up` or `down` or both.
+    """A point where a vertical line meets a level of its net: at `x`, continuing `up` or `down` or both.
 
-    `heights` are those of the level's horizontal lines that meet it: one, or two if it goes on both ways.
+    `heights` are those of the level's horizontal lines that meet it: one, or two if it continues both ways.
     """
 
     __slots__ = ("down", "heights", "up", "x")
@@ -46,10 +46,10 @@ class Joint:
 
 
 class Geometry:
-    """Columns, rows and tracks of one arrangement, as numbers of character cells.
+    """Columns, rows and tracks of one arrangement, in character cells.
 
-    `column_x` and `column_width` are those of the boxes, `row_y` is where they begin. `runs` has the horizontal lines of
-    each net with their levels, `joints` what they connect, by net, level and place.
+    `column_x` and `column_width` belong to the boxes, `row_y` is their top. `runs` has the horizontal lines of each net with
+    their levels, `joints` the points that they connect, by net, level and x.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Geometry:
         self.runs: defaultdict[int, list[tuple[int, ChannelLine]]] = defaultdict(list)
         self._set_down(routes)
 
-    # across
+        # horizontal dimensions
 
     def _set_across(self, sizes: Sequence[Size], routes: Sequence[NetRoute]) -> None:
         columns = range(self.board.columns)
@@ -108,7 +108,7 @@ class Geometry:
         self.width = x
 
     def _trunks(self, routes: Sequence[NetRoute]) -> list[dict[Trunk, ChannelLine]]:
-        """The lines up and down in each gap."""
+        """The vertical lines in each gap."""
         found: list[dict[Trunk, ChannelLine]] = [{} for _ in range(self.board.columns + 1)]
         for route in routes:
             for trunk in route.trunks:
@@ -116,14 +116,14 @@ class Geometry:
         return found
 
     def _set_trunks(self, trunks: dict[Trunk, ChannelLine], first: int) -> int | None:
-        """Place the lines of a gap, from the column `first` on; the column behind the last one, None without any."""
+        """Place the lines of a gap, from the column `first` on; returns the column behind the last one, None without any."""
         spacing = 1 if self.tight else 2
         tracks = assign_tracks(list(trunks.values()), 0, tight=self.tight)
         self.trunk_x.update({trunk: first + run.track * spacing for trunk, run in trunks.items()})
         return first + (tracks - 1) * spacing + 1 if tracks else None
 
     def _behind_gap(self, gap: int, start: int, behind_tracks: int | None) -> int:
-        """Where the column after a gap begins."""
+        """The start of the column after a gap."""
         if gap == self.board.columns:
             return start if behind_tracks is None else behind_tracks
         if behind_tracks is None:
@@ -134,7 +134,7 @@ class Geometry:
     def _box_width(self, node: int, size: Size) -> int:
         return max(_text_width(size), extent_above(self._tops[node]) + 1)
 
-    # down
+        # vertical dimensions
 
     def _set_down(self, routes: Sequence[NetRoute]) -> None:
         board = self.board
@@ -163,7 +163,7 @@ class Geometry:
                     self.joints[net, level][x].heights.append(self.level_y[level] + run.track)
 
     def _join(self, route: NetRoute) -> None:
-        """Collect where a net's lines meet at levels."""
+        """Collect the points where a net's lines meet levels."""
         net = route.net
         row, column = self.board.cells[net.node]
         anchor = self.column_x[column] + ANCHOR
@@ -191,10 +191,10 @@ class Geometry:
     def __repr__(self) -> str:
         return f"<Geometry {self.width}×{self.height}>"
 
-    # what the rest of the picture asks for
+        # queries
 
     def corner(self, node: int) -> tuple[int, int]:
-        """Where the box of a node begins."""
+        """The upper left corner of a node's box."""
         row, column = self.board.cells[node]
         return self.column_x[column], self.row_y[row]
 
@@ -204,18 +204,18 @@ class Geometry:
         return self.column_x[column] + self.column_width[column] - 1
 
     def arrival(self, end: NetEnd) -> tuple[int, int]:
-        """Where an end meets the border of its box."""
+        """The point where an end meets the border of its box."""
         x, y = self.corner(end.node)
         return (x + end.port, y) if end.side == "top" else (x, y + 1 + end.port)
 
     def y_of(self, height: int) -> int:
-        """The place of a line of a box, as `at_line` names it."""
+        """The row of a line of a box, given as by `at_line`."""
         row, line = divmod(height, LEVEL)
         return self.row_y[row] + line
 
 
 def least_width(board: Board, sizes: Sequence[Size]) -> int:
-    """The columns that a board takes at least, however few lines there are."""
+    """The minimal width of a board, regardless of its lines."""
     boxes = (max(_text_width(sizes[node]) for node in board.in_column(column)) for column in range(board.columns))
     return sum(boxes) + GAP * max(board.columns - 1, 0)
 
@@ -229,10 +229,10 @@ def _place(joint: Joint) -> int:
 
 
 def _runs(net: int, joints: Sequence[Joint]) -> list[ChannelLine]:
-    """The horizontal lines that connect some joints.
+    """The horizontal lines that connect joints.
 
-    Where a line up and down passes through, the line on its left and the line on its right have tracks of their own, so
-    that four lines of a net never meet in one place: that would look like two that cross.
+    At a joint with a vertical line in both directions, the lines on its left and on its right have separate tracks, so that
+    four lines of a net never meet in one point, which would look like a crossing.
     """
     found: list[ChannelLine] = []
     part = [joints[0]]

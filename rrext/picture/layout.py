@@ -1,8 +1,7 @@
-"""Where everything in a picture stands, in character cells: boxes, lines, and the names beside the lines.
+"""The layout of a picture in character cells: boxes, lines and labels.
 
-The SVG takes the same places with larger cells. There are libraries that lay graphs out in layers, but none keeps to a
-width by wrapping, leaves room for names, and puts lines on whole cells: what they make of a hundred nodes is several
-times wider than a terminal.
+The SVG uses the same layout with larger cells. Libraries for layered graphs exist, but none keeps to a width by wrapping,
+leaves room for names, and aligns lines to cells: their drawings of a hundred nodes are several times wider than a terminal.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ from rrext.pipefile.text.problems import Severity
 __all__ = ["NARROWEST", "Box", "Label", "Layout", "Port", "Wire", "laid_out"]
 
 NARROWEST: Final = 40
-"""Columns that a picture needs to say anything."""
+"""The minimal width of a picture."""
 TEXT_ROOM: Final = 34
 """Columns of text in a box; longer ids are cut."""
 NAME_ROOM: Final = 24
-"""Columns of one line of lane names; more names take more lines."""
+"""Columns of one line of edge names; more names take more lines."""
 NARROW_NAME_ROOM: Final = 10
-"""The same where the picture would be too wide otherwise."""
+"""`NAME_ROOM` in a tight picture."""
 BESIDE: Final = 16
-"""Columns that are kept for borders and lines beside the text of the only box in a row."""
+"""Columns reserved for borders and lines beside the text of a single box in a row."""
 
 
 class Port(msgspec.Struct, frozen=True):
-    """Where a line meets the border of a box. An `arrives` port has an arrowhead."""
+    """A point where a line meets the border of a box. A port that `arrives` has an arrowhead."""
 
     x: int
     y: int
@@ -49,7 +48,7 @@ class Port(msgspec.Struct, frozen=True):
 
 
 class Box(msgspec.Struct, frozen=True):
-    """The box of the node at `node` in the picture's list."""
+    """The box of the node with index `node`."""
 
     node: int
     x: int
@@ -61,7 +60,7 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Label(msgspec.Struct, frozen=True):
-    """Names of an edge, which is at `edge` in the picture's list. `in_line` says that they interrupt a line."""
+    """Names of the edge with index `edge`. `in_line`: they interrupt a line."""
 
     edge: int
     x: int
@@ -71,7 +70,7 @@ class Label(msgspec.Struct, frozen=True):
 
 
 class Wire(msgspec.Struct, frozen=True):
-    """All lines of one net, which begin at the box of `node`."""
+    """All lines of one net from the box of `node`."""
 
     node: int
     kind: Kind
@@ -79,7 +78,7 @@ class Wire(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """A picture with every place in it."""
+    """All elements of a picture with their positions."""
 
     width: int
     height: int
@@ -89,10 +88,10 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def laid_out(picture: Picture, width: int) -> Layout:
-    """The layout of a picture in at most `width` columns, which are `NARROWEST` at least.
+    """The layout of a picture in at most `width` columns, `NARROWEST` at least.
 
-    The most columns of boxes that fit are taken. Where not even one column leaves room for all lines, the longest ones
-    are left out, and their edges are written in the box at which they end.
+    It has as many columns of boxes as fit. If not even one column leaves room for all lines, the longest ones are omitted, and
+    their edges are written in the box at their end.
     """
     width = max(width, NARROWEST)
     order = ordered(picture)
@@ -117,7 +116,7 @@ def laid_out(picture: Picture, width: int) -> Layout:
 
 
 def _lines(picture: Picture, width: int, written: Iterable[int]) -> list[list[BoxLine]]:
-    """What stands in each box; the edges in `written` are there in words."""
+    """The text of each box; the edges in `written` are included in words."""
     room = min(TEXT_ROOM, width - BESIDE)
     references: defaultdict[int, list[str]] = defaultdict(list)
     for index in written:
@@ -131,7 +130,7 @@ def _sizes(lines: Iterable[list[BoxLine]]) -> list[Size]:
 
 
 class _Arrangement:
-    """One try: nodes in these places, these edges in words."""
+    """One attempt: a placement of nodes, with some edges in words."""
 
     __slots__ = ("geometry", "nets", "routes")
 
@@ -151,7 +150,7 @@ class _Arrangement:
         self.geometry = Geometry(board, sizes, self.nets, self.routes, tight=tight)
 
     def longest(self, count: int) -> set[int]:
-        """The edges that make the `count` longest lines up and down."""
+        """The edges of the `count` longest vertical lines."""
         spans = sorted(
             (-max((trunk.high - trunk.low for trunk in route.trunks), default=0), route.net.index) for route in self.routes
         )

@@ -1,4 +1,4 @@
-"""A picture as a Mermaid flowchart, for documents whose viewer draws those."""
+"""A picture as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rrext.picture.picture import Kind, Picture, PictureEdge, Role
 __all__ = ["as_mermaid"]
 
 ROOM: Final = 60
-"""Columns of a line of text; Mermaid breaks lines itself, but an id has no places for that."""
+"""Columns of a line of text; Mermaid cannot break an id itself."""
 
 _SHAPES: Final[dict[Role, tuple[str, str]]] = {
     "source": ("([", "])"),
@@ -34,11 +34,11 @@ _STROKES: Final = {"error": "#cf222e", "warning": "#9a6700"}
 _ESCAPED: Final = str.maketrans(
     {"#": "#35;", '"': "#quot;", "&": "#amp;", "<": "#lt;", ">": "#gt;", "`": "#96;", "%": "#37;", ":": "#58;", "\\": "#92;"}
 )
-"""What has a meaning to Mermaid, also inside of quotes. A colon has one beside the word "style"."""
+"""Characters with a meaning in Mermaid, also inside quotes. A colon has one beside the word "style"."""
 
 
 def as_mermaid(picture: Picture) -> str:
-    """The picture as a flowchart from top to bottom. What is wrong stands in comments at its end."""
+    """The picture as a flowchart from top to bottom. Comments at its end list the problems."""
     return "".join(f"{line}\n" for line in _lines(picture))
 
 
@@ -68,7 +68,7 @@ def _escaped(text: str) -> str:
 
 
 def _styles(picture: Picture) -> Iterator[str]:
-    """Classes for what is special, problems last: they cover the others."""
+    """Classes for special nodes; problems come last, because they override the others."""
     for style, rules in _CLASSES.items():
         members = [f"n{index}" for index, node in enumerate(picture.nodes) if style in (node.severity, node.role)]
         if members:

@@ -1,7 +1,7 @@
-"""Nets: all that one node sends, or all that it may invoke, is one line with branches; and where it meets the boxes.
+"""Nets: all data that one node sends, or all control of the nodes that it invokes, is one line with branches.
 
-Data leaves a box below and arrives from above; control leaves on the right and arrives from the left. Data that finds
-no room above a box arrives from the left too, where each line of the box has room for one end.
+Data leaves a box at the bottom and arrives at the top; control leaves on the right and arrives on the left. Data without room
+at the top arrives on the left too, where each line of the box has room for one end.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rrext.picture.picture import Kind, Picture
 __all__ = ["ANCHOR", "Net", "NetEnd", "extent_above", "nets_of"]
 
 ANCHOR: Final = 3
-"""Columns from the left edge of a box to the place where its data leaves, and where data from above arrives."""
+"""Columns from the left edge of a box to the point where data leaves, and where data from above arrives."""
 TOP_WIDTH: Final = 38
-"""Columns that the ends above one box may take with their names."""
+"""Columns for the ends at the top of one box, with their names."""
 
 
 class NetEnd:
-    """Where a net meets a box: `port` columns from its left edge on the `top`, or beside its line `port` on the `left`."""
+    """A point where a net meets a box: `port` columns from its left edge at the `top`, or at its line `port` on the `left`."""
 
     __slots__ = ("edge", "labels", "node", "port", "side")
 
@@ -54,9 +54,9 @@ class Net:
 
 
 def nets_of(picture: Picture, board: Board, name_room: int, top_room: int, without: Container[int]) -> list[Net]:
-    """The nets of a picture, their ends in place. Edges in `without` are left out.
+    """The nets of a picture with positioned ends. Edges in `without` are omitted.
 
-    Lines of lane names have `name_room` columns, all that stands above one box has `top_room`.
+    Lines of names have `name_room` columns, and the ends at the top of one box have `top_room`.
     """
     nets: dict[tuple[int, Kind], Net] = {}
     for index, edge in enumerate(picture.edges):
@@ -73,12 +73,12 @@ def nets_of(picture: Picture, board: Board, name_room: int, top_room: int, witho
 
 
 def extent_above(ends: Sequence[NetEnd]) -> int:
-    """Columns from the left edge of a box that its ends on the top take, names included."""
+    """Columns from the left edge of a box that its top ends take, names included."""
     return max((end.port + 2 + widest(end.labels) for end in ends), default=0)
 
 
 class _Sides:
-    """Chooses for the ends at one box where they meet it."""
+    """Chooses the side and the port of each end at one box."""
 
     __slots__ = ("_board", "_nets", "_node", "_room")
 
@@ -89,7 +89,7 @@ class _Sides:
         self._room = room
 
     def settle(self, arriving: list[tuple[Net, NetEnd]]) -> None:
-        """Put data on the top if there is room, and all else on the left."""
+        """Put data at the top if there is room, and all other ends on the left."""
         data = sorted((pair for pair in arriving if pair[0].kind == "data"), key=self._from_left)
         control = sorted((pair for pair in arriving if pair[0].kind == "control"), key=self._from_left)
         self._put_left([*self._put_on_top(data), *control])
@@ -99,11 +99,11 @@ class _Sides:
         return column, row, arriving[0].node
 
     def _put_on_top(self, arriving: list[tuple[Net, NetEnd]]) -> list[tuple[Net, NetEnd]]:
-        """Put ends on the top; those that stay are left over."""
+        """Put ends at the top; returns those without room."""
         above = self._board.above(self._node)
         straight = [pair for pair in arriving if pair[0].node == above]
         others = [pair for pair in arriving if pair[0].node != above]
-        # Where data of the node above comes down, nothing else may arrive: the two lines could meet.
+        # Keep the column of the data line of the node above free: two lines there could meet.
         at = ANCHOR if straight or (above, "data") not in self._nets else ANCHOR + 2
         ports: list[int] = []
         for _, end in (*straight, *others):
@@ -115,9 +115,9 @@ class _Sides:
         return [pair for pair in others if pair not in fitting]
 
     def _put_left(self, arriving: list[tuple[Net, NetEnd]]) -> None:
-        """Give each end lines of its own, one for each line of its names.
+        """Give each end as many ports as its names have lines.
 
-        A line that leaves the box on the left may go straight on into this one; others keep away from its height.
+        A line from the box on the left may go straight into this one; others avoid its row.
         """
         beside = self._board.on_the_left(self._node)
         passing = self._nets.get((beside, "control")) if beside is not None else None
@@ -131,6 +131,6 @@ class _Sides:
                 net.ends.append(one)
 
     def _only_goes_down(self, net: Net) -> bool:
-        """Whether all other ends are below the row of the node, so that the line does not pass its own beginning."""
+        """Whether all other ends are below the row of the node, so that the line does not pass its own start."""
         row = self._board.cells[net.node][0]
         return all(end.node == self._node or self._board.cells[end.node][0] > row for end in net.ends)

@@ -1,4 +1,4 @@
-"""In which order the nodes of a picture are placed: each after those that lead to it, branch by branch."""
+"""The order in which nodes are placed: each after its predecessors, branch by branch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Order", "ordered"]
 
 
 class Order(msgspec.Struct, frozen=True):
-    """All nodes, each after its feeders and invokers; edges that lead back in a circle are left out.
+    """All nodes, each after its feeders and invokers; edges that close a circle are omitted.
 
-    `feeders` and `invokers` have, for each node, those that send it data and those that may invoke it; `fed` and
-    `invoked` the other way round.
+    For each node, `feeders` and `invokers` hold the nodes that send it data and that may invoke it; `fed` and `invoked` are the
+    reverse.
     """
 
     nodes: tuple[int, ...]
@@ -26,7 +26,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def ordered(picture: Picture) -> Order:
-    """The order of a picture's nodes: the source first, and what may be invoked before what is fed."""
+    """The order of a picture's nodes: the source first, invoked nodes before fed ones."""
     count = len(picture.nodes)
     behind: list[list[int]] = [[] for _ in range(count)]
     for edge in sorted(picture.edges, key=lambda edge: (edge.kind, edge.target)):
@@ -45,7 +45,7 @@ def ordered(picture: Picture) -> Order:
 
 
 def _roots(picture: Picture) -> list[int]:
-    """Where walks begin: at the source, then at what nothing leads to, then wherever nobody has been."""
+    """The starts of walks: the source, then nodes without incoming edges, then unvisited ones."""
     nodes = range(len(picture.nodes))
     led_to = {edge.target for edge in picture.edges if edge.source != edge.target}
     source = (node for node in nodes if picture.nodes[node].role == "source")
@@ -53,7 +53,7 @@ def _roots(picture: Picture) -> list[int]:
 
 
 def _leading_back(behind: Sequence[Sequence[int]], roots: Iterable[int]) -> set[tuple[int, int]]:
-    """The edges that lead a walk from the roots back to where it is; without them there are no circles."""
+    """The edges that close circles on walks from the roots."""
     back: set[tuple[int, int]] = set()
     seen: set[int] = set()
     for root in roots:
@@ -76,7 +76,7 @@ def _leading_back(behind: Sequence[Sequence[int]], roots: Iterable[int]) -> set[
 
 
 def _sorted(behind: Sequence[Sequence[int]], back: set[tuple[int, int]], roots: Sequence[int]) -> tuple[int, ...]:
-    """The nodes, each as soon as all before it are there, and then at once what is behind it."""
+    """The nodes in topological order, each followed at once by its successors that are ready."""
     missing = [0] * len(behind)
     for node, others in enumerate(behind):
         for other in others:

@@ -1,4 +1,4 @@
-"""What of a pipeline is drawn, right or wrong: its nodes, its edges, and what is wrong with each."""
+"""The content of a picture: the nodes and edges of a valid or invalid pipeline, with their problems."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Kind = Literal["data", "control"]
 Role = Literal["source", "step", "response", "missing"]
 
 KINDS: Final[dict[str, Kind]] = {"input": "data", "control": "control"}
-"""The key of a component → the kind of the edges that stand there."""
+"""The key of a component → the kind of its edges."""
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """One problem as a picture shows it. `place` is its line and column, from 1; None if the pipeline was no text."""
+    """A problem in a picture. `place` is its line and column, from 1; None if the pipeline was not parsed from text."""
 
     severity: Severity
     code: str
@@ -39,9 +39,9 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 class PictureNode(msgspec.Struct, frozen=True):
-    """A component, or an id that edges name and no component has; that one's role is `missing`.
+    """A component, or an id in edges without a component, whose role is `missing`.
 
-    `id`, `provider` and `title` are empty where the file has none that can be used.
+    `id`, `provider` and `title` may be empty.
     """
 
     id: str
@@ -52,14 +52,14 @@ class PictureNode(msgspec.Struct, frozen=True):
 
     @property
     def severity(self) -> Severity | None:
-        """The worst of what is wrong with it; None also if there is only information."""
+        """The worst severity of its problems; None if there is only information."""
         return worst(self.remarks)
 
 
 class PictureEdge(msgspec.Struct, frozen=True):
-    """All edges of one kind between two nodes, which stand at `source` and `target` in the picture's list.
+    """All edges of one kind between two nodes, with indexes `source` and `target`.
 
-    `names` are its lanes, or its class types, in the order of the file.
+    `names` are its lanes, or its class types, in file order.
     """
 
     source: int
@@ -70,7 +70,7 @@ class PictureEdge(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """What is to be drawn. `remarks` are all problems, also those that belong to no node, in the order of the text."""
+    """The content of a picture. `remarks` are all problems, also those without a node, in the order of the text."""
 
     nodes: tuple[PictureNode, ...] = ()
     edges: tuple[PictureEdge, ...] = ()
@@ -80,10 +80,10 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 def picture_of(loaded: LoadedPipeline, limits: PictureLimits = PICTURE_DEFAULTS) -> Picture:
-    """What there is to draw of a pipeline as far as it could be read.
+    """The picture of a pipeline, as far as it could be parsed.
 
-    Every text is as the file has it: what a `${NAME}` stands for may be a secret. Raises `ResultTooLarge` for more nodes
-    or edges than a picture can show.
+    Texts stay as written, because the value of a `${NAME}` may be a secret. Raises `ResultTooLarge` for too many nodes or
+    edges.
     """
     drafts = loaded.outline.components
     written = _Written(loaded)
@@ -112,7 +112,7 @@ def worst(remarks: Sequence[Remark]) -> Severity | None:
 
 
 class _Written:
-    """The texts of a pipeline before its variables were filled in."""
+    """The texts of a pipeline with variables in place."""
 
     __slots__ = ("_components", "_document")
 
@@ -124,7 +124,7 @@ class _Written:
         return _member(self._document, key, "")
 
     def of_node(self, node: int, key: str, read: str) -> str:
-        """What stands at a component's key; `read` is what was made of it."""
+        """The text at a component's key; `read` is the parsed value."""
         return _member(_item(self._components, node), key, read) if read else ""
 
     def of_edge(self, node: int, edges: str, place: int, key: str, read: str) -> str:
@@ -142,7 +142,7 @@ def _member(holder: Any, key: str, otherwise: str) -> str:
 
 
 class _Remarks:
-    """The problems of a pipeline, found by the component or the edge that they are about."""
+    """The problems of a pipeline by component and edge."""
 
     __slots__ = ("_edges", "_nodes", "all")
 
@@ -197,7 +197,7 @@ def _all_edges(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, str, DataEdge |
 
 
 def _edges(drafts: Sequence[Draft], index: dict[str, int], written: _Written, remarks: _Remarks) -> tuple[PictureEdge, ...]:
-    """All edges; what one node has from another is one of each kind."""
+    """All edges; parallel ones of a kind are merged."""
     merged: dict[tuple[int, int, Kind], list[DataEdge | ControlEdge]] = {}
     for draft, key, edge in _all_edges(drafts):
         merged.setdefault((index[edge.source_id], draft.index, KINDS[key]), []).append(edge)

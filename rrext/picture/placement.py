@@ -1,8 +1,8 @@
-"""Which row and which column each node stands in.
+"""The row and column of each node.
 
-Data runs down, control runs to the right: a node that listens to another stands in a row below it, in the same column
-where that is free; what a node may invoke stands beside it, one below the other. Nothing here knows sizes: a row is as
-high and a column as wide as what is in it, and any placement can be drawn.
+Data runs down, control runs to the right: a node stands below the nodes that feed it, in the same column if that is free;
+invoked nodes stand beside their invoker, one below the other. Sizes do not matter here: rows and columns take the size of their
+content, and any placement can be drawn.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ __all__ = ["Cell", "placed"]
 Cell = tuple[int, int]
 """Row and column, from 0."""
 
-# What a place costs, compared with others. They were found by looking at pictures.
+# The costs of positions, tuned by looking at pictures.
 ASIDE: Final = 6
 """A column further away."""
 LEFT: Final = 3
-"""More, if that column is to the left."""
+"""The surcharge for a column to the left."""
 DOWN_ALONE: Final = 2
-"""A row further down, for a node that goes on alone: a straight line gets longer."""
+"""A row further down, for a node without siblings: a straight line becomes longer."""
 DOWN_BESIDE: Final = 50
-"""The same for a node that has siblings: they should stand side by side."""
+"""A row further down, for a node with siblings, which should stand side by side."""
 DOWN_BOUND: Final = 1
-"""The same for a node that is bound by control: they should stand one below the other."""
+"""A row further down, for a node bound by control, which should stand below its siblings."""
 CROWDED: Final = 40
-"""No room on the right for what the node may invoke."""
+"""No room on the right for the nodes that this one invokes."""
 
 
 def placed(order: Order, most: int) -> list[Cell]:
@@ -41,7 +41,7 @@ def placed(order: Order, most: int) -> list[Cell]:
 
 
 class _Placing:
-    """Places nodes one by one, each where that costs least at the time."""
+    """Places nodes one by one, each at the lowest present cost."""
 
     __slots__ = ("_band", "_most", "_order", "_taken", "_used", "cells")
 
@@ -49,12 +49,12 @@ class _Placing:
         self._order = order
         self._most = most
         self._taken: set[Cell] = set()
-        self._used = [0] * most  # for each column, the first row below everything in it
-        self._band = 0  # the row where nodes begin that have nothing to do with those above it
+        self._used = [0] * most  # for each column, the first row below all its nodes
+        self._band = 0  # the first row for nodes without relation to those above
         self.cells: dict[int, Cell] = {}
 
     def place(self, node: int) -> None:
-        """Place a node; those before it have their places."""
+        """Place a node, after all nodes before it in the order."""
         feeders = self._order.feeders[node]
         invokers = self._order.invokers[node]
         if feeders:
@@ -79,7 +79,7 @@ class _Placing:
         return self._cheapest((invoker[0], min(invoker[1] + 1, self._most - 1)), DOWN_BOUND, 0)
 
     def _alone(self, node: int) -> Cell:
-        """A place for what nothing leads to: near what it leads to, else in a column of its own, else below everything."""
+        """A cell for a node without predecessors: near its successors, else in a column of its own, else below everything."""
         order = self._order
         behind = (*order.fed[node], *order.invoked[node])
         known = [

@@ -1,4 +1,4 @@
-"""From the straight lines of a net to lines that bend, and the places where they branch."""
+"""Polylines of a net from its straight segments, and its branching points."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Point = tuple[int, int]
 
 
 def polylines(segments: Sequence[Segment]) -> tuple[list[list[Point]], list[Point]]:
-    """The lines from end or branch to branch or end, each piece in one of them only; and the branches.
+    """The lines between ends and branches, each segment in exactly one line; and the branches.
 
-    The segments make a tree. What is drawn once has even dashes.
+    The segments form a tree. A line drawn once has even dashes.
     """
     ways = _ways(segments)
     knots = [point for point, others in ways.items() if len(others) != 2]
@@ -30,7 +30,7 @@ def polylines(segments: Sequence[Segment]) -> tuple[list[list[Point]], list[Poin
 
 
 def _ways(segments: Sequence[Segment]) -> dict[Point, list[Point]]:
-    """For each place where lines end, bend or branch, the next such places."""
+    """For each end, bend or branch, the adjacent such points."""
     across: defaultdict[int, set[int]] = defaultdict(set)
     down: defaultdict[int, set[int]] = defaultdict(set)
     for x1, y1, x2, y2 in segments:
@@ -55,7 +55,7 @@ def _connect(places: Sequence[Point], ways: defaultdict[Point, list[Point]]) -> 
 
 
 def _walk(start: Point, onward: Point, ways: dict[Point, list[Point]], gone: set[tuple[Point, Point]]) -> list[Point]:
-    """From a place on until a line ends or branches."""
+    """Follow a line to its end or branch."""
     line = [start]
     while True:
         point = line[-1]

@@ -1,7 +1,7 @@
-"""Which way each net takes through the gaps between rows and columns; where exactly it runs there comes later.
+"""The route of each net through the gaps between rows and columns; exact positions are computed later.
 
-Gap `c` between columns is left of column `c`, level `r` between rows is above row `r`. A net runs up and down in gaps
-(`Trunk`), or below its own box where that column is empty (`drop`), and from side to side at levels.
+Gap `c` between columns is left of column `c`, level `r` between rows is above row `r`. A net runs vertically in gaps (`Trunk`),
+or below its own box if that column is empty (`drop`), and horizontally at levels.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from rrext.picture.nets import Net, NetEnd
 __all__ = ["LEVEL", "NetRoute", "Trunk", "at_level", "at_line", "routes_of"]
 
 LEVEL: Final = 1 << 20
-"""Heights before sizes are known: level N is N × LEVEL, line L of row N is that and 1 + L. No box has so many lines."""
+"""Heights before sizes are known: level N is N × LEVEL, line L of row N is that plus 1 + L. No box has that many lines."""
 CROWD: Final = 3
-"""What each trunk that runs in a gap already costs the next one, as columns of a detour by ten."""
+"""The cost of each other trunk in a gap, in tenths of a column of detour."""
 
 
 def at_level(level: int) -> int:
@@ -32,7 +32,7 @@ def at_line(row: int, line: int) -> int:
 
 
 class Trunk:
-    """A line up and down in the gap `gap`, and the heights where others of its net leave it."""
+    """A vertical line in the gap `gap`, and the heights where other lines of its net leave it."""
 
     __slots__ = ("gap", "leaves", "lefts", "rights")
 
@@ -57,7 +57,7 @@ class Trunk:
 
 
 class NetRoute:
-    """The way of one net. `drop` is the level down to which it runs below its own box, or None.
+    """The route of one net. `drop` is the level down to which it runs below its own box, or None.
 
     `leaves` of a trunk are the levels at which it meets the rest of the net.
     """
@@ -70,7 +70,7 @@ class NetRoute:
         self.trunks: list[Trunk] = []
 
     def drops_through(self, level: int, board: Board) -> bool:
-        """Whether the line below the net's own box comes to a level, so that other lines may begin there."""
+        """Whether the line below the net's own box reaches a level, so that other lines may begin there."""
         return self.drop is not None and board.cells[self.net.node][0] < level <= self.drop
 
     def is_near(self, end: NetEnd, board: Board) -> bool:
@@ -82,13 +82,13 @@ class NetRoute:
 
 
 def routes_of(nets: Iterable[Net], board: Board) -> list[NetRoute]:
-    """A way for each net."""
+    """A route for each net."""
     finder = _Finder(board)
     return [finder.find(net) for net in nets]
 
 
 class _Finder:
-    """Finds ways one after the other, and keeps the gaps evenly used."""
+    """Finds routes one after the other, with even use of the gaps."""
 
     __slots__ = ("_board", "_used")
 
@@ -97,7 +97,7 @@ class _Finder:
         self._used: list[list[tuple[int, int]]] = [[] for _ in range(board.columns + 1)]
 
     def find(self, net: Net) -> NetRoute:
-        """The way of one net."""
+        """The route of one net."""
         route = NetRoute(net)
         groups: defaultdict[int, list[NetEnd]] = defaultdict(list)
         for end in net.ends:
@@ -133,7 +133,7 @@ class _Finder:
         self._serve(route, main, groups)
 
     def _serve(self, route: NetRoute, main: Trunk, groups: dict[int, list[NetEnd]]) -> None:
-        """Lead the main trunk to the ends in its gap, and to a further trunk for each other gap with ends."""
+        """Connect the main trunk to the ends in its gap, and to one more trunk for each other gap with ends."""
         route.trunks.append(main)
         for gap, ends in sorted(groups.items()):
             places = [(self._board.cells[end.node][0], end.port) for end in ends]
@@ -150,7 +150,7 @@ class _Finder:
             route.trunks.append(branch)
 
     def _best_gap(self, net: Net, far: Sequence[int]) -> int:
-        """The gap from which all levels are reached over short ways."""
+        """The gap with the shortest connections to all levels."""
         row, column = self._board.cells[net.node]
         places = [column * 10 + 2]
         for end in net.ends:

@@ -37,7 +37,7 @@ LEGEND_TEXTS: Final = {
 
 
 def as_svg(picture: Picture, width: int = PICTURE_DEFAULTS.width) -> str:
-    """The picture as an SVG document, laid out like text of at most `width` columns. Its tooltips say what is wrong."""
+    """The picture as an SVG document, laid out like text of at most `width` columns. Tooltips show the problems."""
     layout = laid_out(picture, width)
     heading = one_line(picture.name.strip())
     top = MARGIN + (HEADING if heading else 0)
@@ -82,7 +82,7 @@ def _wire(wire: Wire, arrivals: Mapping[Point, Port], picture: Picture) -> Itera
 
 
 def _path(points: Sequence[Point], *, shorten: bool) -> str:
-    """A line through some points, its corners round; shortened at its end to leave room for an arrowhead."""
+    """A line through points with rounded corners; shortened at its end for an arrowhead."""
     steps = [f"M{points[0][0]} {points[0][1]}"]
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         room = min(RADIUS, _distance(before, corner) // 2, _distance(corner, after) // 2)
@@ -98,7 +98,7 @@ def _distance(one: Point, other: Point) -> int:
 
 
 def _towards(point: Point, other: Point, length: int) -> Point:
-    """The point that is `length` away from a point, on the straight line to another."""
+    """The point at a distance from a point towards another."""
     x, y = other[0] - point[0], other[1] - point[1]
     return point[0] + (x > 0) * length - (x < 0) * length, point[1] + (y > 0) * length - (y < 0) * length
 
@@ -125,14 +125,14 @@ def _label(label: Label, picture: Picture) -> Iterator[str]:
     source, target = picture.nodes[edge.source], picture.nodes[edge.target]
     about = f"{', '.join(map(one_line, edge.names))}: {edge.kind} from {_name(source)} to {_name(target)}"
     x = label.x * CELL_WIDTH
-    if label.in_line:  # a piece of paper interrupts the line
+    if label.in_line:  # a rectangle in the colour of the paper interrupts the line
         place = f'x="{x - CELL_WIDTH // 2}" y="{label.y * CELL_HEIGHT}"'
         yield f'<rect class="paper" {place} width="{(columns(label.text) + 1) * CELL_WIDTH}" height="{CELL_HEIGHT}"/>'
     yield _text(x, _baseline(label.y), label.text, " ".join(filter(None, ("label", edge.severity))), about)
 
 
 def _tooltip(node: PictureNode) -> str:
-    """All that is known of a node, what is wrong with it last."""
+    """The details of a node, its problems last."""
     provider = "no such component" if node.role == "missing" else one_line(node.provider) or "no provider"
     parts = [f"{_name(node)} ({provider})", *([one_line(node.title)] if node.title else [])]
     return "\n".join((*parts, *(one_line(str(remark)) for remark in node.remarks)))
@@ -156,7 +156,7 @@ def _baseline(row: int) -> int:
 
 
 def _legend(picture: Picture) -> tuple[list[str], int]:
-    """What the signs mean, as far as they occur; and how wide that is."""
+    """The legend of the used signs, and its width."""
     styles = {node.role for node in picture.nodes} | {node.severity for node in picture.nodes}
     kinds = {edge.kind for edge in picture.edges}
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""A picture in characters: for terminals, and for documents that have no images."""
+"""A picture in characters, for terminals and plain documents."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _COLOURS: Final[dict[str, str]] = {
     "warning": "1;33",
     "heading": "1",
 }
-"""What each style is in a terminal that knows colours; the others are as they come."""
+"""The terminal codes of styles; other styles have the default colour."""
 
 
 def as_text(picture: Picture, width: int = PICTURE_DEFAULTS.width, *, colour: bool = False) -> str:
-    """The picture in lines of at most `width` columns, but never fewer than 40; empty if there is no node.
+    """The picture in lines of at most `width` columns, at least 40; empty without nodes.
 
-    Control characters of the file are never in it; with `colour` it has those that colour it.
+    It never contains control characters of the file; with `colour` it has colour codes of its own.
     """
     if not picture.nodes:
         return ""
@@ -59,7 +59,7 @@ def _heading(picture: Picture, width: int, colour: bool) -> Iterator[str]:
 
 
 def _legend(picture: Picture, layout: Layout, width: int) -> list[str]:
-    """What the signs mean, as far as they occur."""
+    """The legend of the used signs."""
     kinds = {wire.kind for wire in layout.wires}
     in_words = any(line.style == "reference" for box in layout.boxes for line in box.lines)
     roles = {node.role for node in picture.nodes}

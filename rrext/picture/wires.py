@@ -1,4 +1,4 @@
-"""The straight lines of a net, once every track has its place."""
+"""The straight segments of a net, after all tracks have positions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Segment = tuple[int, int, int, int]
 
 
 def segments_of(route: NetRoute, geometry: Geometry) -> Iterator[Segment]:
-    """All lines of a net. They meet at their ends, or where one ends on another."""
+    """All segments of a net. They meet at their ends, or one ends on another."""
     net = route.net
     if net.kind == "data":
         yield _departing(route, geometry)
@@ -23,7 +23,7 @@ def segments_of(route: NetRoute, geometry: Geometry) -> Iterator[Segment]:
         if end.side == "top":
             x, y = geometry.arrival(end)
             joint = geometry.joints[net.index, geometry.board.cells[end.node][0]][x]
-            if not joint.up:  # else the line comes from straight above, and is there already
+            if not joint.up:  # else a line from straight above covers it
                 yield x, joint.heights[0], x, y
     for trunk in route.trunks:
         yield from _trunk(net, trunk, geometry)
@@ -33,7 +33,7 @@ def segments_of(route: NetRoute, geometry: Geometry) -> Iterator[Segment]:
 
 
 def _departing(route: NetRoute, geometry: Geometry) -> Segment:
-    """The line down from the box, to the box below or to where it turns."""
+    """The line down from the box, to the box below or to its first turn."""
     node = route.net.node
     x, y = geometry.corner(node)
     level = geometry.board.cells[node][0] + 1 if route.drop is None else route.drop
@@ -56,5 +56,5 @@ def _trunk(net: Net, trunk: Trunk, geometry: Geometry) -> Iterator[Segment]:
 
 
 def _place(net: Net, height: int, x: int, geometry: Geometry) -> int:
-    """Where a trunk ends: at a line of a box, or at a level, where it then meets one horizontal line."""
+    """The end of a trunk: a line of a box, or the horizontal line at a level."""
     return geometry.y_of(height) if height % LEVEL else geometry.joints[net.index, height // LEVEL][x].heights[0]

@@ -1,7 +1,7 @@
-"""Testing without spawning: tools, nodes and pipelines in this process, through the same code as in a server.
+"""Tests of tools, nodes and pipelines in this process, through the same code as in a server.
 
-`call_tool`, `run_node` and `run_pipeline` block, for plain tests. `open_node`, `open_pipeline` and `pair` give a
-`Client`, for `async` tests on asyncio.
+`call_tool`, `run_node` and `run_pipeline` block, for plain tests. `open_node`, `open_pipeline` and `pair` give a `Client`, for
+`async` tests on asyncio.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Time that a test moves by hand."""
+"""A clock that a test moves by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ManualClock"]
 
 
 class ManualTimer:
-    """Something that a `ManualClock` will do."""
+    """A scheduled action of a `ManualClock`."""
 
     __slots__ = ("action", "is_cancelled")
 
@@ -19,7 +19,7 @@ class ManualTimer:
         self.is_cancelled = False
 
     def cancel(self) -> None:
-        """Make it not happen."""
+        """Cancel the action."""
         self.is_cancelled = True
 
 
@@ -34,17 +34,17 @@ class ManualClock:
         self._timers: list[tuple[float, int, ManualTimer]] = []
 
     def now(self) -> float:
-        """The time, in seconds."""
+        """The current time in seconds."""
         return self._now
 
     def call_later(self, delay: float, action: Callable[[], None]) -> ManualTimer:
-        """Run `action` when `advance` gets there."""
+        """Run `action` when `advance` reaches its time."""
         timer = ManualTimer(action)
         heapq.heappush(self._timers, (self._now + delay, next(self._order), timer))
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, and do what becomes due in its order, each at its own time. Call it on the event loop's thread."""
+        """Advance the time and run due actions in order, each at its own time. Call it on the event loop's thread."""
         end = self._now + seconds
         while self._timers and self._timers[0][0] <= end:
             when, _, timer = heapq.heappop(self._timers)

@@ -1,4 +1,4 @@
-"""One node in this process, for the tests of those who write it."""
+"""One node in this process, for tests by its author."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["call_tool", "open_node", "run_node"]
 
 
 class Feeder(Node):
-    """Begins the pipeline around a node under test: it offers every lane, and controls the node."""
+    """The source of the pipeline around a tested node: it offers every lane, and controls the node."""
 
     provider = "rrext_testing_feeder"
     lanes = {"_source": LANES}
@@ -46,8 +46,8 @@ async def open_node(
 ) -> AsyncIterator[Client]:
     """Load one node in this process and give a `Client` for it: tools by `client.tool`, lanes by `client.pipe`.
 
-    The node's id is `node`. A pipe's `mimetype="lane/text"` names the lane. What the node emits is put into `emitted`,
-    a list of payloads for each lane. `on_event` is called with all events, such as what the node publishes.
+    The node's id is `node`. A pipe's `mimetype="lane/text"` names the lane. `emitted` receives the node's output, a list of
+    payloads for each lane. `on_event` receives all events, such as messages that the node publishes.
     """
     recorder = _recorder(emitted if emitted is not None else {})
     outgoing = {lane for lanes in node.lanes.values() for lane in lanes} & set(LANES)
@@ -96,10 +96,10 @@ def call_tool(
     env: Mapping[str, str] | None = None,
     root: str | os.PathLike[str] | None = None,
 ) -> Any:
-    """Call one tool of a node class and return what a caller would get. Blocks; in `async` tests use `open_node`.
+    """Call one tool of a node class and return its result. Blocks; in `async` tests use `open_node`.
 
-    Schema, config, `setup`, availability and the JSON of the result are all the real ones. `context` is
-    `{userId, spaceId}`. Raises what a caller would see: `InvalidArguments`, `ToolError` …
+    Schema, config, `setup`, availability and the JSON of the result are the real ones. `context` is `{userId, spaceId}`. Raises
+    the caller's errors: `InvalidArguments`, `ToolError` …
     """
 
     async def call() -> Any:
@@ -118,7 +118,7 @@ def run_node(
     env: Mapping[str, str] | None = None,
     root: str | os.PathLike[str] | None = None,
 ) -> dict[str, list[Any]]:
-    """Send one object through a node and return what it emitted: lane → payloads. Blocks, as `call_tool` does.
+    """Send one object through a node and return its output: lane → payloads. Blocks, as `call_tool` does.
 
     Each payload is one write to `lane`: text, bytes, or a JSON value for lanes of JSON. Raises the object's failure.
     """
@@ -139,7 +139,7 @@ def _data(payload: Any) -> Data:
 
 
 def _recorder(emitted: dict[str, list[Any]]) -> type[Node]:
-    """A node class that keeps every payload that reaches it."""
+    """A node class that keeps every payload that it receives."""
 
     def writing(lane: str) -> Any:
         def write(self: Node, payload: Any) -> None:

@@ -27,10 +27,10 @@ async def pair(
     context: Mapping[str, Any] | None = None,
     trusted: bool = True,
 ) -> AsyncIterator[Client]:
-    """A `Client` of an engine in this process, on asyncio: what works here works with a spawned server.
+    """A `Client` of an engine in this process, on asyncio, with the behaviour of a spawned server.
 
-    `over` says how the bytes travel: in memory, all on the event loop, or through two pipes of the system, as to a
-    process. Who is not `trusted` reads no texts of exceptions. The engine is not closed at the end.
+    `over` selects the transport: memory, entirely on the event loop, or two pipes of the system, as to a process. A client that
+    is not `trusted` gets no texts of exceptions. The engine stays open at the end.
     """
     session = SESSIONS[over](engine, trusted=trusted)
     serving = engine.host.spawn(session.run(), "pair")

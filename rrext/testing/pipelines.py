@@ -1,4 +1,4 @@
-"""Pipelines in this process, for the tests of those who write them."""
+"""Pipelines in this process, for tests by their authors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Nodes", "Pipeline", "open_pipeline", "run_pipeline"]
 Pipeline: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """An object, or the path of a file."""
 Nodes: TypeAlias = Iterable[type[Node] | str | os.PathLike[str]]
-"""Node classes, or what `--nodes` takes: a Python file or a module's name."""
+"""Node classes, or values of `--nodes`: a Python file or a module's name."""
 
 
 @asynccontextmanager
@@ -48,8 +48,8 @@ async def open_pipeline(
 ) -> AsyncIterator[Client]:
     """Load a pipeline in this process and give its `Client`: `async with open_pipeline("a.pipe") as client: …`.
 
-    On asyncio. `env` is all that `${NAME}` may mean. `on_event` is called with all events of the engine and their data, see
-    `Engine.subscribe`. Nothing is left at the end. Raises `InvalidPipeline` with all problems.
+    On asyncio. `env` holds all variables for `${NAME}`. `on_event` receives all events of the engine and their data, see
+    `Engine.subscribe`. The end closes everything. Raises `InvalidPipeline` with all problems.
     """
     environment = Environment(env, env or ())
     folder = None if root is None else os.fspath(root)
@@ -84,7 +84,7 @@ def run_pipeline(
 ) -> dict[str, Any]:
     """Send one object through a pipeline and return its result body. Blocks; in `async` tests use `open_pipeline`.
 
-    Raises the object's failure, with what the pipeline had produced as `.result`.
+    Raises the object's failure, with the partial result as `.result`.
     """
 
     async def send() -> dict[str, Any]:

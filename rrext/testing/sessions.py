@@ -25,7 +25,7 @@ from rrext.wire.messages import ServerEvent
 __all__ = ["MemorySession", "PipeSession"]
 
 CAPACITY = 65536
-"""Bytes of answers that wait in memory before the session sees a slow reader: what a pipe holds."""
+"""Bytes of answers in memory before the session sees a slow reader: the size of a pipe."""
 
 
 class StreamReading:
@@ -38,16 +38,16 @@ class StreamReading:
         self._stopped = False
 
     def stop(self) -> None:
-        """Read no more: what still comes is dropped."""
+        """Stop reading: later input is dropped."""
         self._stopped = True
 
     def unpause(self) -> None:
-        """A request was answered."""
+        """Continue, because a request was answered."""
         self._answered.set()
 
     @property
     def has_more(self) -> bool:
-        """False: what the client sends is taken in the same turn of the loop."""
+        """False: input is handled in the same turn of the loop."""
         return False
 
     async def run(self, peer: Peer) -> None:
@@ -70,21 +70,21 @@ class StreamReading:
 
 
 def _peer(engine: LocalEngine, framer: Framer[ServerEvent], sink: Sink, *, trusted: bool) -> Peer:
-    """A peer that ends alone, also by `shutdown`: its engine belongs to the test."""
+    """A peer whose end, also by `shutdown`, leaves the engine to the test."""
     caller = Caller(connection_id=f"pair-{uuid4().hex}", trusted=trusted)
     connection = ServerConnection(framer, engine.limits)
     return Peer(engine, connection, sink, host=engine.host, limits=engine.limits, caller=caller)
 
 
 class StreamSink:
-    """Lets any thread write to a stream of the loop."""
+    """A sink through which any thread can write to a stream of the loop."""
 
     def __init__(self, stream: MemoryStream, loop: asyncio.AbstractEventLoop) -> None:
         self._stream = stream
         self._loop = loop
         self._waiting: deque[bytes] = deque()
         self._taken = 0
-        """Bytes ever written: counted by writers, one at a time. `_given` is counted by the loop."""
+        """Bytes ever written, counted by writers, one at a time; the loop counts `_given`."""
         self._given = 0
         self._action: Callable[[], None] | None = None
         self._wake = asyncio.Event()
@@ -92,7 +92,7 @@ class StreamSink:
         self._is_gone = False
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """Take all of it, or nothing while enough waits. Raises `BrokenPipeError` when the client is gone."""
+        """Take all data, or none while enough waits. Raises `BrokenPipeError` after the client is gone."""
         if self._is_gone:
             raise BrokenPipeError
         if self._taken - self._given >= CAPACITY:
@@ -109,20 +109,20 @@ class StreamSink:
         self._loop.call_soon_threadsafe(self._wake.set)
 
     async def empty(self) -> None:
-        """Return when all is sent."""
+        """Return when all data is sent."""
         while self._taken > self._given:
             self._sent.clear()
             await self._sent.wait()
 
     def forget(self) -> None:
-        """The client is gone: nobody will receive what waits."""
+        """Drop waiting data, because the client is gone."""
         self._is_gone = True
         self._waiting.clear()
         self._given = self._taken
         self._sent.set()
 
     async def run(self) -> None:
-        """Send what was written."""
+        """Send the written data."""
         while True:
             while self._waiting:
                 data = self._waiting.popleft()
@@ -138,7 +138,7 @@ class StreamSink:
 
 
 class MemorySession:
-    """Serves one client over a stream in memory; everything happens on the loop."""
+    """Serves one client over a stream in memory, entirely on the loop."""
 
     def __init__(self, engine: LocalEngine, *, trusted: bool) -> None:
         self.client_end, self._stream = memory_pair()
@@ -167,7 +167,7 @@ class MemorySession:
 
 
 class PipeSession:
-    """Serves one client over two pipes of the system, as a process does: threads may read, and run quick tools."""
+    """Serves one client over two pipes of the system, as a process does: threads may read and run quick tools."""
 
     def __init__(self, engine: LocalEngine, *, trusted: bool) -> None:
         self._read_fd, client_write = os.pipe()
@@ -182,7 +182,7 @@ class PipeSession:
         self._peer.reading = self._reader
 
     async def run(self) -> None:
-        """Serve until the client is gone. No thread may be reading any more when its descriptor is closed."""
+        """Serve until the client is gone. A descriptor is closed only after all threads have stopped reading it."""
         self._reader.start()
         await self._peer.ended()
         self._sink.close()

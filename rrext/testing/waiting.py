@@ -1,4 +1,4 @@
-"""Blocking helpers over `async` ones."""
+"""The blocking form of asynchronous helpers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def run_to_end(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine function on an event loop of its own. Raises `UsageError` inside of another one."""
+    """Run a coroutine function on its own event loop. Raises `UsageError` inside another one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,1 +1,1 @@
-"""Ways that bytes travel."""
+"""Transports of bytes: descriptors, Unix sockets, processes, memory."""

@@ -1,4 +1,4 @@
-"""Taking stdin and stdout for the wire alone, so that nothing else can read from it or write to it."""
+"""The claim of stdin and stdout for the wire, so that no other code can read from or write to it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rrext.transports.reopen import reopen
 __all__ = ["ClaimedStdio", "claim_stdio", "open_missing"]
 
 PRIVATE = 3
-"""The lowest number of a private descriptor: 0, 1 and 2 are never what a program expects them not to be."""
+"""The lowest number of a private descriptor, above the standard ones."""
 
 
 class ClaimedStdio:
-    """The wire's own descriptors, while the public ones point elsewhere.
+    """The wire's own descriptors, while the public ones are redirected.
 
-    `read_fd` blocks and `write_fd` does not; children inherit neither. Descriptor 0 is `/dev/null`, and 1 is what 2 is:
-    so `input()` sees the end of file, and what Python, C code or children print goes to stderr. `sys.stdout` and
-    `sys.stderr` never block; what nobody reads is dropped and counted (`stderr`, the writer behind both).
+    `read_fd` blocks and `write_fd` does not; children inherit neither. Descriptor 0 is `/dev/null`, and 1 is a copy of 2:
+    `input()` reads the end of file, and output of Python, C code and children goes to stderr. `sys.stdout` and `sys.stderr`
+    never block; unread output is dropped and counted (`stderr`, the writer behind both).
     """
 
     __slots__ = ("_blocking", "_saved", "_streams", "read_fd", "stderr", "write_fd")
@@ -38,7 +38,7 @@ class ClaimedStdio:
         self.read_fd = _own_reader(0)
         self.write_fd = _own_writer(1)
         _point(0, _null())
-        if _is_same_pipe(1, 2):  # `2>&1`: what is printed would be read as frames
+        if _is_same_pipe(1, 2):  # `2>&1`: printed output would be read as frames
             _point(2, _null())
         os.dup2(2, 1)
         self.stderr = LossyWriter(2, _dropped)
@@ -47,24 +47,24 @@ class ClaimedStdio:
 
     def _rebind(self) -> None:
         for stream in self._streams:
-            if stream is not None:  # what was printed before goes where all prints go: the descriptors point there now
+            if stream is not None:  # earlier output goes to the redirected descriptors too
                 stream.flush()
         sys.stdout = lossy_text(self.stderr, 1, "<stdout>")
         sys.stderr = lossy_text(self.stderr, 2, "<stderr>")
 
     def silence(self) -> None:
-        """Nobody reads stderr any more: what C code and children print goes nowhere, instead of killing them."""
+        """Redirect output of C code and children to nowhere, because stderr has no reader and writing would kill them."""
         _point(1, _null())
         _point(2, _null())
 
     def _let_go(self) -> None:
-        """In a forked child, which must not keep the peer waiting for an end of file when the server is gone."""
+        """In a forked child: close the descriptors, which would keep the peer from seeing the end of the server."""
         for fd in (self.read_fd, self.write_fd, *self._saved):
             if _is_open(fd):
                 os.close(fd)
 
     def restore(self) -> None:
-        """Put back all that was changed, for a process that goes on, such as a test's."""
+        """Restore the former state, for a process that continues, such as a test."""
         sys.stdout.flush()
         sys.stderr.flush()
         sys.stdout, sys.stderr = self._streams  # type: ignore[assignment]
@@ -82,19 +82,19 @@ class ClaimedStdio:
 
 
 def claim_stdio() -> ClaimedStdio:
-    """Take stdin and stdout; do it before any code runs that might print. Raises `OSError` when one of them is closed."""
+    """Claim stdin and stdout; call it before any code that might print. Raises `OSError` when one of them is closed."""
     return ClaimedStdio()
 
 
 def open_missing() -> None:
-    """Let stdin and stdout be `/dev/null` if they are closed, for a server whose clients are elsewhere."""
+    """Open `/dev/null` as stdin and stdout if they are closed, for a server with clients elsewhere."""
     for fd in (0, 1):
         if not _is_open(fd):
             _point(fd, _null())
 
 
 def _own_reader(fd: int) -> int:
-    """A private descriptor that blocks, whoever shares `fd` and may have made that non-blocking."""
+    """A private blocking descriptor, even if other holders of `fd` made it non-blocking."""
     own = reopen(fd, os.O_RDONLY)
     number = _private(fd) if own is None else _moved(own)
     os.set_blocking(number, True)
@@ -102,7 +102,7 @@ def _own_reader(fd: int) -> int:
 
 
 def _own_writer(fd: int) -> int:
-    """A private descriptor that does not block. Where it has to share its description, the others' does not either."""
+    """A private non-blocking descriptor. If it must share its file description, the other holders do not block either."""
     own = reopen(fd, os.O_WRONLY)
     number = _private(fd) if own is None else _moved(own)
     os.set_blocking(number, False)
@@ -114,7 +114,7 @@ def _private(fd: int) -> int:
 
 
 def _moved(fd: int) -> int:
-    """A descriptor above the public numbers, in place of one that may have got one of them."""
+    """A descriptor above the standard numbers, in place of one that may have one of them."""
     if fd >= PRIVATE:
         return fd
     number = _private(fd)
@@ -127,7 +127,7 @@ def _null() -> int:
 
 
 def _point(fd: int, to: int) -> None:
-    """Make `fd` what `to` is, for children too, and close `to`."""
+    """Make `fd` a copy of `to`, inheritable, and close `to`."""
     if fd == to:
         os.set_inheritable(fd, True)
     else:

@@ -1,4 +1,4 @@
-"""Bytes through file descriptors: writes that never block, and a reader that a loop or a thread can drive."""
+"""Bytes through file descriptors: writes that never block, and reads for a loop or a thread."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["DescriptorSink", "SocketSink", "read_into", "wait_readable", "waits_
 
 
 class DescriptorSink:
-    """Writes to a non-blocking descriptor.
+    """A writer to a non-blocking descriptor.
 
-    A descriptor that the loop cannot watch (a regular file) is always writable, so it is never waited for. `on_lost` is
-    called on the loop's thread when nothing can be written any more.
+    A descriptor that the loop cannot watch (a regular file) is always writable. `on_lost` is called on the loop's thread when
+    no write can succeed any more.
     """
 
     __slots__ = ("_fd", "_is_closed", "_loop", "_on_lost")
@@ -27,7 +27,7 @@ class DescriptorSink:
         self._is_closed = False
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """What fits now, in one system call; 0 when there is no room. Raises `OSError` when the peer is gone."""
+        """Write as much as fits, in one system call; 0 without room. Raises `OSError` when the peer is gone."""
         try:
             return self._write(pieces)
         except BlockingIOError:
@@ -37,11 +37,11 @@ class DescriptorSink:
             raise
 
     def when_writable(self, action: Callable[[], None]) -> None:
-        """Call `action` once, on the loop's thread, when there is room. From any thread."""
+        """Call `action` once, on the loop's thread, when there is room. Thread-safe."""
         self._loop.call_soon_threadsafe(self._watch, action)
 
     def close(self) -> None:
-        """Watch the descriptor no more, which its owner may close now. On the loop's thread, after the last write."""
+        """Stop watching the descriptor, so that its owner can close it. On the loop's thread, after the last write."""
         self._is_closed = True
         self._loop.remove_writer(self._fd)
 
@@ -63,7 +63,7 @@ class DescriptorSink:
 
 
 class SocketSink(DescriptorSink):
-    """Writes to a socket without waiting, though reading from it waits."""
+    """A writer to a socket that never waits, although reads from it do."""
 
     __slots__ = ("_socket",)
 
@@ -76,7 +76,7 @@ class SocketSink(DescriptorSink):
 
 
 def read_into(fd: int, buffer: memoryview) -> int:
-    """Read what is there, at most the buffer's size, waiting for the first byte; 0 at the end. Lost peers are an end."""
+    """Read available bytes, at most the buffer's size, waiting for the first; 0 at the end or after the loss of the peer."""
     try:
         return os.readv(fd, [buffer])
     except (ConnectionError, BrokenPipeError):
@@ -84,14 +84,14 @@ def read_into(fd: int, buffer: memoryview) -> int:
 
 
 def wait_readable(fd: int) -> None:
-    """Block this thread until there is something to read, or the end."""
+    """Block this thread until input or its end arrives."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     poll.poll()
 
 
 def waits_to_be_read(fd: int) -> bool:
-    """Whether bytes have arrived that nobody read, or the end of a socket's input."""
+    """Whether unread bytes, or the end of a socket's input, have arrived."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return any(events & select.POLLIN for _, events in poll.poll(0))

@@ -1,4 +1,4 @@
-"""Text for people who may not be reading: writes that never block."""
+"""Output for a reader that may be absent: writes that never block."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 __all__ = ["LossyWriter", "lossy_text"]
 
 BACKLOG = 256 * 1024
-"""Bytes that wait for a slow reader before more are dropped: four pipes full, so that a burst is not lost."""
+"""Bytes that wait for a slow reader before messages are dropped: four pipes full, for bursts."""
 
 SURE = 512
-"""What a descriptor that polls as writable takes without blocking: the smallest `PIPE_BUF` that POSIX allows."""
+"""Bytes that a descriptor takes without blocking if it polls as writable: the smallest `PIPE_BUF` of POSIX."""
 
 PAUSE = 0.1
-"""Seconds between attempts on what says that it is writable and yet takes nothing: a full disk, for example."""
+"""Seconds between attempts on a descriptor that polls as writable and takes nothing, such as on a full disk."""
 
 LOOK = 1000
-"""Milliseconds after which a thread that waits looks whether the writer was closed."""
+"""Milliseconds after which a waiting thread checks whether the writer was closed."""
 
 NO_ROOM = frozenset({errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EINTR})
-"""Errors that pass; after any other one nobody will ever read more."""
+"""Temporary errors; after any other one no write can succeed."""
 
 
 class LossyWriter:
-    """Writes messages to a descriptor, whole and in order, from any thread, and never blocks the caller.
+    """Writes complete messages in order to a descriptor, from any thread, and never blocks the caller.
 
-    What finds no room waits, up to a limit, for a thread that lives as long as something waits. Beyond the limit messages
-    are dropped and counted; once there is room again `notice(count)` is written in their place. When nobody can ever read
-    the rest, all of it is dropped. Nothing is raised: a log must not break what it tells about.
+    Messages without room wait, up to a limit, for a thread that exists while any wait. Beyond the limit messages are dropped
+    and counted, and `notice(count)` is written in their place later. After the loss of the reader all are dropped. Nothing is
+    raised, because logging must not break the logged work.
     """
 
     __slots__ = ("_backlog", "_drops", "_fd", "_lock", "_notice", "_polls", "_waiter", "_waiting")
 
     def __init__(self, fd: int, notice: Callable[[int], bytes]) -> None:
-        """Write to what `fd` stands for; the descriptor itself may be closed or redirected afterwards."""
+        """Write to the file behind `fd`; the descriptor itself may be closed or redirected afterwards."""
         own = reopen(fd, os.O_WRONLY)
         self._fd = os.dup(fd) if own is None else own
         self._polls = own is None and not S_ISREG(os.fstat(fd).st_mode)
@@ -60,7 +60,7 @@ class LossyWriter:
         os.register_at_fork(after_in_child=self._forget)
 
     def fileno(self) -> int:
-        """The descriptor that is written to."""
+        """The descriptor of the output."""
         return self._fd
 
     @property
@@ -69,7 +69,7 @@ class LossyWriter:
         return self._drops
 
     def write(self, message: bytes) -> None:
-        """Write a message now, or when there is room, or count it."""
+        """Write a message now, or when there is room, or drop and count it."""
         with self._lock:
             if self._fd < 0:
                 return
@@ -82,13 +82,13 @@ class LossyWriter:
                 self._wait_in_thread()
 
     def flush(self, seconds: float) -> bool:
-        """Wait for a slow reader, but not longer than this. Whether everything is written."""
+        """Wait at most `seconds` for a slow reader. Returns whether everything is written."""
         if (waiter := self._waiter) is not None:
             waiter.join(seconds)
         return not self._backlog
 
     def close(self) -> None:
-        """Let go of the descriptor; what still waits is lost."""
+        """Close the descriptor; waiting messages are lost."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)
@@ -118,7 +118,7 @@ class LossyWriter:
                 self._put(b"")
 
     def _send(self, message: bytes) -> int:
-        """How much could be written, without waiting."""
+        """Write without waiting; returns the number of bytes."""
         try:
             return self._send_polled(message) if self._polls else os.write(self._fd, message)
         except OSError as error:
@@ -127,7 +127,7 @@ class LossyWriter:
             return 0
 
     def _send_polled(self, message: bytes) -> int:
-        """The same where a write may block: no more at once than what is sure to fit."""
+        """Write to a descriptor that may block, in pieces that fit for sure."""
         poll = select.poll()
         poll.register(self._fd, select.POLLOUT)
         sent = 0
@@ -163,7 +163,7 @@ class LossyWriter:
                 time.sleep(PAUSE)
 
     def _forget(self) -> None:
-        """In a forked child: its parent's other threads are not there, and what waits is the parent's."""
+        """In a forked child: reset, because the parent's threads and waiting messages stay there."""
         self._lock = threading.RLock()
         self._backlog.clear()
         self._waiting = self._drops = 0
@@ -174,7 +174,7 @@ class LossyWriter:
 
 
 class _LossyStream(io.RawIOBase):
-    """The bytes below a text stream: to a writer, under the number of the descriptor that the stream stands for."""
+    """The raw stream below a text stream: writes to a writer, with the number of the public descriptor."""
 
     def __init__(self, writer: LossyWriter, fd: int, name: str) -> None:
         self._writer = writer
@@ -197,6 +197,6 @@ class _LossyStream(io.RawIOBase):
 
 
 def lossy_text(writer: LossyWriter, fd: int, name: str) -> io.TextIOWrapper:
-    """A text stream like `sys.stderr`, a message per line, that never blocks. Children that are given it get `fd`."""
+    """A text stream like `sys.stderr`, one message per line, that never blocks. Children that inherit it get `fd`."""
     stream = _LossyStream(writer, fd, name)
     return io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Two ends of a byte stream in memory: what one sends, the other receives."""
+"""A byte stream in memory with two ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyio.abc import ByteStream
 __all__ = ["MemoryStream", "memory_pair"]
 
 CAPACITY = 65536
-"""Bytes on their way before a sender waits: what a pipe of the kernel holds."""
+"""Bytes in flight before a sender waits: the size of a pipe of the kernel."""
 
 
 class _Way:
@@ -23,9 +23,9 @@ class _Way:
         self.capacity = capacity
         self.data = bytearray()
         self.ended = False
-        """The sender will send no more."""
+        """Whether the sender has finished."""
         self.closed = False
-        """The receiver will receive no more."""
+        """Whether the receiver has closed."""
         self.changed = anyio.Event()
 
     def notify(self) -> None:
@@ -46,7 +46,7 @@ class MemoryStream(ByteStream):
 
     @property
     def buffered(self) -> int:
-        """How many bytes the other end has not received yet."""
+        """The number of bytes that the other end has not received."""
         return len(self._outgoing.data)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
@@ -114,6 +114,6 @@ class MemoryStream(ByteStream):
 
 
 def memory_pair(capacity: int = CAPACITY) -> tuple[MemoryStream, MemoryStream]:
-    """Two connected streams; at most `capacity` bytes are on their way in each direction."""
+    """Two connected streams with at most `capacity` bytes in flight in each direction."""
     there, back = _Way(capacity), _Way(capacity)
     return MemoryStream(back, there), MemoryStream(there, back)

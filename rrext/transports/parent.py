@@ -1,4 +1,4 @@
-"""Noticing that the parent process is gone."""
+"""Detection of the parent process's end."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ __all__ = ["ParentWatch"]
 
 
 class ParentWatch:
-    """Tells whether the process that started us still is our parent; the caller asks now and then.
+    """Detects by polling whether the process that started us is still our parent.
 
-    An orphan is given another parent at once, so a parent id that has changed says it all. Linux could send a signal
-    instead (`PR_SET_PDEATHSIG`), and that is not used: it would kill us before requests already read are answered, it
-    fires when merely the *thread* ends that started us, and it is lost when we run a program with other rights.
+    An orphan gets another parent at once, so a changed parent id is sufficient. Linux could send a signal instead
+    (`PR_SET_PDEATHSIG`), but it would kill us before pending requests are answered, it fires at the end of the *thread* that
+    started us, and it is lost when a program with other rights is executed.
     """
 
     __slots__ = ("pid",)
 
     def __init__(self, parent: int | None = None) -> None:
-        """Watch `parent`, by default whoever is the parent now. One that is gone already is only noticed if it is named."""
+        """Watch `parent`, by default the present parent. A parent that has already ended is detected only if it is named."""
         self.pid = os.getppid() if parent is None else parent
 
     def is_gone(self) -> bool:
-        """Whether somebody else is the parent by now."""
+        """Whether the parent has changed."""
         return os.getppid() != self.pid
 
     def __repr__(self) -> str:

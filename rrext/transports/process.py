@@ -1,4 +1,4 @@
-"""A child process: its stdin and stdout are a byte channel, its stderr is drained, its end is certain."""
+"""A child process with stdin and stdout as a byte channel, a drained stderr, and a certain end."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["ChildProcess"]
 logger = logging.getLogger("rrext.transports")
 
 PIPE_SIZE = 1024 * 1024
-"""Asked for on Linux: with 64 KiB, a write of 1 MiB needs sixteen turns between the two processes."""
+"""The requested pipe size on Linux: with 64 KiB, a write of 1 MiB takes sixteen turns between the processes."""
 POLL = 0.02
-"""Seconds between two looks at a child where the system cannot announce its end (no pidfd)."""
+"""Seconds between two checks of a child on systems without pidfd."""
 
 
 class ChildProcess(FdChannel):
-    """A child in a session of its own, so that a Ctrl-C in our terminal is ours alone.
+    """A child in its own session, so that Ctrl-C in our terminal does not reach it.
 
-    `stderr_tail` holds the last bytes of its stderr. The child's process group ends with it: what it started and left
-    behind is killed (on Linux), unless that made a session of its own. Should this object be lost without `stop`, or the
-    interpreter end, the whole group is killed: no child outlives its owner.
+    `stderr_tail` holds the last bytes of its stderr. The child's process group ends with it: remaining descendants are killed
+    (on Linux), except those in sessions of their own. If this object is lost without `stop`, or the interpreter ends, the whole
+    group is killed: no child outlives its owner.
     """
 
     __slots__ = ("__weakref__", "_finalizer", "_on_stderr", "_popen", "_stderr_fd", "_tail", "_tail_limit", "command")
@@ -47,8 +47,8 @@ class ChildProcess(FdChannel):
     ) -> None:
         """Start `command`. `rlimits` maps names of `resource.RLIMIT_*` (`"AS"`, `"NOFILE"`) to a limit; Linux only.
 
-        `on_stderr` is called with each piece of stderr, on the event loop. Raises `OSError` when it cannot be started,
-        `ValueError` for an unknown limit.
+        `on_stderr` receives each piece of stderr, on the event loop. Raises `OSError` if the start fails, `ValueError` for an
+        unknown limit.
         """
         numbers = {_rlimit(name): value for name, value in (rlimits or {}).items()}
         self.command = list(command)
@@ -79,7 +79,7 @@ class ChildProcess(FdChannel):
 
     @property
     def pid(self) -> int:
-        """The child's process id, which is its process group's too."""
+        """The child's process id, and its process group's."""
         return self._popen.pid
 
     @property
@@ -89,11 +89,11 @@ class ChildProcess(FdChannel):
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the child wrote to stderr, as far as it is kept."""
+        """The kept end of the child's stderr."""
         return self._tail.decode("utf-8", "replace")
 
     async def drain_stderr(self) -> None:
-        """Read stderr to its end, so that the child never blocks on it. Run it in a task of its own."""
+        """Read stderr to its end, so that the child never blocks on it. Run it in its own task."""
         while True:
             try:
                 piece = os.read(self._stderr_fd, 65536)
@@ -116,7 +116,7 @@ class ChildProcess(FdChannel):
             self._on_stderr = None
 
     async def wait(self) -> int:
-        """The exit code, once the child has ended."""
+        """Wait for the end of the child; returns the exit code."""
         if (code := self.returncode) is not None:
             return code
         fd = _pidfd(self.pid)
@@ -134,7 +134,7 @@ class ChildProcess(FdChannel):
     async def stop(self, patience: float = CLIENT_DEFAULTS.stop) -> int | None:
         """End the child: close its stdin, then SIGTERM, then SIGKILL to its group, with `patience` seconds for each.
 
-        Not interrupted by cancellation. Returns the exit code; None if not even SIGKILL ended it in time.
+        Cancellation does not interrupt it. Returns the exit code; None if not even SIGKILL ended the child in time.
         """
         with anyio.CancelScope(shield=True):
             self.close_write()
@@ -156,7 +156,7 @@ class ChildProcess(FdChannel):
         _signal_group(self._popen, number)
 
     def close(self) -> None:
-        """Close our ends of its pipes. It does not stop the child, nor forget that it must not be left running."""
+        """Close our ends of its pipes. The child continues, and is still killed with its owner."""
         super().close()
         fd, self._stderr_fd = self._stderr_fd, -1
         close_fd(fd)
@@ -169,7 +169,7 @@ class ChildProcess(FdChannel):
 
 
 def _take_fds(popen: subprocess.Popen[bytes]) -> tuple[int, int, int]:
-    """Our ends of stdout, stdin and stderr, as descriptors that the Popen object no longer owns."""
+    """Our ends of stdout, stdin and stderr, detached from the Popen object."""
     stdin, stdout, stderr = popen.stdin, popen.stdout, popen.stderr
     assert stdin is not None  # they are pipes, as we asked
     assert stdout is not None
@@ -182,7 +182,7 @@ def _take_fds(popen: subprocess.Popen[bytes]) -> tuple[int, int, int]:
 
 
 def _enlarge(fd: int) -> None:
-    """Ask for a larger pipe; the default serves as well, so a refusal is not a failure."""
+    """Request a larger pipe; the default size works too."""
     try:
         import fcntl
 
@@ -201,7 +201,7 @@ def _rlimit(name: str) -> int:
 
 
 def _limit(pid: int, numbers: Mapping[int, int]) -> None:
-    """Set limits on a child that was just started: its interpreter is still loading, none of its own code ran."""
+    """Set limits on a child that was just started, while its interpreter still loads."""
     if not numbers:
         return
     import resource
@@ -213,7 +213,7 @@ def _limit(pid: int, numbers: Mapping[int, int]) -> None:
 
 
 def _pidfd(pid: int) -> int:
-    """A descriptor that becomes readable when the process ends, or −1 where there is none."""
+    """A descriptor that becomes readable at the end of the process, or −1 without support."""
     opener = getattr(os, "pidfd_open", None)
     if opener is None:
         return -1
@@ -224,12 +224,12 @@ def _pidfd(pid: int) -> int:
 
 
 def _reap(popen: subprocess.Popen[bytes]) -> int | None:
-    """The exit code of a child that has ended. Its group is killed before that, while its number is still its own."""
+    """The exit code of an ended child. Its group is killed before the reaping frees its number."""
     if popen.returncode is None and hasattr(os, "waitid"):
         try:
             ended = os.waitid(os.P_PID, popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            ended = None  # somebody else waited for all children
+            ended = None  # other code reaped all children
         if ended is None:
             return popen.poll()
         _send(popen.pid, signal.SIGKILL)
@@ -237,7 +237,7 @@ def _reap(popen: subprocess.Popen[bytes]) -> int | None:
 
 
 def _signal_group(popen: subprocess.Popen[bytes], number: int) -> None:
-    if _reap(popen) is None:  # once reaped, its number may be another's
+    if _reap(popen) is None:  # after reaping, another process may have its number
         _send(popen.pid, number)
 
 
@@ -249,7 +249,7 @@ def _send(group: int, number: int) -> None:
 
 
 def _kill_forgotten(popen: subprocess.Popen[bytes], owner: int) -> None:
-    """Last resort, when the owner vanished; a fork of the owner must not do it."""
+    """Kill the child of a vanished owner, but not in a fork of the owner."""
     if os.getpid() != owner or _reap(popen) is not None:
         return
     _signal_group(popen, signal.SIGKILL)

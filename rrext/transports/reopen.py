@@ -1,4 +1,4 @@
-"""An open file description of one's own for a descriptor that others share."""
+"""A private open file description for a shared descriptor."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ __all__ = ["reopen"]
 
 
 def reopen(fd: int, flags: int) -> int | None:
-    """The pipe or terminal behind `fd`, opened anew and non-blocking; None where that is impossible.
+    """The pipe or terminal behind `fd`, reopened non-blocking; None if that is impossible.
 
-    Whether a write blocks is a property of the open file description, which a descriptor shares with every process that
-    inherited it, or gave it: switching it there would hit strangers, and strangers may switch it back. Sockets cannot be
-    opened anew; a file must not be, since its position would be lost; and systems without `/proc` cannot do it at all.
+    Blocking is a property of the open file description, which all processes with an inherited descriptor share: changing it
+    would affect strangers, and they may change it back. Sockets cannot be reopened; a file must not be, because its position
+    would be lost; and systems without `/proc` cannot do it.
     """
     mode = os.fstat(fd).st_mode
     if not (S_ISFIFO(mode) or S_ISCHR(mode)):

@@ -1,4 +1,4 @@
-"""Unix sockets: an address in the file system, for the processes of one user."""
+"""Unix sockets: addresses in the file system for the processes of one user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["UnixListener", "connect", "peer_user", "socket_path"]
 PREFIX: Final = "unix:"
 CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid
 PRIVATE: Final = 0o177
-LOCKING: Final = 1.0  # seconds to wait for another server that begins in the same folder
+LOCKING: Final = 1.0  # seconds to wait for another server that starts in the same folder
 LOCK_POLL: Final = 0.01
 
 
@@ -33,7 +33,7 @@ def socket_path(address: str) -> str:
 
 
 def connect(path: str) -> socket.socket | None:
-    """A connection to the server that listens there; None while it is too busy to take one. Raises `NotConnected`."""
+    """A connection to the server at a path; None while it is too busy to accept. Raises `NotConnected`."""
     end = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     end.setblocking(False)
     try:
@@ -61,7 +61,7 @@ def _not_connected(path: str, error: OSError) -> NotConnected:
 
 
 def peer_user(end: socket.socket) -> int | None:
-    """The user id of the process at the other end, as the kernel says; None where the system does not tell."""
+    """The user id of the process at the other end, from the kernel; None without system support."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None
@@ -69,9 +69,9 @@ def peer_user(end: socket.socket) -> int | None:
 
 
 class UnixListener:
-    """A socket that listens at a path, which only its owner may use and which goes with it.
+    """A listening socket at a path, usable by its owner only, removed at the end.
 
-    A socket there that nobody listens to is replaced. Raises `UsageError` for anything else that is in the way.
+    It replaces a stale socket. Raises `UsageError` for any other file at the path.
     """
 
     __slots__ = ("_identity", "_path", "_socket", "path")
@@ -96,7 +96,7 @@ class UnixListener:
         self._socket.setblocking(False)
 
     def fileno(self) -> int:
-        """The descriptor that is readable when somebody connects; −1 when it is closed."""
+        """The descriptor that is readable when a client connects; −1 after close."""
         return self._socket.fileno()
 
     def accept(self) -> socket.socket:
@@ -104,23 +104,23 @@ class UnixListener:
         return self._socket.accept()[0]
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self.remove()
         self._socket.close()
 
     def let_go(self) -> None:
-        """Close it and leave the socket where it is, for its other holder."""
+        """Close the socket and keep its file, for another holder."""
         self._identity = None
         self._socket.close()
 
     def remove(self) -> None:
-        """Remove the socket from the file system, unless somebody else's is there by now. From any thread."""
+        """Remove the socket from the file system, unless it was replaced. Thread-safe."""
         identity, self._identity = self._identity, None
         try:
             found = os.stat(self._path, follow_symlinks=False)
             if _identity(found) == identity:
                 os.unlink(self._path)
-        except OSError:  # somebody removed it
+        except OSError:  # the file is gone already
             pass
 
     def __repr__(self) -> str:
@@ -128,12 +128,12 @@ class UnixListener:
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
-    """What tells a file from others, also from one that got its number later."""
+    """Attributes that distinguish a file from others, also from one that reuses its number."""
     return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), found.st_mtime_ns
 
 
 def _bind(listener: socket.socket, path: str) -> None:
-    before = os.umask(PRIVATE)  # from its first moment on
+    before = os.umask(PRIVATE)  # permissions must hold from the creation on
     try:
         listener.bind(path)
     finally:
@@ -141,7 +141,7 @@ def _bind(listener: socket.socket, path: str) -> None:
 
 
 def _make_way(path: str) -> None:
-    """Remove a socket that a server left behind. Raises `UsageError` and `OSError`."""
+    """Remove a stale socket. Raises `UsageError` and `OSError`."""
     try:
         mode = os.stat(path, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -162,7 +162,7 @@ def _make_way(path: str) -> None:
 
 @contextmanager
 def _alone_in(folder: str) -> Iterator[None]:
-    """Let servers that begin in one folder look and bind one after the other, lest two of them replace a stale socket."""
+    """Serialize servers that start in one folder, so that two of them cannot replace the same stale socket."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         until = monotonic() + LOCKING
@@ -177,5 +177,5 @@ def _locked(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno not in (errno.EAGAIN, errno.EACCES)  # a file system without locks has no turns
+        return error.errno not in (errno.EAGAIN, errno.EACCES)  # without file locks, proceed
     return True

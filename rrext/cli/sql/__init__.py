@@ -1,4 +1,4 @@
-"""`rrext sql`: statements from the shell, from files and from a prompt, and their rows as tables, CSV, JSON or Markdown."""
+"""`rrext sql`: statements from the shell, from files and from a prompt; rows as tables, CSV, JSON or Markdown."""
 
 from rrext.cli.sql.command import add_parser, run
 

@@ -1,4 +1,4 @@
-"""The command itself: its options, and the statements that are not typed at its prompt."""
+"""The command `rrext sql`: its options, and statements from outside of the prompt."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def add_parser(commands: Any) -> None:
 
 
 def _let_statement_follow_options(parser: argparse.ArgumentParser) -> None:
-    """argparse takes an optional argument for missing once an option stands before it: `rrext sql FILE --csv SQL`."""
+    """Let the statement follow options: argparse misses an optional argument after one, as in `rrext sql FILE --csv SQL`."""
     parse = parser.parse_known_args
 
     def parse_all(args: Any = None, namespace: Any = None) -> Any:
@@ -91,11 +91,11 @@ def _let_statement_follow_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the statements; the exit code."""
+    """Run the statements; returns the exit code."""
     try:
         params = _params(args)
         text = _text(args)
-    except ValueError as error:  # a decoding error is one
+    except ValueError as error:  # includes decoding errors
         print(f"rrext: {error}", file=sys.stderr)
         return EXIT_USAGE
     except OSError as error:
@@ -129,7 +129,7 @@ def _value(text: str) -> Any:
 
 
 def _text(args: argparse.Namespace) -> str | None:
-    """The statements; None if they will be typed. Raises `OSError` and `ValueError`."""
+    """The statements; None for the prompt. Raises `OSError` and `ValueError`."""
     if args.sql is not None and args.sql_file is not None:
         raise ValueError("give the statements or -f, not both")
     if args.sql is not None:

@@ -1,4 +1,4 @@
-"""What may stand at the cursor of the prompt: tables, columns, keywords and functions."""
+"""Completion at the prompt: tables, columns, keywords and functions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LABEL: Final = r"(\w+)\s*:\s*`?(\w+)"
 
 
 class SchemaNames:
-    """The names of a database: tables and their columns; of a graph, labels and their properties."""
+    """The names of a database: tables and their columns; for a graph, labels and their properties."""
 
     def __init__(self, dialect: str, schema: Mapping[str, Any]) -> None:
         self.is_graph = "tables" not in schema
@@ -42,7 +42,7 @@ class SchemaNames:
         return name.lower() not in (_CYPHER if self.is_graph else _KEYWORDS).split()
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """A row for each column of a table: name, type, and the keys with this column."""
+        """One row per column of a table: name, type, and its keys."""
         table = self.found[name]
         keys = dict.fromkeys(table.get("primary_key", ()), "primary key")
         for key in table.get("foreign_keys", ()):
@@ -50,7 +50,7 @@ class SchemaNames:
         return [{"column": _name(entry), "type": entry["type"], "key": keys.get(_name(entry), "")} for entry in _entries(table)]
 
     def quoted(self, name: str) -> str:
-        """The name as it stands in a statement. A table's schema is before its point."""
+        """The name as statements write it. A dot separates schema and table."""
         return ".".join(
             part if self._is_plain(part) else self.quote + part.replace(self.quote, self.quote * 2) + self.quote
             for part in name.split(".")
@@ -66,9 +66,9 @@ def _name(entry: Mapping[str, Any]) -> str:
 
 
 def completions(text: str, statement: str, names: SchemaNames) -> Iterator[tuple[str, int, str]]:
-    """What may be written at the end of `text`, the part of the `whole` statement before the cursor.
+    """The completions at the end of `text`, the part of the `statement` before the cursor.
 
-    Each is `(name, length, kind)`: `length` characters before the cursor are replaced.
+    Each is `(name, length, kind)`: it replaces `length` characters before the cursor.
     """
     word = _WORD.search(text)[0]  # pyright: ignore[reportOptionalSubscript] – it matches nothing at least
     before = text[: len(text) - len(word)]
@@ -109,7 +109,7 @@ def _columns_of(owner: str, statement: str, names: SchemaNames) -> Sequence[str]
 
 
 def _named(statement: str, names: SchemaNames) -> list[tuple[str, str]]:
-    """The tables that a statement names, each by its alias and by its name."""
+    """The tables of a statement, each by its alias and by its name."""
     tables = {name.lower(): name for name in names.tables}
     found: list[tuple[str, str]] = []
     if names.is_graph:

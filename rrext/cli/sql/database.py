@@ -1,4 +1,4 @@
-"""A database of a pipeline, as the command asks it: through the tools that its node has for everybody."""
+"""A database node as the command uses it: through the tools that the node offers to every caller."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ __all__ = ["Params", "StatementAnswer", "StatementRunner", "database_of", "print
 Params = list[Any] | dict[str, Any] | None
 
 ROWS: Final = 1000
-"""Rows of a table, unless the caller says how many."""
+"""Rows of a table by default."""
 MOST_ROWS: Final = 25_000
 """Rows of one answer of a node."""
 CHUNK_ROWS: Final = 5000
-"""Rows that are written at once; the node sends fewer of large ones."""
+"""Rows that are written at once; the node sends fewer large ones."""
 NEEDED: Final = {"query", "query_stream", "dialect", "get_schema"}
-"""Tools that make a node a database."""
+"""The tools of a database node."""
 ENDS: Final = {"commit": "commit", "end": "commit", "rollback": "rollback", "abort": "rollback"}
 """First word of a statement → the tool that ends the transaction."""
 
 OVER: Final = frozenset({"session_not_found", "transaction_ended", "connection_lost"})
-"""Codes of failures after which there is no transaction any more."""
+"""Error codes after which no transaction is open."""
 COUNTS: Final = frozenset({"insert", "update", "delete", "merge", "replace"})
-"""First words of statements for which it matters that they changed no row."""
+"""First words of statements whose row count is printed even if it is 0."""
 SHOWN: Final = frozenset({"line", "column", "near", "statement", "session"})
-"""Members of an error's data that its message or hint has already."""
+"""Members of an error's data that its message or hint repeats."""
 
 
 class StatementAnswer(msgspec.Struct):
-    """What all the answers of statements have. Rows stay as they are encoded."""
+    """The common members of the answers to statements. Rows stay encoded."""
 
     columns: list[str] = []
     types: list[str | None] = []
@@ -59,11 +59,11 @@ class _Answered(msgspec.Struct):
 
 
 class _Enough(Exception):
-    """There are more rows than were asked for."""
+    """The answer has more rows than the limit."""
 
 
 def database_of(pipeline: LocalPipeline, node_id: str | None) -> str:
-    """The id of the node that is asked. Raises `RrextError` that names those there are."""
+    """The id of the database node. Raises `RrextError` with the candidates."""
     components = pipeline.task.components.items()
     known = {name: found for name, found in components if found.node_class.tools.keys() >= NEEDED}
     listed = ", ".join(f"{name} ({found.node_class.provider})" for name, found in known.items())
@@ -81,7 +81,7 @@ def database_of(pipeline: LocalPipeline, node_id: str | None) -> str:
 
 
 class StatementRunner:
-    """One node, and the transaction that is open there. `writes` says whether statements may change anything."""
+    """Runs statements at one node, with its open transaction. `writes`: statements may change data."""
 
     def __init__(
         self, pipeline: LocalPipeline, results: Results, node_id: str, *, writes: bool, timeout: float | None, limit: int | None
@@ -96,7 +96,7 @@ class StatementRunner:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether a transaction was begun and not ended."""
+        """Whether a transaction is open."""
         return self._session is not None
 
     async def call(self, tool: str, **given: Any) -> Any:
@@ -104,7 +104,7 @@ class StatementRunner:
         return msgspec.json.decode(await self._ask(Tool(tool=tool, node_id=self.node_id, input=given, timeout=self._timeout)))
 
     async def run(self, statement: Statement, params: Params, made: Format, *, explain: bool = False) -> None:
-        """Run a statement and write its rows. Raises its failure, and `OSError` when nobody reads them."""
+        """Run a statement and write its rows. Raises its failure, and `OSError` when stdout is closed."""
         given: dict[str, Any] = {"sql": statement.text}
         if params:
             given["params"] = params
@@ -124,11 +124,11 @@ class StatementRunner:
             self._show(answer, made, more, explain=explain)
 
     async def roll_back(self) -> None:
-        """End the transaction, and undo it."""
+        """Roll back the transaction."""
         try:
             await self._end("rollback")
         except RrextError:
-            self._session = None  # it was over already
+            self._session = None  # the transaction has ended already
 
     async def _execute(self, statement: Statement, given: dict[str, Any], made: Format) -> None:
         word = statement.first_word
@@ -213,7 +213,7 @@ def _print_warnings(answer: StatementAnswer) -> None:
 
 
 def print_failure(error: RrextError, statement: Statement, about: str = "") -> None:
-    """Write what is wrong with a statement, and the line of it with a caret where the answer knows the place."""
+    """Write the failure of a statement, and its line with a caret if the answer has a position."""
     line, column = error.data.get("line"), error.data.get("column")
     error.data = {name: value for name, value in error.data.items() if name not in SHOWN}
     if error.code == "not_read_only":

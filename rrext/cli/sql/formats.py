@@ -1,4 +1,4 @@
-"""How the rows of a statement are written: as a table for people, as CSV, JSON or Markdown for programs and pages."""
+"""Output formats of rows: tables for people; CSV, JSON or Markdown for programs and documents."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _RAW: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Format:
-    """Writes the rows of one statement. `rows` are the JSON text of a list of objects, all with the same members."""
+    """A writer for the rows of one statement. `rows` takes the JSON text of a list of objects with equal members."""
 
     streams: bool = False
-    """Whether it writes rows as they come, so that results of any size need no memory."""
+    """Whether rows are written as they come, so that large results need no memory."""
 
     def __init__(self, results: Results, *, follows: bool = False) -> None:
-        """`follows` says that rows of another statement are there before."""
+        """`follows`: the output has rows of an earlier statement."""
         self._results = results
         self._gap = "\n" if follows else ""
         self.has_written = False
 
     def rows(self, encoded: bytes, most: int | None) -> int:
-        """Take some rows, `most` at most; how many there were."""
+        """Take rows, at most `most`; returns how many there were."""
         raise NotImplementedError
 
     def end(self, names: Sequence[str], types: Sequence[str | None]) -> None:
-        """There are no more rows. `names` are those of the columns."""
+        """Finish after the last row. `names` are the columns."""
         raise NotImplementedError
 
     def plan(self, plan: Any) -> None:
@@ -82,7 +82,7 @@ class Csv(Format):
 
 
 class Json(Format):
-    """An array of objects, a row per line, as the node gave them."""
+    """An array of objects, one row per line, as the node gave them."""
 
     streams = True
 
@@ -108,7 +108,7 @@ class TableFormat(Format):
     """Aligned columns within the terminal's width, or each row as a list of its cells."""
 
     is_expanded = False
-    """Whether each row is a list of its cells, however wide the terminal is."""
+    """Whether each row is a list of its cells, at any width."""
 
     def __init__(self, results: Results, *, follows: bool = False) -> None:
         super().__init__(results, follows=follows)

@@ -1,4 +1,4 @@
-"""Rows of values as an aligned table, or as a list of cells for each row where a table does not fit."""
+"""Rows as an aligned table, or as a list of cells for each row where a table does not fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["grid", "is_number_column", "records", "shown"]
 
 NULL: Final = "NULL"
 LEAST: Final = 8
-"""Columns that a value needs to be told from others; with less, rows are lists."""
+"""The minimal width of a readable column; below it, rows are lists."""
 GAP: Final = 3
 _NUMERIC: Final = re.compile(r"(?i)(?:tiny|small|medium|big|huge|u)*int|integer|numeric|decimal|real|float|double|money|serial")
 
@@ -22,7 +22,7 @@ _DIM, _BOLD, _PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[0m"
 
 
 def shown(value: Any) -> str:
-    """A value in one line: text as it is, all else as JSON; characters that steer a terminal are made visible."""
+    """A value in one line: text unchanged, all else as JSON; control characters become visible."""
     if value is None:
         return NULL
     if isinstance(value, str):
@@ -31,7 +31,7 @@ def shown(value: Any) -> str:
 
 
 def is_number_column(kind: str | None, values: Sequence[Any]) -> bool:
-    """Whether a column of that type holds numbers, as far as its name or else its values tell."""
+    """Whether a column holds numbers, by its type or else its values."""
     if kind is not None and _NUMERIC.match(kind):
         return True
     found = {type(value) for value in values if value is not None}
@@ -41,9 +41,9 @@ def is_number_column(kind: str | None, values: Sequence[Any]) -> bool:
 def grid(
     heads: Sequence[str], rows: Sequence[Sequence[Any]], right: Sequence[bool], *, width: int | None, styled: bool
 ) -> tuple[Iterator[str], bool]:
-    """The lines of a table, and whether values are cut to fit into `width`: those end in `…`.
+    """The lines of a table, and whether values are cut to `width`: those end in `…`.
 
-    Where `width` is too small for that, the lines are those of `records`.
+    If `width` is too small, the lines are those of `records`.
     """
     cells = [[shown(value) for value in row] for row in rows]
     titles = [one_line(head) for head in heads]
@@ -75,7 +75,7 @@ def _lines(
 
 
 def records(heads: Sequence[str], rows: Sequence[Sequence[Any]], *, styled: bool) -> Iterator[str]:
-    """Each row as lines `column | value`, whole, however long."""
+    """Each row as lines `column | value`, uncut."""
     titles = [one_line(head) for head in heads]
     size = max(map(columns, titles), default=0)
     for number, row in enumerate(rows, 1):
@@ -97,18 +97,18 @@ def _padded(text: str, size: int, *, is_right: bool) -> str:
 
 
 def _narrowed(widths: list[int], width: int) -> list[int] | None:
-    """The widths with the widest made smaller until all fit; None if they would be too small to read."""
+    """The widths with the widest reduced until all fit; None if they would be unreadable."""
     room = width - GAP * (len(widths) - 1)
     if sum(widths) <= room:
         return widths
     if sum(min(size, LEAST) for size in widths) > room:
         return None
     low, high = LEAST, max(widths)
-    while low < high:  # the largest width that all columns may have
+    while low < high:  # the largest common limit that fits
         middle = (low + high + 1) // 2
         low, high = (middle, high) if sum(min(size, middle) for size in widths) <= room else (low, middle - 1)
     narrowed = [min(size, low) for size in widths]
-    for index in range(room - sum(narrowed)):  # what is left goes to the first ones that want more
+    for index in range(room - sum(narrowed)):  # the first columns that need more get the rest
         wanting = [place for place, size in enumerate(widths) if size > narrowed[place]]
         narrowed[wanting[index % len(wanting)]] += 1
     return narrowed

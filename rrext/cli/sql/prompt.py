@@ -1,7 +1,7 @@
-"""The prompt of `rrext sql`: statements that are typed, with history and completion.
+"""The prompt of `rrext sql`: typed statements, with history and completion.
 
-The prompt is read on a thread, so that signals stay with the command: Ctrl-C there is a key while a line is typed, and
-cancels the statement while one runs.
+A thread reads the prompt, so that signals reach the command: Ctrl-C is a key during input, and cancels the statement during a
+run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ CHANGES_SCHEMA: Final = frozenset({"create", "drop", "alter", "rename", "commit"
 
 
 def run_prompt(args: argparse.Namespace) -> int:
-    """Ask for statements and run them until the person ends; the exit code."""
+    """Read statements and run them until the user ends; returns the exit code."""
     from rrext.nodes.base.extras import missing_packages
 
     missing = missing_packages("cli", "prompt_toolkit")
@@ -55,7 +55,7 @@ def run_prompt(args: argparse.Namespace) -> int:
 
 
 class Prompt:
-    """What the person at the terminal has: a database, and the way rows are shown."""
+    """The state of the prompt: the schema names, and the output format."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
@@ -67,14 +67,14 @@ class Prompt:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def absorbs(self, number: int) -> bool:
-        """Ctrl-C ends the statement that runs, never the prompt; before and after the prompt it is as elsewhere."""
+        """Handle Ctrl-C: it cancels the running statement, never the prompt; outside of the prompt it is not handled."""
         if number != signal.SIGINT or self._loop is None:
             return False
         self._loop.call_soon_threadsafe(self._stop)
         return True
 
     def _stop(self) -> None:
-        self._is_stopped = True  # also what is about to begin
+        self._is_stopped = True  # also the next statement, if it is about to start
         if self._statement is not None:
             self._statement.cancel()
 
@@ -107,7 +107,7 @@ class Prompt:
         return EXIT_DONE
 
     async def _read(self, session: PromptSession[str], database: StatementRunner) -> str | None:
-        """What was typed; None at the end."""
+        """The typed text; None at the end."""
         name = f"{database.node_id}{'*' if database.is_in_transaction else ''}> "
         more = " " * (len(name) - 4) + "...> "
         before = termios.tcgetattr(0)
@@ -142,7 +142,7 @@ class Prompt:
             await self._look_at_schema(database, "refresh_schema")
 
     async def _stoppable(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do what Ctrl-C may end; False if it did."""
+        """Do work that Ctrl-C may cancel; False if it did."""
         task = self._statement = asyncio.ensure_future(work)
         if self._is_stopped:
             task.cancel()
@@ -167,7 +167,7 @@ class Prompt:
             print_error(error, "no names are completed")
 
     async def _command(self, text: str, database: StatementRunner, results: Results) -> bool:
-        """Do what a line that begins with a backslash says; False if it ends the prompt."""
+        """Run a backslash command; False if it ends the prompt."""
         word, _, rest = text.rstrip("; \t").partition(" ")
         match word:
             case r"\q":
@@ -188,7 +188,7 @@ class Prompt:
         return True
 
     def _describe(self, table: str, results: Results) -> None:
-        """The tables, or the columns of one."""
+        """Print the tables, or the columns of one."""
         import msgspec
 
         tables = self._names.tables
@@ -224,7 +224,7 @@ class Prompt:
 
 
 def is_complete(text: str, dialect: str) -> bool:
-    """Whether Enter runs what was typed: nothing, a command, or statements of which the last one is ended."""
+    """Whether Enter runs the text: empty, a command, or statements of which the last one ends with `;`."""
     if not text.strip() or text.lstrip().startswith("\\"):
         return True
     found = list(statements(text, dialect))
@@ -248,7 +248,7 @@ def _keys(is_done: Any) -> Any:
 
 
 def _history() -> Any:
-    """What was typed before, in a file that its owner alone can read."""
+    """The history of input, in a file that only its owner can read."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")

@@ -1,4 +1,4 @@
-"""SQL text of several statements, cut where one ends and the next begins."""
+"""Splitting of SQL text into statements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Statement", "statements"]
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """One statement without the `;` that ends it. `line` is where it begins, from 1; `is_ended` says that a `;` was there."""
+    """One statement without its `;`. `line` is its first line, from 1; `is_ended`: a `;` follows."""
 
     text: str
     line: int
@@ -21,13 +21,13 @@ class Statement(msgspec.Struct, frozen=True):
 
     @property
     def first_word(self) -> str:
-        """Its first word in lower case."""
+        """The first word in lower case."""
         found = _FIRST.match(self.text, _start(self.text, 0))
         return found[0].lower() if found else ""
 
 
 _GAP: Final = re.compile(r"(?:\s+|--[^\n]*+|/\*(?!M?!).*?\*/)*+", re.DOTALL)
-"""Blanks and comments; not those that MySQL and MariaDB execute."""
+"""Blanks and comments, except comments that MySQL and MariaDB execute."""
 _FIRST: Final = re.compile(r"\w+")
 
 _LITERAL: Final = r"'(?:[^']|'')*(?:'|\Z)"
@@ -42,16 +42,16 @@ _WHOLE: Final[dict[str, str]] = {
     "postgres": rf"{_LINE}|[eE]{_ESCAPED}|{_LITERAL}|{_QUOTED}|{_DOLLARS}",
     "mysql": rf"--(?=\s|\Z)[^\n]*|\#[^\n]*|{_ESCAPED}|\"(?:[^\"\\]|\\(?:.|\Z)|\"\")*(?:\"|\Z)|{_BACKTICKS}",
 }
-"""Dialect → what is read as a whole; what is not closed goes on to the end."""
+"""Dialect → tokens that may contain `;`; an unclosed one extends to the end."""
 _CYPHER: Final = rf"//[^\n]*|{_ESCAPED}|\"(?:[^\"\\]|\\(?:.|\Z))*(?:\"|\Z)|{_BACKTICKS}"
 _NESTING: Final = frozenset({"postgres", "duckdb"})
-"""Dialects whose comments contain each other."""
+"""Dialects with nested comments."""
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 
 _WITH_BODY: Final = frozenset({"trigger", "procedure", "function", "event"})
-"""What CREATE makes of statements between BEGIN and END."""
+"""Objects of CREATE with statements between BEGIN and END."""
 _CONTROLS: Final = frozenset({"if", "loop", "while", "repeat"})
-"""Words after END for what is not counted: only BEGIN and CASE are."""
+"""Words after END that close other blocks than BEGIN and CASE."""
 
 
 @lru_cache(maxsize=8)
@@ -61,7 +61,7 @@ def _pattern(dialect: str) -> re.Pattern[str]:
 
 
 def statements(text: str, dialect: str) -> Iterator[Statement]:
-    """The statements of a text, as its dialect reads it; the last one needs no `;`. Comments alone are none."""
+    """The statements of a text in its dialect; the last one needs no `;`. Comments alone are no statement."""
     begin = at = 0
     line, body, find = 1, _CreateBody(), _pattern(dialect).search
     while match := find(text, at):
@@ -78,7 +78,7 @@ def statements(text: str, dialect: str) -> Iterator[Statement]:
 
 
 class _CreateBody:
-    """How deep a statement is in the BEGIN … END of what it creates."""
+    """The nesting depth inside the BEGIN … END of a CREATE statement."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -86,7 +86,7 @@ class _CreateBody:
         self._is_there = False
 
     def word(self, word: str) -> None:
-        """The next word."""
+        """Take the next word."""
         self._first = self._first or word
         if self._first == "create":
             self._is_there = self._is_there or word in _WITH_BODY
@@ -109,7 +109,7 @@ def _comment_end(text: str, at: int, *, nests: bool) -> int:
 
 
 def _start(text: str, begin: int) -> int:
-    """Where the first word of a statement is that begins at `begin`."""
+    """The offset of the first word of the statement at `begin`."""
     return _GAP.match(text, begin).end()  # pyright: ignore[reportOptionalMemberAccess] – it matches nothing at least
 
 

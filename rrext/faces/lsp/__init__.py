@@ -1,1 +1,1 @@
-"""The editor face: the Language Server Protocol over pygls. Nothing else imports pygls."""
+"""The language server: the Language Server Protocol over pygls. No other room imports pygls."""

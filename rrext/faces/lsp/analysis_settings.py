@@ -1,4 +1,4 @@
-"""What documents are judged by, as the client's options have it."""
+"""The settings of analyses, from the client's options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["analysis_settings_for"]
 
 
 def analysis_settings_for(options: Options) -> tuple[AnalysisSettings, list[str]]:
-    """The surroundings, and what could not be loaded.
+    """The settings, and complaints about nodes that could not be loaded.
 
-    Without trust there are built-in nodes only: a name in a file that somebody sent must not choose code that is imported.
+    Without trust only built-in nodes are known: a name in a file from a stranger must not select code to import.
     """
     catalog = Catalog(installed=options.trusted)
     complaints: list[str] = []

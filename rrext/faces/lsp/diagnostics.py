@@ -1,4 +1,4 @@
-"""Problems as diagnostics."""
+"""Problems as LSP diagnostics."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _UNNECESSARY: Final = types.DiagnosticTag.Unnecessary.value
 _UNUSED: Final = frozenset(
     {"not_connected", "beside_profile", "profile_not_selected", "response_key_unread", "unknown_config_key"}
 )
-"""What has no effect: editors show it faded."""
+"""Codes of parts without effect; editors show these parts faded."""
 
 
 class DiagnosticSupport(msgspec.Struct, frozen=True):
-    """What a client can show of a diagnostic. `pulled` says that it asks for them, and so must not be told unasked."""
+    """The features of diagnostics that a client supports. `pulled`: it requests diagnostics, so none are sent unrequested."""
 
     versions: bool = True
     related: bool = False
@@ -43,9 +43,9 @@ class DiagnosticSupport(msgspec.Struct, frozen=True):
 
 
 def diagnostic_support(client: types.ClientCapabilities) -> DiagnosticSupport:
-    """What a client says that it can show.
+    """The support that a client's capabilities state.
 
-    It is left to ask only if it can also be told to ask again: what a run finds comes without an edit.
+    The client may pull only if the server can ask it to pull again, because a run adds diagnostics without an edit.
     """
     document, workspace = client.text_document, client.workspace
     said = (document.publish_diagnostics if document is not None else None) or types.PublishDiagnosticsClientCapabilities()
@@ -63,17 +63,15 @@ def diagnostic_support(client: types.ClientCapabilities) -> DiagnosticSupport:
 def as_diagnostics(
     problems: Iterable[Problem], where: SourceMap, text: Text, uri: str, manual: Manual, support: DiagnosticSupport
 ) -> list[dict[str, Any]]:
-    """The diagnostics of a document, as they travel, in the order of its problems.
+    """The diagnostics of a document as plain data, in the order of its problems.
 
-    There may be a thousand after each keystroke, and pygls' objects would cost more than finding them.
+    A keystroke may produce a thousand, and pygls' objects would cost more than the analysis.
     """
     return [_diagnostic(problem, where, text, uri, manual, support) for problem in problems]
 
 
 def as_told(message: str) -> str:
-    """The message of a problem for a person. It may quote the file, which may hold megabytes in one name, and characters
-    that turn the line around or colour it.
-    """
+    """The message of a problem, shortened and without control characters: it may quote the file."""
     most = DEFAULTS.max_error_text
     return message if message.isprintable() and len(message) <= most else readable(message, most)
 

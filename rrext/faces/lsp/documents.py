@@ -23,7 +23,7 @@ log: Final = logging.getLogger("rrext.lsp")
 
 
 class State:
-    """A document between two edits. `waiters` counts the requests that want its analysis, however old it is."""
+    """A document between two edits. `waiters` counts the requests that need its analysis, however old it is."""
 
     __slots__ = ("analysis", "awaited", "is_begun", "is_told", "text", "version", "waiters")
 
@@ -41,9 +41,9 @@ class State:
 
 
 class Document:
-    """A document of the client's. `state` is what the client sees; `last` is the analysis that was finished last.
+    """An open document. `state` is the client's newest state; `last` is the latest finished analysis.
 
-    `is_queued` says that its newest state will be looked at; `told` waits until the client has taken what it was told.
+    `is_queued`: an analysis of the newest state is queued; `told` waits until the client has read the last diagnostics.
     """
 
     __slots__ = ("is_closed", "is_queued", "last", "state", "told", "uri")
@@ -61,11 +61,10 @@ class Document:
 
 
 class Documents:
-    """All open documents. `on_analysis` is told of the newest state's analysis of each, never of one that is out of date.
+    """All open documents. `on_analysis` receives the analysis of each newest state, never an outdated one.
 
-    One thread analyses, so that the loop answers meanwhile; an analysis that is out of date and that no request waits for is
-    given up. `taken` waits until the client has taken what it was told: who does not read for a while is told of the newest
-    state only.
+    One thread analyses, so that the loop can answer meanwhile; an outdated analysis that no request needs is given up. `taken`
+    waits until the client has read the messages sent so far, so a slow client gets the newest state only.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class Documents:
         self._is_over = False
 
     def get(self, uri: str) -> Document:
-        """An open document. Raises `JsonRpcInvalidParams` for one that is not."""
+        """An open document. Raises `JsonRpcInvalidParams` for any other."""
         document = self._open.get(uri)
         if document is None:
             raise JsonRpcInvalidParams(f"{uri} is not open")
@@ -98,10 +97,10 @@ class Documents:
     def __iter__(self) -> Iterator[Document]:
         return iter(list(self._open.values()))
 
-    # what the client tells
+        # notifications of the client
 
     def open(self, uri: str, version: int | None, text: str) -> None:
-        """A document was opened; one that was open is replaced."""
+        """Open a document, or replace an open one."""
         state = State(Text("", self.unit).changed(0, 0, text), version)
         document = self._open.get(uri)
         if document is None:
@@ -109,7 +108,7 @@ class Documents:
         self._put(document, state)
 
     def change(self, uri: str, version: int | None, changes: Iterable[TextChange]) -> None:
-        """A document was edited: each change applies to what the one before left. Raises `JsonRpcInvalidParams`."""
+        """Apply edits in order. Raises `JsonRpcInvalidParams`."""
         document = self.get(uri)
         text = document.state.text
         for change in changes:
@@ -121,7 +120,7 @@ class Documents:
         self._put(document, State(text, version))
 
     def close(self, uri: str) -> None:
-        """A document was closed, or is not known any more. One that is not open stays so."""
+        """Close a document; one that is not open is ignored."""
         document = self._open.pop(uri, None)
         if document is not None:
             document.is_closed = True
@@ -130,12 +129,12 @@ class Documents:
             self._on_close(document)
 
     def refresh(self) -> None:
-        """Look at every document anew: what they are judged by has changed."""
+        """Analyse every document again, because the settings of the analysis changed."""
         for document in self:
             self._put(document, State(document.state.text, document.state.version))
 
     async def aclose(self) -> None:
-        """Give up what is looked at, and end the thread, which is not waited for: it may be in the code of a node."""
+        """Give up all analyses and end the thread without waiting for it: it may run code of a node."""
         self._is_over = True
         self._thread.shutdown(wait=False)
 
@@ -146,10 +145,10 @@ class Documents:
     # analyses
 
     async def analysis(self, document: Document, state: State) -> Analysis:
-        """The analysis of one state, for a request that asked about it.
+        """The analysis of one state, for a request.
 
-        Requests go on one after another, as there may be many of them: edits that came after them are taken in at once, and
-        diagnostics are told between them. Raises `Cancelled` once it is closed.
+        Waiting requests continue one by one, so that edits are processed and diagnostics sent between them. Raises `Cancelled`
+        once the documents are closed.
         """
         found = state.analysis
         if found is None:
@@ -170,7 +169,7 @@ class Documents:
             state.waiters -= 1
 
     async def _turn(self) -> None:
-        """Let one of those that wait go on in each round of the loop."""
+        """Let one waiting request continue in each round of the loop."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._turns.append(turn)
@@ -186,7 +185,7 @@ class Documents:
             turn.set_result(None)
 
     def _pursue(self, document: Document) -> None:
-        """Have the newest state looked at; what comes meanwhile is skipped."""
+        """Queue an analysis of the newest state; intermediate states are skipped."""
         if not document.is_queued:
             document.is_queued = True
             self._submit(document, partial(_newest, document))
@@ -196,7 +195,7 @@ class Documents:
             self._thread.submit(self._analyse, asyncio.get_running_loop(), document, choose)
 
     def _analyse(self, loop: asyncio.AbstractEventLoop, document: Document, choose: Callable[[], State]) -> None:
-        """On the thread: look at a state, unless that was done already, and tell the loop."""
+        """On the thread: analyse a state, unless that was done already, and notify the loop."""
         state = choose()
         if state.is_begun:
             return
@@ -217,7 +216,7 @@ class Documents:
             log.debug("the loop is closed already")
 
     def _analysed(self, document: Document, state: State, outcome: Analysis | Exception) -> None:
-        """On the loop: tell who waits, and the client."""
+        """On the loop: answer the waiting requests, and send diagnostics."""
         awaited, state.awaited = state.awaited, None
         if isinstance(outcome, Analysis):
             state.analysis = outcome
@@ -227,7 +226,7 @@ class Documents:
             return
         state.is_begun = False
         if isinstance(outcome, Cancelled) and not self._is_over:
-            if state.waiters:  # somebody asked just when it was given up
+            if state.waiters:  # a request came just when the analysis was given up
                 state.awaited = awaited
                 self._submit(document, lambda: state)
             return
@@ -237,7 +236,7 @@ class Documents:
             awaited.set_exception(outcome)
 
     def _offer(self, document: Document) -> None:
-        """Tell the client of the newest state, unless it is to be looked at first, or the client has not taken the last one."""
+        """Send diagnostics of the newest state, once it is analysed and the client has read the last ones."""
         state = document.state
         if document.is_closed or document.told is not None or state.is_told:
             return
@@ -261,10 +260,10 @@ class Documents:
 
 
 def _newest(document: Document) -> State:
-    """On the thread: what comes from now on is to be queued again."""
+    """On the thread: the newest state; later edits are queued again."""
     document.is_queued = False
     return document.state
 
 
 async def _at_once() -> None:
-    """Before anybody listens."""
+    """Return at once, before a transport is connected."""

@@ -1,4 +1,4 @@
-"""What a request is told that failed."""
+"""Error answers to LSP requests."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["as_failure", "failure_of", "invalid_params"]
 
 log: Final = logging.getLogger("rrext.lsp")
 
-MOST: Final = 3  # reasons that are named of parameters that do not fit
+MOST: Final = 3  # reasons named in one error of invalid parameters
 
 
 def as_failure(error: RrextError) -> JsonRpcException:
-    """An error of ours in the form that `rrext serve` answers over JSON-RPC."""
+    """An error of rrext in the form in which `rrext serve` answers it over JSON-RPC."""
     parts = wire_error(error)
     hint = {} if parts.hint is None else {"hint": parts.hint}
     return JsonRpcException(parts.message, number_of(parts.code), {**parts.data, "code": parts.code, **hint})
 
 
 def failure_of(error: BaseException, method: str) -> JsonRpcException:
-    """What the client is told of an exception. What nobody foresaw is a bug: the log has all of it, the client a line."""
+    """The error answer for an exception. An unforeseen one is a bug: the log has its traceback, the client one line."""
     if isinstance(error, asyncio.CancelledError):
         return JsonRpcRequestCancelled(f"{method} was cancelled")
     if isinstance(error, RrextError):
@@ -41,10 +41,10 @@ def failure_of(error: BaseException, method: str) -> JsonRpcException:
 
 
 def invalid_params(method: str, error: Exception) -> JsonRpcInvalidParams:
-    """Parameters that are not what the protocol says, with the places that do not fit."""
+    """The error for parameters that break the protocol, with the paths of the misfits."""
     try:
         reasons = transform_error(error, path="params")
-    except Exception:  # it has no form for every exception
+    except Exception:  # cattrs cannot describe every exception
         reasons = [str(error)]
     more = f" (and {len(reasons) - MOST} more)" if len(reasons) > MOST else ""
     text = f"Invalid parameters of {method}: {'; '.join(reasons[:MOST])}{more}"

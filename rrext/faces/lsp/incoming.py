@@ -1,4 +1,4 @@
-"""Reading the client's messages, on a thread of its own: decoding a large text must not hold up answers."""
+"""The thread that reads the client's messages, so that decoding a large text does not delay answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 class _Refused(msgspec.Struct, frozen=True):
-    """A body that is no message: the id that it has all the same, or the document that it would have been about."""
+    """An undecodable body: its id if that could be recovered, or the document that it was about."""
 
     request_id: int | str | None
     uri: str | None
@@ -41,10 +41,10 @@ class _Refused(msgspec.Struct, frozen=True):
 
 
 class Incoming(threading.Thread):
-    """Takes messages to the server, a batch at a time; the next one is read when it is done and the outbox has room.
+    """Passes messages to the server in batches; it reads the next batch once the last is handled and the outbox has room.
 
-    Edits that arrive together are handed on together, so that only what they end in is looked at. `on_end` runs on the loop
-    when nothing more will come, with the error if that is because of bytes that are no frames.
+    Edits that arrive together are passed on together, so that only their final state is analysed. `on_end` runs on the loop at
+    the end of input, with an error if the input is not framed.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Incoming(threading.Thread):
         super().__init__(name="rrext-lsp-reader", daemon=True)
         self.has_read = False
         self.is_held = False
-        """Whether reading waits for the client to read."""
+        """Whether reading waits until the client reads."""
         self._fd = fd
         self._loop = loop
         self._server = server
@@ -72,7 +72,7 @@ class Incoming(threading.Thread):
         self._taken = threading.Event()
 
     def run(self) -> None:
-        """Read until the end, or until bytes come that are no frames."""
+        """Read until the end, or until unframed bytes."""
         while n := self._read():
             self.has_read = True
             self._hand_on(self._framer.buffer_updated(n))
@@ -86,7 +86,7 @@ class Incoming(threading.Thread):
     def _read(self) -> int:
         try:
             return read_into(self._fd, self._framer.get_buffer())
-        except OSError as error:  # a terminal that is gone, a folder
+        except OSError as error:  # a closed terminal, a folder
             log.warning("stdin cannot be read: %s", error.strerror)
             return 0
 
@@ -103,7 +103,8 @@ class Incoming(threading.Thread):
             self._taken.set()
 
     def _take(self, events: deque[Any]) -> None:
-        """On the loop. A request begins before what came after it is taken: it asks about the text as it was then."""
+        """On the loop: handle messages. A request starts before later messages are handled, because it is about the text before
+        them."""
         protocol = self._server.protocol
         while events:
             event = events.popleft()
@@ -131,7 +132,7 @@ class Incoming(threading.Thread):
         try:
             return _decode(body)
         except (ValueError, RecursionError):
-            pass  # JavaScript sends halves of characters too, which the strict decoder refuses
+            pass  # JavaScript also sends lone surrogates, which the strict decoder refuses
         try:
             return json.loads(bytes(body))
         except (ValueError, RecursionError) as error:

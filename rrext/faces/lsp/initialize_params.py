@@ -1,4 +1,4 @@
-"""What a client says of itself, also if some of it cannot be read."""
+"""The parameters of `initialize`, read as far as they are valid."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LEAST: Final[dict[str, Any]] = {"capabilities": {}, "processId": None, "rootUri
 
 
 def read_initialize(params: Any, structure: Callable[[Any, Any], Any]) -> tuple[types.InitializeParams, list[str]]:
-    """The parameters of an `initialize`, and the places of what was left out because it could not be read.
+    """The parameters of an `initialize`, and the paths of the parts that were dropped as invalid.
 
-    Editors are newer or older than the protocol that is known here, and some have mistakes: a kind of symbol that nobody
-    knows must not keep a person from his diagnostics. Raises `JsonRpcInvalidParams` if the parameters are no object.
+    Editors are newer or older than the known protocol, and some have bugs: an unknown kind of symbol must not prevent
+    diagnostics. Raises `JsonRpcInvalidParams` if the parameters are not an object.
     """
     if not isinstance(params, dict):
         raise JsonRpcInvalidParams("The parameters of initialize are an object")
@@ -40,7 +40,7 @@ def read_initialize(params: Any, structure: Callable[[Any, Any], Any]) -> tuple[
 
 
 def _readable(params: dict[str, Any], structure: Callable[[Any, Any], Any]) -> tuple[dict[str, Any], list[str]]:
-    """What can be read of the parameters; capabilities are looked at one by one."""
+    """The valid parameters; capabilities are checked one by one."""
     capabilities: dict[str, Any] = {}
     found = {**_LEAST, "capabilities": capabilities}
     dropped: list[str] = []
@@ -56,7 +56,7 @@ def _readable(params: dict[str, Any], structure: Callable[[Any, Any], Any]) -> t
 
 
 def _parts(params: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The parameters in the smallest pieces that make sense alone, each with its place."""
+    """The smallest independent parts of the parameters, each with its path."""
     for name, value in params.items():
         if name != "capabilities":
             yield name, {name: value}
@@ -79,7 +79,7 @@ def _fits(wanted: dict[str, Any], structure: Callable[[Any, Any], Any]) -> bool:
 
 
 def _is_uri(text: str | None) -> bool:
-    """Whether pygls can take it apart."""
+    """Whether pygls can parse a URI."""
     try:
         to_fs_path(text or "")
     except ValueError:

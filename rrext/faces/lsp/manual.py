@@ -1,4 +1,4 @@
-"""protocol.md, to which problem codes link: the copy that belongs to this version."""
+"""Links from problem codes to protocol.md, in the copy of this version."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _ROW: Final = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 
 class Manual:
-    """Where protocol.md explains which code. Without the file there are no links."""
+    """The lines of protocol.md that explain each code. Without the file there are no links."""
 
     __slots__ = ("_lines", "_uri")
 
     def __init__(self, path: Path | None = None) -> None:
-        """Look for it in the package, where a wheel puts it, and beside the package, where a checkout has it."""
+        """Find the file in the package (in a wheel) or beside it (in a checkout)."""
         package = Path(__file__).resolve().parents[2]
         candidates = [path] if path is not None else [package / "protocol.md", package.parent / "protocol.md"]
         found = next((candidate for candidate in candidates if candidate.is_file()), None)

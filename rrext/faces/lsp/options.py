@@ -1,4 +1,4 @@
-"""What the client says in `initializationOptions`."""
+"""The options in the client's `initializationOptions`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ ONLY_THERE = (
 
 
 class Options(msgspec.Struct, frozen=True, rename="camel"):
-    """`trusted`: pipelines may be run, and code of `nodes` is loaded. The others are the options of the command line.
+    """The options of a client. `trusted`: pipelines may run, and code of `nodes` is loaded. The others are as on the command
+    line.
 
-    `nodes`: files and modules with nodes of one's own. `env`: names that `${NAME}` may read, beside `ROCKETRIDE_*`.
-    `root`: the folder that no node's paths may leave.
+    `nodes`: files and modules with nodes of the user. `env`: names that `${NAME}` may read besides `ROCKETRIDE_*`. `root`: the
+    folder that paths of nodes may not leave.
     """
 
     trusted: bool = False
@@ -32,10 +33,10 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
-    """The options of an `initialize` over those of the command line, and what could not be used of them.
+    """The options of an `initialize` over those of the command line, and complaints about invalid ones.
 
-    Nothing that cannot be read is taken for consent: `trusted` counts only if it is `true`. Paths begin at the workspace's
-    first folder, as nobody knows where an editor was started; `~` is the home folder.
+    An invalid value is never consent: `trusted` counts only if it is `true`. Paths are relative to the first workspace folder,
+    because an editor's working directory is arbitrary; `~` is the home folder.
     """
     sent = _member(params, "initializationOptions")
     if sent is None:
@@ -47,7 +48,7 @@ def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
     complaints: list[str] = []
     for key, value in cast("dict[str, Any]", sent).items():
         if key not in known:
-            if near_matches(key, tuple(known)):  # the others are another server's: editors send some to all of them
+            if near_matches(key, tuple(known)):  # other keys belong to other servers: some editors send all keys to all servers
                 complaints.append(f'initializationOptions has no "{key}"; there are {", ".join(known)}')
             continue
         try:
@@ -63,9 +64,9 @@ def options_from(params: Any, given: Options) -> tuple[Options, list[str]]:
 
 
 def withdrawn(params: Any, options: Options) -> tuple[Options, list[str]]:
-    """The options after `workspace/didChangeConfiguration`, and what is to be told.
+    """The options after `workspace/didChangeConfiguration`, and complaints.
 
-    `trusted` may become false. Nothing else is taken: many editors build settings from files of the workspace too.
+    `trusted` may become false. No other change applies, because editors also merge settings from files of the workspace.
     """
     sent = _member(_member(params, "settings"), "rrext")
     if not isinstance(sent, dict):
@@ -93,7 +94,7 @@ def _folder(params: Any) -> str | None:
 
 
 def _is_file(name: str) -> bool:
-    """Whether a name of nodes is a file's, by the same signs as for `--nodes`."""
+    """Whether a value of `nodes` names a file, by the same rule as `--nodes`."""
     return name.endswith(".py") or os.sep in name
 
 

@@ -1,4 +1,4 @@
-"""Messages as bytes."""
+"""Encoding of outgoing messages."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["encoded", "encoded_own"]
 
 
 def encoded(message: Any, plain: Callable[[Any], Any]) -> bytes:
-    """JSON of a message; `plain` makes objects of the protocol into plain data.
+    """A message as JSON; `plain` converts objects of the protocol to plain data.
 
-    Halves of characters, which JavaScript's texts may have, are escaped. Raises `ValueError` (NaN), `TypeError` or
-    `AttributeError` for what JSON cannot hold.
+    Lone surrogates, which texts from JavaScript may have, are escaped. Raises `ValueError` (NaN), `TypeError` or
+    `AttributeError` for values that JSON cannot hold.
     """
     return json.dumps(message, default=plain, separators=(",", ":"), allow_nan=False).encode()
 
 
 def encoded_own(message: dict[str, Any]) -> bytes:
-    """The same, several times as fast, for what is made of texts, whole numbers and containers."""
+    """A message of texts, whole numbers and containers as JSON; several times as fast as `encoded`."""
     try:
         return encode_own(message)
     except UnicodeEncodeError:

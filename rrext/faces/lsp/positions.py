@@ -1,4 +1,4 @@
-"""Offsets of ours as places of the protocol."""
+"""Conversion between offsets and positions of the protocol."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["as_edits", "as_position", "as_range", "offset_of"]
 
 
 def as_position(text: Text, offset: int) -> types.Position:
-    """The protocol's form of an offset."""
+    """The position of an offset."""
     line, character = text.position(offset)
     return types.Position(line, character)
 
 
 def as_range(text: Text, span: Span) -> types.Range:
-    """The protocol's form of a span."""
+    """The range of a span."""
     return types.Range(as_position(text, span[0]), as_position(text, span[1]))
 
 
 def as_edits(text: Text, edits: Iterable[Edit]) -> list[types.TextEdit]:
-    """The protocol's form of some edits."""
+    """Edits as `TextEdit` objects."""
     return [types.TextEdit(as_range(text, (edit.start, edit.end)), edit.text) for edit in edits]
 
 
 def offset_of(text: Text, position: types.Position) -> int:
-    """The offset of a place of the protocol's; the nearest one if there is no such place."""
+    """The offset of a position; the nearest one for an invalid position."""
     return text.offset(position.line, position.character)

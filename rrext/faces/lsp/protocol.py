@@ -1,4 +1,4 @@
-"""The Language Server Protocol as pygls has it, with an answer for every request, whatever else comes."""
+"""The Language Server Protocol of pygls, with exactly one answer for every request, whatever the client sends."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ NOT_INITIALIZED: Final = -32002
 
 
 class PipeProtocol(LanguageServerProtocol):
-    """One client's protocol. `receive` takes decoded messages, and `sink` gets the bodies of frames to be written.
+    """One client's protocol. `receive` takes decoded messages; `sink` receives the bodies of outgoing frames.
 
-    pygls has the types, the capabilities and the requests to the client; who is answered what, and when, is decided here. The
-    methods of `raw` and the notifications of `notes` get their parameters as they came; a note that cannot be used raises
-    `JsonRpcException`.
+    pygls provides the types, the capabilities and the requests to the client; this class decides the answers. The methods in
+    `raw` and the notifications in `notes` receive their raw parameters; a note raises `JsonRpcException` if it is unusable.
     """
 
     _server: PipeServer  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -51,7 +50,7 @@ class PipeProtocol(LanguageServerProtocol):
         self.raw: dict[str, Command] = {}
         self.notes: dict[str, Note] = {types.CANCEL_REQUEST: self._cancel, types.EXIT: self._exit}
         self.unknown: Command | None = None
-        """What answers a request that no feature has: it gets the method and the parameters."""
+        """The handler of requests that no feature has; it receives the method and the parameters."""
         self.most_calls = DEFAULTS.max_inflight
         self.is_initialized = False
         self._calls: dict[int | str, Any] = {}
@@ -61,11 +60,11 @@ class PipeProtocol(LanguageServerProtocol):
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether the client has asked for the end."""
+        """Whether the client has sent `shutdown`."""
         return self._shutdown
 
     def give_up(self) -> None:
-        """Cancel what runs; each request is told so."""
+        """Cancel all running requests; each is answered."""
         for future in [*self._calls.values(), *self._request_futures.values()]:
             if future is not None:
                 future.cancel()
@@ -74,10 +73,10 @@ class PipeProtocol(LanguageServerProtocol):
         """Wait until every request is answered."""
         await self._idle.wait()
 
-    # in
+        # incoming
 
     def receive(self, message: object) -> None:
-        """Take one message. Whatever it is, this does not raise; each request is answered once, and nothing else is."""
+        """Handle one message. Never raises; each request gets one answer."""
         try:
             self._take(message)
         except Exception:
@@ -117,14 +116,14 @@ class PipeProtocol(LanguageServerProtocol):
             return self.refuse(request_id, error)
         self._calls[request_id] = None
         self._idle.clear()
-        self._ctx_msg_id.set(request_id)  # `msg_id`, in the task that is made next
+        self._ctx_msg_id.set(request_id)  # `msg_id` in the task that `_run` creates
         future = self._run(handler, given, partial(self._finish, request_id, method))
         if request_id in self._calls:
             self._calls[request_id] = future
         return None
 
     def _admit(self, method: str) -> None:
-        """Raises `JsonRpcException` if this is not the time for a request."""
+        """Raise `JsonRpcException` if requests are not allowed now."""
         if self._shutdown:
             raise JsonRpcInvalidRequest("After shutdown comes exit, and nothing else")
         if self.is_initialized == (method == types.INITIALIZE):
@@ -135,7 +134,7 @@ class PipeProtocol(LanguageServerProtocol):
             raise as_failure(TooManyRequests(f"{len(self._calls)} requests are not answered yet (max_inflight)"))
 
     def _handler_of(self, method: str, params: Any) -> tuple[_Handler, Any]:
-        """What answers a request, and what it is given. Raises `JsonRpcException`."""
+        """The handler of a request, and its parameters. Raises `JsonRpcException`."""
         if method == types.INITIALIZE:
             found, dropped = read_initialize(params, self._converter.structure)
             if dropped:
@@ -170,13 +169,13 @@ class PipeProtocol(LanguageServerProtocol):
             log.warning("%s cannot be used: %s", method, error.message)
 
     def _take_answer(self, request_id: Any, message: dict[str, Any]) -> None:
-        """The client's answer to a request of ours. It may come late, or be for nobody: it is never answered."""
+        """Take the client's answer to a request of ours. A late or unmatched one is logged."""
         future: Future[Any] | None = self._request_futures.pop(request_id, None) if _is_id(request_id) else None
         if future is None:
             log.info("an answer that nobody waits for: %r", message.get("error", request_id))
             return
         expected = self._result_types.pop(request_id, None)
-        if not future.set_running_or_notify_cancel():  # who asked has given up
+        if not future.set_running_or_notify_cancel():  # the requester has given up
             return
         try:
             if "error" in message:
@@ -202,10 +201,12 @@ class PipeProtocol(LanguageServerProtocol):
             raise invalid_params(method, error) from None
 
     def _run(self, handler: _Handler, params: Any, callback: Callable[[Any], None]) -> Any:
-        """Have pygls run something. The future of what is not done at once, or None."""
+        """Run a handler through pygls; the future of an unfinished one, or None."""
         key = str(uuid.uuid4())
         self._execute_handler(key, handler, callback, (params,))
-        return self._request_futures.pop(key, None)  # it keeps what clients answer there, who must not answer this
+        return self._request_futures.pop(
+            key, None
+        )  # pygls stores futures of client answers there; no client may answer this one
 
     def _cancel(self, params: Any) -> None:
         request_id = cast("dict[str, Any]", params).get("id") if isinstance(params, dict) else None
@@ -213,17 +214,17 @@ class PipeProtocol(LanguageServerProtocol):
         if future is not None:
             future.cancel()
 
-    # out
+        # outgoing
 
     def refuse(self, request_id: Any, error: JsonRpcException) -> None:
-        """Answer something that cannot be handled; without an id if it had none that could be read."""
+        """Answer with an error; without an id if the message has no readable one."""
         shown = {"code": error.code, "message": error.message}
         if error.data is not None:
             shown["data"] = error.data
         self._send_data({"jsonrpc": self.VERSION, "id": request_id, "error": shown})
 
     def _finish(self, request_id: int | str, method: str, future: Any) -> None:
-        """A request is done: answer it."""
+        """Answer a finished request."""
         self._calls.pop(request_id, None)
         if not self._calls:
             self._idle.set()
@@ -247,7 +248,7 @@ class PipeProtocol(LanguageServerProtocol):
         self.sink(encoded(data, self._serialize_message))
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification that is plain data already: objects of the protocol cost more than the work on large texts."""
+        """Send a notification of plain data, because objects of the protocol are too slow for large texts."""
         self.sink(encoded_own({"jsonrpc": self.VERSION, "method": method, "params": params}))
 
     def plain(self, value: Any) -> Any:
@@ -259,31 +260,31 @@ class PipeProtocol(LanguageServerProtocol):
         if error is not None:
             log.error("a bug of rrext: %s failed", method, exc_info=error)
 
-    # what pygls would do otherwise
+        # overrides of pygls
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
     async def lsp_workspace__execute_command(self, params: types.ExecuteCommandParams) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Run a command; as a task of its own, so that it can be cancelled."""
+        """Run a command in a task of its own, so that it can be cancelled."""
         return await self._server.execute(params)
 
     @lsp_method(types.SHUTDOWN)
     def lsp_shutdown(self, *args: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The client wants no more results."""
+        """Stop all requests; the client wants no more results."""
         self._shutdown = True
         self.give_up()
 
     def _exit(self, _: Any) -> None:
-        """The client is done: 0 after `shutdown`, else 1, as the protocol has it."""
+        """End the server: with 0 after `shutdown`, else with 1, as the protocol says."""
         self.on_exit(0 if self._shutdown else 1)
 
 
 def _is_request(method: str) -> bool:
-    """Whether the protocol has an answer for it; a method of somebody's own has one."""
+    """Whether the protocol defines an answer for a method; custom methods have one."""
     return types.METHOD_TO_TYPES.get(method, (None, True))[1] is not None
 
 
 def _coroutine(work: Command) -> _Handler:
-    async def run(params: Any) -> Any:  # pygls looks whether a function is a coroutine function, and a `partial` is none
+    async def run(params: Any) -> Any:  # pygls tests for coroutine functions, and a `partial` is none
         return await work(params)
 
     return run
@@ -294,4 +295,4 @@ def _is_id(value: object) -> TypeGuard[int | str]:
 
 
 def _nowhere(_: object) -> None:
-    """Before anybody listens."""
+    """Drop a message, before a transport is connected."""

@@ -1,4 +1,4 @@
-"""Telling the client of a document's diagnostics: unasked, or when it asks."""
+"""Diagnostics for the client: pushed, or on request."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["DiagnosticPublisher", "Finder"]
 
 Finder: TypeAlias = Callable[[str, Text, Analysis], Iterable[types.Diagnostic]]
-"""What else there is to tell of a document: its URI, its text and its analysis give diagnostics."""
+"""A source of further diagnostics of a document, from its URI, text and analysis."""
 
 REFRESH: Final = types.WORKSPACE_DIAGNOSTIC_REFRESH
 
 
 class DiagnosticPublisher:
-    """Tells one client of diagnostics, in the form that this client can show.
+    """Sends diagnostics to one client, in the form that it supports.
 
-    Each state of a document that was analysed is published, also if nothing is new: the client learns that its version was
-    looked at, and that the places are those of this version.
+    Each analysed state is published, even without changes, so the client knows that the positions belong to its version.
     """
 
     def __init__(self, protocol: PipeProtocol, manual: Manual) -> None:
@@ -40,12 +39,12 @@ class DiagnosticPublisher:
         self._manual = manual
 
     def introduce(self, client: types.ClientCapabilities) -> bool:
-        """Learn what the client can show; whether it asks for diagnostics."""
+        """Read the client's capabilities; returns whether it pulls diagnostics."""
         self.support = diagnostic_support(client)
         return self.support.pulled
 
     def publish(self, document: Document, state: State, analysis: Analysis) -> None:
-        """Tell of one state, unless the client asks for it."""
+        """Send the diagnostics of one state, unless the client pulls them."""
         if self.support.pulled:
             return
         params: dict[str, Any] = {"uri": document.uri}
@@ -55,7 +54,7 @@ class DiagnosticPublisher:
         self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, params)
 
     def publish_again(self, document: Document) -> None:
-        """Tell of a document that has not changed, though what is known of it has."""
+        """Send the diagnostics of an unchanged document again, because finders have new ones."""
         state = document.state
         if self.support.pulled:
             self._protocol.send_request(REFRESH)
@@ -63,12 +62,12 @@ class DiagnosticPublisher:
             self.publish(document, state, state.analysis)
 
     def retract(self, document: Document) -> None:
-        """The document is closed: nothing is said of it any more."""
+        """Remove all diagnostics of a closed document."""
         if not self.support.pulled:
             self._protocol.tell(types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS, {"uri": document.uri, "diagnostics": []})
 
     def report(self, document: Document, state: State, analysis: Analysis, known: str | None) -> dict[str, Any]:
-        """The answer for a client that asks, and has the report `known` already."""
+        """The answer to a pull request; `known` is the id of the client's last report."""
         found = self._found(document, state, analysis)
         digest = blake2b(encoded_own({"items": found}), digest_size=16).hexdigest()
         if digest == known:

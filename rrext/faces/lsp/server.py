@@ -1,4 +1,4 @@
-"""The language server: what the client said of itself, its documents, and the features that answer it."""
+"""The language server: the client's options, its documents, and the registry of features."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOT_NOW: Final = types.LSPErrorCodes.ServerCancelled.value
 
 CommandHandler: TypeAlias = Callable[[types.ExecuteCommandParams], Awaitable[Any]]
 ActionSource: TypeAlias = Callable[[types.CodeActionParams, Text, Span, Analysis], Iterable[types.CodeAction]]
-"""Gives code actions for a selection, whose offsets are in the text."""
+"""A source of code actions for a selection, given as offsets in the text."""
 
 
 class PipeServer(LanguageServer):
@@ -51,11 +51,11 @@ class PipeServer(LanguageServer):
         self._commands: dict[str, CommandHandler] = {}
         self._closers: list[Callable[[], Awaitable[None]]] = [self.documents.aclose]
         self.on_document_closed: list[Callable[[str], object]] = []
-        """Called with the URI of each document that is closed."""
+        """Listeners that receive the URI of each closed document."""
         self.on_trust_withdrawn: list[Callable[[], object]] = []
-        """Called when nothing may run any more."""
+        """Listeners for the end of trust, after which nothing may run."""
         self.action_sources: list[ActionSource] = []
-        """What gives code actions for a place beside the fixes of its problems."""
+        """Sources of code actions besides fixes."""
         self.feature(types.INITIALIZE)(lambda params: self._on_initialize(params))
         self.feature(types.INITIALIZED)(lambda params: self._on_initialized(params))
         self.protocol.notes.update(
@@ -70,11 +70,11 @@ class PipeServer(LanguageServer):
     # the client
 
     def take_options(self, params: Any) -> None:
-        """Take `initializationOptions` as they came, before pygls makes objects of them."""
+        """Read the raw `initializationOptions`, before pygls converts them."""
         self.options, self._complaints = options_from(params, self.options)
 
     def _on_initialize(self, _: types.InitializeParams) -> None:
-        # a text if the client named it, a member of the enumeration if it is the default
+        # a string if the client named it, an enum member by default
         self.documents.unit = types.PositionEncodingKind(self.workspace.position_encoding).value
         self.analysis_settings, complaints = analysis_settings_for(self.options)
         self._complaints += complaints
@@ -89,10 +89,10 @@ class PipeServer(LanguageServer):
         self._complaints = []
 
     def _on_settings(self, params: Any) -> None:
-        """Settings change: trust may be taken away. It is never given here, as editors mix in files of the folder."""
+        """Apply changed settings: they may withdraw trust, never grant it, because editors merge settings of the folder."""
         options, complaints = withdrawn(params, self.options)
         for complaint in complaints:
-            if complaint not in self._told:  # editors send all settings at each change of one
+            if complaint not in self._told:  # editors send all settings at each change
                 self._told.add(complaint)
                 self.tell(complaint, types.MessageType.Warning)
         if options != self.options:
@@ -103,22 +103,22 @@ class PipeServer(LanguageServer):
                 listener()
 
     def surroundings(self) -> AnalysisSettings:
-        """What documents are judged by."""
+        """The settings of all analyses."""
         assert self.analysis_settings is not None  # nothing is handled before `initialize`
         return self.analysis_settings
 
     def tell(self, message: str, kind: types.MessageType = types.MessageType.Info) -> None:
-        """Show a message to the person at the editor."""
+        """Show a message to the user."""
         self.window_show_message(types.ShowMessageParams(kind, message))
 
     def report_server_error(self, error: Exception, source: Any) -> None:
-        """What pygls would show to the person: its own failures belong into the log."""
+        """Log an internal failure, which pygls would show to the user."""
         log.error("%s: %s", getattr(source, "__name__", source), error)
 
     def answer(self, method: str, handler: Callable[[Any], Awaitable[Any]], options: Any = None) -> None:
-        """Let a coroutine function answer a request of the protocol; `options` go into the server's capabilities."""
+        """Register a coroutine function for a request of the protocol; `options` go into the server's capabilities."""
 
-        async def run(params: Any) -> Any:  # pygls marks what it is given, and a method cannot be marked
+        async def run(params: Any) -> Any:  # pygls sets attributes on the handler, which a method does not allow
             return await handler(params)
 
         self.feature(method, options)(run)
@@ -126,7 +126,7 @@ class PipeServer(LanguageServer):
     # documents
 
     async def look(self, uri: str) -> tuple[Document, Text, Analysis]:
-        """A document as it is now, for a request about it: the document, its text, what is known of it.
+        """The document, its text and its analysis, for a request.
 
         Raises `JsonRpcInvalidParams` if it is not open.
         """
@@ -157,7 +157,7 @@ class PipeServer(LanguageServer):
             listener(document.uri)
 
     def lose(self, uri: str, why: str) -> None:
-        """An edit did not arrive: what is known of its document is wrong from now on, so it is given up, and that is told."""
+        """Close a document whose edit was lost, and tell the user, because its text is wrong from now on."""
         self.documents.close(uri)
         self.tell(f"rrext lost track of {uri} ({why}): close it and open it again.", types.MessageType.Error)
 
@@ -170,14 +170,14 @@ class PipeServer(LanguageServer):
         return self.publisher.report(document, state, await self.documents.analysis(document, state), asked.previous_result_id)
 
     def add_finder(self, finder: Finder) -> None:
-        """Have diagnostics shown that the text alone does not tell, such as how a run failed: see `publish_again`.
+        """Add a source of diagnostics besides the text, such as failures of runs; see `publish_again`.
 
-        `finder(uri, text, analysis)` gives those of a document as it is now.
+        `finder(uri, text, analysis)` gives those of a document in its present state.
         """
         self.publisher.finders.append(finder)
 
     def publish_again(self, uri: str) -> None:
-        """What finders know of a document has changed."""
+        """Send diagnostics again after the diagnostics of a finder changed."""
         document = self.documents.find(uri)
         if document is not None:
             self.publisher.publish_again(document)
@@ -185,12 +185,12 @@ class PipeServer(LanguageServer):
     # commands
 
     def add_command(self, name: str, handler: CommandHandler) -> None:
-        """Let `workspace/executeCommand` run something. pygls' own way cannot cancel it and changes its arguments."""
+        """Register a command of `workspace/executeCommand`. pygls' own registry cannot cancel it and changes arguments."""
         self._commands[name] = handler
         self.protocol.fm.commands[name] = handler  # so that the capabilities name it
 
     async def execute(self, params: types.ExecuteCommandParams) -> Any:
-        """Run a command. Raises `JsonRpcInvalidParams` for one that is not there."""
+        """Run a command. Raises `JsonRpcInvalidParams` for an unknown one."""
         handler = self._commands.get(params.command)
         if handler is None:
             known = ", ".join(self._commands) or "none"
@@ -200,11 +200,11 @@ class PipeServer(LanguageServer):
     # the end
 
     def when_closing(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Have something ended with the server."""
+        """Add a function to call when the server ends."""
         self._closers.append(close)
 
     async def aclose(self) -> None:
-        """End what runs; what fails to end does not keep the others from it."""
+        """End all features; a failure of one does not keep the others from ending."""
         for close in self._closers:
             try:
                 await close()

@@ -1,7 +1,7 @@
-"""The language server on stdin and stdout, from the claim of the descriptors to the exit code.
+"""The language server on stdin and stdout, from the claimed descriptors to the exit code.
 
-`exit` ends it, a signal, the end of stdin, the death of the parent, and a client that does not read any more. What was
-asked before the end of stdin may still be answered; nothing that is stuck keeps the process.
+It ends by `exit`, a signal, the end of stdin, the death of the parent, or a client that stops reading. Requests before the end
+of stdin may still be answered; a stuck thread does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ EXIT_UNREADABLE: Final = 1
 
 
 class LspServing:
-    """One client, one process. `run` returns the exit code: 0 if the client said `shutdown` before the end, else 1.
+    """One client, one process. `run` returns the exit code: 0 if the client sent `shutdown` before the end, else 1.
 
-    To be made on a running loop. If the loop itself is stuck the process ends without it, after `last_words`.
+    Create it on a running loop. If the loop itself is stuck, the process ends without it, after `last_words`.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LspServing:
         )
 
     async def run(self) -> int:
-        """Serve until the end; the exit code."""
+        """Serve until the end; returns the exit code."""
         self._watchman.start()
         self._incoming.start()
         return await self._code
@@ -91,11 +91,11 @@ class LspServing:
         self._outbox.send(pieces)
 
     async def _taken(self) -> None:
-        """Wait until all that was sent up to now has left."""
+        """Wait until all bytes sent so far have left."""
         outbox, mark = self._outbox, self._sent
         await outbox.until(lambda: self._sent - outbox.size >= mark)
 
-    # what begins the end
+        # causes of the end
 
     def _on_exit(self, _: int) -> None:
         self._end_within(0, "exit")
@@ -110,12 +110,12 @@ class LspServing:
         self._end_within(self._limits.eof_grace, "the end of stdin")
 
     def _on_hung_up(self) -> None:
-        """The client is gone, and its last words will not be read while its answers wait for it."""
+        """Begin to end: the client is gone, and no more input is read while answers wait for it."""
         if self._incoming.is_held:
             self._end_within(self._limits.eof_grace, "the client hung up")
 
     def _end_within(self, seconds: float, why: str, *, code: int | None = None) -> None:
-        """Begin to end; if that has begun, be ready no later than this."""
+        """Begin to end, or shorten the end that has begun."""
         begins = not self._grace.has_begun
         if not self._grace.shorten(seconds):
             return

@@ -1,4 +1,4 @@
-"""What a client says of its documents, read as it comes: pygls' objects cost more than the edit itself."""
+"""The parameters of document notifications, decoded directly, because pygls' objects cost more than the edit itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Identifier(msgspec.Struct, frozen=True):
 
 
 class SyncPosition(msgspec.Struct, frozen=True):
-    """A position. It may be anywhere: what is outside of the text means its nearest end."""
+    """A position. One outside of the text means its nearest end."""
 
     line: int
     character: int
@@ -46,7 +46,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class TextChange(msgspec.Struct, frozen=True):
-    """`text` in place of a range, or of everything."""
+    """`text` in place of a range, or of the whole text."""
 
     text: str
     range: Range | None = None
@@ -59,14 +59,14 @@ class Opened(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Changed(msgspec.Struct, frozen=True, rename="camel"):
-    """`textDocument/didChange`: each change applies to what the one before left."""
+    """`textDocument/didChange`: changes apply in order."""
 
     text_document: Identifier
     content_changes: list[TextChange]
 
 
 class Closed(msgspec.Struct, frozen=True, rename="camel"):
-    """`textDocument/didClose`, and what every message about a document has."""
+    """`textDocument/didClose`, and the common part of all messages about a document."""
 
     text_document: Identifier
 
@@ -79,7 +79,7 @@ class Pulled(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def uri_in(params: Any) -> str | None:
-    """The document that a notification is about which cannot be read otherwise, or None."""
+    """The document of an otherwise unreadable notification, or None."""
     try:
         return read(params, Closed).text_document.uri
     except JsonRpcInvalidParams:
@@ -87,9 +87,9 @@ def uri_in(params: Any) -> str | None:
 
 
 def document_in(start: bytes) -> str | None:
-    """The document of an edit of which only the first bytes are known, if they show that it is one, or None.
+    """The document of an edit from the first bytes of its message, or None.
 
-    Unlike an id, which must not be guessed, this may be found in the wrong place: the document is then opened once more.
+    A wrong guess is harmless here, unlike for an id: it only makes the user open the document once more.
     """
     named = _URI.search(start) if _SYNC.search(start) else None
     try:
@@ -99,8 +99,8 @@ def document_in(start: bytes) -> str | None:
 
 
 def read(params: Any, wanted: type[T]) -> T:
-    """The parameters of a notification. Raises `JsonRpcInvalidParams`, which names what does not fit."""
+    """The parameters of a notification. Raises `JsonRpcInvalidParams` with the misfits."""
     try:
-        return msgspec.convert(params, wanted, strict=False)  # some clients count in floats
+        return msgspec.convert(params, wanted, strict=False)  # some clients send floats as positions
     except msgspec.ValidationError as error:
         raise JsonRpcInvalidParams(str(error)) from None

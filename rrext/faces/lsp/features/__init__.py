@@ -1,1 +1,1 @@
-"""What an editor can ask of the server: each module registers one kind of question."""
+"""The features of the language server; each module registers one kind of request."""

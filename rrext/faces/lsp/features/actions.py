@@ -1,4 +1,4 @@
-"""Code actions: fixes of problems, all that are safe at once, and what other features offer at a place."""
+"""Code actions: fixes of problems, all safe fixes at once, and actions of other features."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ QUICK: Final = types.CodeActionKind.QuickFix.value
 FIX_ALL: Final = f"{types.CodeActionKind.SourceFixAll.value}.rrext"
 
 MOST: Final = 20
-"""Problems whose fixes are offered at once: nobody reads more, and a selection may hold a thousand."""
+"""The number of problems whose fixes are offered at once; a selection may hold a thousand."""
 
 TITLE: Final = 200
 """Characters of a title, which may quote the file."""
@@ -47,7 +47,7 @@ _MODIFIED: Final = types.LSPErrorCodes.ContentModified.value
 
 
 class DeferredEdit(msgspec.Struct, frozen=True):
-    """A change of one state of a document, worked out when it is chosen: of all problems of a code, or of all safe ones."""
+    """The data of an action whose edit is computed on resolve: fixes of all problems of a code, or all safe fixes."""
 
     uri: str
     version: int | None
@@ -64,7 +64,7 @@ def register(server: PipeServer) -> None:
 
 
 class Actions:
-    """The code actions of one server. One thread works them out, as that may import the code of every node."""
+    """The code actions of one server. One thread computes them, because that may import the code of every node."""
 
     __slots__ = ("_known_nodes", "_server", "_thread")
 
@@ -74,7 +74,8 @@ class Actions:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-actions")
 
     async def answer(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """What can be done at a place. Nothing for a client that knows commands only. Raises if it was edited meanwhile."""
+        """The actions at a position; none for a client that only supports commands. Raises if the document changes
+        meanwhile."""
         if not self._can("code_action_literal_support"):
             return []
         uri = params.text_document.uri
@@ -94,12 +95,12 @@ class Actions:
             found += await self._all_safe(uri, state, analysis, asked.only is not None)
         for source in self._server.action_sources:
             found += source(params, text, span, analysis)
-        if document.state.version != state.version:  # an empty list would say that there is nothing to offer
+        if document.state.version != state.version:  # an empty list would mean that there is no action
             raise JsonRpcException(f"{uri} was edited meanwhile", _MODIFIED)
         return found
 
     async def resolve(self, action: types.CodeAction) -> types.CodeAction:
-        """The edit of an action that came without one. Raises if its document is another one by now."""
+        """Add the deferred edit to an action. Raises if its document changed."""
         if action.edit is not None or action.data is None:
             return action
         try:
@@ -138,10 +139,10 @@ class Actions:
             self._known_nodes = KnownNodes(catalog)
         return self._known_nodes
 
-    # as the protocol has them
+        # LSP objects
 
     def _quick(self, uri: str, state: State, same: Sequence[Fix], told: _SentDiagnostics) -> types.CodeAction:
-        """One action for the fixes that make the same change."""
+        """One action for the fixes that make the same edits."""
         return types.CodeAction(
             readable(same[0].title, TITLE),
             kind=QUICK,
@@ -151,7 +152,7 @@ class Actions:
         )
 
     def _all_of_codes(self, uri: str, state: State, analysis: Analysis, fixes: Sequence[Fix]) -> list[types.CodeAction]:
-        """For each code that the document has several problems of: the obvious fix of all of them, worked out when chosen."""
+        """For each code with several problems: one action with the preferred fix of all of them, deferred."""
         if not self._resolves():
             return []
         codes = dict.fromkeys(fix.problem.code for fix in fixes if fix.preferred)
@@ -163,7 +164,7 @@ class Actions:
         ]
 
     async def _all_safe(self, uri: str, state: State, analysis: Analysis, is_asked: bool) -> list[types.CodeAction]:
-        """All safe fixes at once. Who asks for no kind gets it only if it costs nothing yet."""
+        """All safe fixes at once. Unless this kind is requested, only if its edit can be deferred."""
         safe = sum(map(is_safe, analysis.problems))
         if not safe or not (is_asked or (safe > 1 and self._resolves())):
             return []
@@ -178,7 +179,7 @@ class Actions:
     def _change(self, uri: str, state: State, edits: Sequence[Edit]) -> types.WorkspaceEdit:
         return workspace_edit(self._server.client_capabilities, uri, state.version, state.text, list(edits))
 
-    # what the client can do
+        # capabilities of the client
 
     def _can(self, name: str) -> bool:
         return bool(get_capability(self._server.client_capabilities, f"text_document.code_action.{name}", None))
@@ -190,7 +191,7 @@ class Actions:
 
 
 class _SentDiagnostics:
-    """The problems of one state, and the diagnostics as which the client knows them."""
+    """The problems of one state, and the client's diagnostics for them."""
 
     __slots__ = ("_analysis", "_sent", "_state")
 
@@ -200,7 +201,7 @@ class _SentDiagnostics:
         self._sent = {(str(other.code), _key(other.range)): other for other in sent if other.source in (None, SOURCE)}
 
     def at(self, span: Span) -> list[Problem]:
-        """The problems that a selection touches, and those of the diagnostics that the client names."""
+        """The problems that a selection touches, and those of the diagnostics in the request."""
         found = [problem for problem in self._analysis.problems if self._is_meant(problem, span)]
         return found[:MOST]
 
@@ -215,7 +216,7 @@ class _SentDiagnostics:
         return as_range(self._state.text, self._analysis.map.span_of(problem))
 
     def diagnostic(self, problem: Problem) -> types.Diagnostic:
-        """The diagnostic of a problem: as the client has it, if it named it."""
+        """The diagnostic of a problem; the client's own if it sent one."""
         known = self._known(problem)
         if known is not None:
             return known
@@ -227,13 +228,13 @@ def _key(place: types.Range) -> tuple[int, int, int, int]:
 
 
 def _wants(only: Sequence[str] | None, kind: str) -> bool:
-    """Whether a client that names kinds of actions names this one, or one that it belongs to."""
+    """Whether a client's filter of action kinds includes this kind."""
     names = None if only is None else [str(getattr(name, "value", name)) for name in only]
     return names is None or any(name in ("", kind) or kind.startswith(f"{name}.") for name in names)
 
 
 def _by_edits(fixes: Iterable[Fix]) -> list[list[Fix]]:
-    """Fixes that make the same change together, in their order."""
+    """The fixes grouped by their edits, in order."""
     found: dict[tuple[Edit, ...], list[Fix]] = {}
     for fix in fixes:
         found.setdefault(fix.edits, []).append(fix)

@@ -1,4 +1,4 @@
-"""Completion: what can be typed at the cursor."""
+"""Completion requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 BY_SIGN: Final = types.CompletionTriggerKind.TriggerCharacter.value
 LONGEST: Final = 200
-"""Columns of what stands in a line of a list."""
+"""Columns of a text in the list."""
 
 _KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
     "provider": types.CompletionItemKind.Class,
@@ -47,7 +47,7 @@ _KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
 
 
 class CompletionTrigger(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a client asks."""
+    """The reason why a client requests completions."""
 
     trigger_kind: int
     trigger_character: str | None = None
@@ -62,14 +62,14 @@ class CompletionParams(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ItemSupport(msgspec.Struct, frozen=True):
-    """What a client can do with an item. `adjusts`: it indents the lines of an item itself, if it is told so."""
+    """A client's support for items. `adjusts`: it indents the lines of an item itself, if told so."""
 
     snippets: bool
     adjusts: bool
 
     @classmethod
     def of(cls, capabilities: types.ClientCapabilities) -> ItemSupport:
-        """As the client said."""
+        """The support that the capabilities state."""
         item = "text_document.completion.completion_item"
         modes = get_capability(capabilities, f"{item}.insert_text_mode_support.value_set", None) or ()
         return cls(
@@ -79,7 +79,7 @@ class ItemSupport(msgspec.Struct, frozen=True):
 
 
 def register(server: PipeServer) -> None:
-    """Let a server answer completions. One thread works them out, as that may import the code of every node."""
+    """Let a server answer completions. One thread computes them, because that may import the code of every node."""
     completer = Completer()
     thread = ThreadPoolExecutor(1, thread_name_prefix="rrext-completion")
 
@@ -108,7 +108,7 @@ def register(server: PipeServer) -> None:
             if page is not None:
                 formats = get_capability(server.client_capabilities, kinds, None)
                 found = as_markup(page, formats)
-                item.documentation = found if formats else found.value  # who names no format expects bare text
+                item.documentation = found if formats else found.value  # a client that names no format expects plain text
         return item
 
     async def close() -> None:
@@ -122,7 +122,7 @@ def register(server: PipeServer) -> None:
 
 
 def _listing(completion: Completion, text: Text, support: ItemSupport) -> dict[str, Any]:
-    """The list as it travels: plain data, as objects of the protocol cost more than all the rest of an answer."""
+    """The list as plain data, because objects of the protocol cost more than the rest of the answer."""
     places: dict[int, dict[str, int]] = {}
 
     def place(offset: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Hover: what is known of the place under the pointer."""
+"""Hover requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def register(server: PipeServer) -> None:
 
 
 def as_markup(page: Page, kinds: Sequence[types.MarkupKind] | None) -> types.MarkupContent:
-    """A page in the first of the kinds that a client can show; plain text for one that does not say."""
+    """A page in the first format that a client supports; plain text if it names none."""
     for kind in kinds or ():
         if kind == types.MarkupKind.Markdown:
             return types.MarkupContent(types.MarkupKind.Markdown, page.markdown())

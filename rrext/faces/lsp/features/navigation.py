@@ -1,4 +1,4 @@
-"""From one place of an id to the others: definition, references, highlights and renaming."""
+"""Requests about ids: definition, references, highlights and rename."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Definition = list[types.LocationLink] | types.Location | None
 
 
 def register(server: PipeServer) -> None:
-    """Let a server answer what has to do with ids."""
+    """Let a server answer requests about ids."""
     feature = _Navigation(server)
     server.answer(types.TEXT_DOCUMENT_DEFINITION, feature.definition)
     server.answer(types.TEXT_DOCUMENT_REFERENCES, feature.references)
@@ -46,7 +46,7 @@ class _Navigation:
         self._server = server
 
     async def definition(self, params: types.DefinitionParams) -> Definition:
-        """The component that an id means; of a provider, the code of its node if the client trusts it."""
+        """The component of an id; for a provider, the source code of its node if the client trusts it."""
         uri = params.text_document.uri
         _, text, analysis = await self._server.look(uri)
         offset = offset_of(text, params.position)
@@ -61,7 +61,7 @@ class _Navigation:
         return self._target(uri, as_range(text, (located.start, located.end)), as_range(text, declared.span), text, name.span)
 
     async def references(self, params: types.ReferenceParams) -> list[types.Location] | None:
-        """Every place that means the same component."""
+        """All occurrences that name the same component."""
         uri = params.text_document.uri
         text, names, name = await self._look(uri, params.position)
         if name is None:
@@ -71,7 +71,7 @@ class _Navigation:
         return [types.Location(uri, as_range(text, place.span)) for place in places]
 
     async def highlights(self, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight] | None:
-        """The same places; where the id is given, it is written, elsewhere it is read."""
+        """The same occurrences; the declaration counts as written, others as read."""
         text, names, name = await self._look(params.text_document.uri, params.position)
         if name is None:
             return None
@@ -82,7 +82,7 @@ class _Navigation:
         ]
 
     async def prepare(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder | None:
-        """The id that would be renamed; nothing where there is none. An id that cannot be renamed says why."""
+        """The id to rename; None if there is none. Raises with the reason if it cannot be renamed."""
         text, names, name = await self._look(params.text_document.uri, params.position)
         if name is None:
             return None
@@ -129,7 +129,7 @@ class _Navigation:
 
 
 def _name_range(origin: Origin, text: Text) -> types.Range:
-    """The name of a class in its own file, in the unit that the client counts in."""
+    """The name of a class in its file, in the client's unit."""
     line = Text(origin.text, text.unit)
     (_, start), (_, end) = line.position(origin.name[0]), line.position(origin.name[1])
     return types.Range(types.Position(origin.line, start), types.Position(origin.line, end))

@@ -1,4 +1,4 @@
-"""Folding and growing selections."""
+"""Folding and selection ranges."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _KINDS: Final[dict[FoldKind, types.FoldingRangeKind | None]] = {
 }
 
 MOST: Final = 5000
-"""Folds for a client that does not say how many it wants: more of them help nobody, and hold up other answers."""
+"""The number of folds for a client without a limit; more delay other answers."""
 
 
 def register(server: PipeServer) -> None:
-    """Let a server answer what can be folded and selected."""
+    """Let a server answer folding and selection ranges."""
 
     async def folding(params: types.FoldingRangeParams) -> list[types.FoldingRange]:
         _, text, analysis = await server.look(params.text_document.uri)
@@ -52,14 +52,14 @@ def register(server: PipeServer) -> None:
 
 def _range(fold: Fold, text: Text, *, lines_only: bool, labels: bool) -> types.FoldingRange:
     kind, label = _KINDS[fold.kind], (fold.label or None) if labels else None
-    if lines_only or fold.kind != "brackets":  # a comment without characters is hidden behind its first line
+    if lines_only or fold.kind != "brackets":  # without columns, a comment folds behind its first line
         return types.FoldingRange(*fold.lines, kind=kind, collapsed_text=label)
     start, end = as_position(text, fold.span[0]), as_position(text, fold.span[1])
     return types.FoldingRange(start.line, end.line, start.character, end.character, kind, label)
 
 
 def _selection(spans: list[Span], text: Text) -> types.SelectionRange:
-    """The spans as the protocol links them: each knows the next larger one."""
+    """The spans as linked ranges: each refers to the next larger one."""
     parent: types.SelectionRange | None = None
     for span in reversed(spans):
         parent = types.SelectionRange(as_range(text, span), parent)

@@ -1,4 +1,4 @@
-"""Running pipelines from an editor: commands, custom methods, and what is offered at which line."""
+"""Running pipelines from an editor: commands, custom methods, lenses and actions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CommandParams(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def register(server: PipeServer) -> None:
-    """Let a server run pipelines. The engine is started when the first of them is run, and ends with the server."""
+    """Let a server run pipelines. The engine starts with the first run and ends with the server."""
 
     def log(text: str) -> None:
         server.window_log_message(types.LogMessageParams(types.MessageType.Log, text))
@@ -48,7 +48,7 @@ def register(server: PipeServer) -> None:
     Offers(server)
 
     async def execute(params: Any) -> Any:
-        # As it came: pygls would go through every part of a large input or result to make objects of it.
+        # Raw parameters: pygls would convert every part of a large input or result to objects.
         try:
             asked = msgspec.convert(params, CommandParams)
         except msgspec.ValidationError as error:

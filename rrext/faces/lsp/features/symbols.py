@@ -32,13 +32,13 @@ _KINDS: Final[dict[SymbolKind, tuple[types.SymbolKind, types.SymbolKind]]] = {
     "object": (types.SymbolKind.Object, types.SymbolKind.Module),
     "null": (types.SymbolKind.Null, types.SymbolKind.Constant),
 }
-"""What a symbol is shown as, and what a client that does not know that one gets."""
+"""The kind of each symbol, and a substitute for clients that do not know it."""
 _FIRST_KINDS: Final = frozenset(kind for kind in types.SymbolKind if kind <= types.SymbolKind.Array)
-"""What every client knows: those of the protocol's first version."""
+"""The kinds of the protocol's first version, which every client knows."""
 
 
 def register(server: PipeServer) -> None:
-    """Let a server answer what a document consists of."""
+    """Let a server answer document symbols."""
 
     async def symbols(
         params: types.DocumentSymbolParams,
@@ -69,7 +69,7 @@ def _nested(symbol: Symbol, text: Text, kinds: Collection[types.SymbolKind]) -> 
 def _flat(
     symbol: Symbol, inside: str, uri: str, text: Text, kinds: Collection[types.SymbolKind]
 ) -> Iterator[types.SymbolInformation]:
-    """A symbol and what is inside of it; beside a component stands the one that leads to it."""
+    """A symbol and its descendants; the container of a component is the component before it in the chain."""
     location = types.Location(uri, as_range(text, symbol.span))
     yield types.SymbolInformation(location, symbol.name, _kind(symbol, kinds), container_name=inside or None)
     for child in symbol.children:

@@ -1,4 +1,4 @@
-"""The language server with all its features: each module registers its own."""
+"""The language server with all its features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["language_server"]
 
 
 def language_server(given: Options = Options()) -> PipeServer:  # noqa: B008 (it is frozen)
-    """A server that answers everything that there is. `given` are the options of the command line."""
+    """A server with all features. `given` are the options of the command line."""
     server = PipeServer(given)
     for feature in (completion, hover, navigation, symbols, ranges, running, actions):
         feature.register(server)

@@ -1,1 +1,1 @@
-"""Running pipelines for an editor: the engine in a process of its own, the commands that use it, what is shown of a run."""
+"""Runs of pipelines from an editor: the engine in a child process, its commands, the display of results."""

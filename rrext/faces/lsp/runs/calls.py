@@ -1,4 +1,4 @@
-"""What commands run: a tool, files and texts through a pipeline, questions."""
+"""The calls behind the commands: a tool, files and texts through a pipeline, questions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["ask_question", "call_tool", "send_files", "send_text"]
 
 CHUNK: Final = 80
-"""Characters of a chunk that progress shows."""
+"""Characters of a chunk in a progress message."""
 GENERATORS: Final = ("generator", "async_generator")
 
 
 async def call_tool(ready: Ready, node: str, tool: str, input: dict[str, Any], progress: WorkProgress) -> Any:
-    """The result of a tool. That of a generator is the list of its chunks, or `{chunks, value}`."""
+    """The result of a tool; for a generator, the list of its chunks, or `{chunks, value}`."""
     chunks = _Chunks(progress)
 
     def report(value: float, total: float | None, message: str | None) -> None:
@@ -43,7 +43,7 @@ async def call_tool(ready: Ready, node: str, tool: str, input: dict[str, Any], p
 
 
 class _Chunks:
-    """The chunks of a generator, at most as many bytes as one result may have."""
+    """The chunks of a generator, limited to the size of one result."""
 
     __slots__ = ("_progress", "_size", "values")
 
@@ -53,8 +53,8 @@ class _Chunks:
         self.values: list[Any] = []
 
     async def add(self, chunk: Any) -> None:
-        """Take one. Raises `ResultTooLarge`, which ends the generator."""
-        await asyncio.sleep(0)  # a heap of them must not keep the editor waiting
+        """Add a chunk. Raises `ResultTooLarge`, which ends the generator."""
+        await asyncio.sleep(0)  # many chunks must not delay answers to the editor
         encoded = encode_own(chunk)
         self._size += len(encoded)
         if self._size > DEFAULTS.max_result:
@@ -81,9 +81,9 @@ async def send_text(ready: Ready, text: str, mime_type: str | None) -> Any:
 
 
 async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, progress: WorkProgress) -> Any:
-    """The result body of a file; of several files, `[{path, result}]`.
+    """The result body of a file; for several files, `[{path, result}]`.
 
-    Raises the failure of a single file, `FilesFailed` with what became of each of several, and `InvalidArguments`.
+    Raises the failure of a single file, `FilesFailed` with the outcome of each of several, and `InvalidArguments`.
     """
     found = await asyncio.get_running_loop().run_in_executor(None, matching, paths, ready.folder)
 
@@ -109,7 +109,7 @@ async def send_files(ready: Ready, paths: Sequence[str], mime_type: str | None, 
 
 
 def _failure(result: FileResult) -> RrextError:
-    """Why a file failed, in the form of an error of ours."""
+    """The failure of a file as an error of rrext."""
     error = result.error
     if isinstance(error, RrextError):
         error.result = result.result
@@ -131,7 +131,7 @@ def _told(result: FileResult, folder: str | None) -> dict[str, Any]:
 
 
 def _named(result: FileResult, folder: str | None) -> str:
-    """The path of a file as a person would write it, in letters that JSON can hold."""
+    """The path of a file relative to the folder, in characters that JSON can hold."""
     path = result.path
     if folder is not None and path.startswith(os.path.join(folder, "")):
         path = os.path.relpath(path, folder)

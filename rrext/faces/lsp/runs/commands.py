@@ -1,4 +1,4 @@
-"""The commands of `workspace/executeCommand`. The argument of each is one object."""
+"""The commands of `workspace/executeCommand`. Each takes one object as argument."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RunTool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SendFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Send files, or a text, through a document's pipeline. Relative paths begin at the document's folder."""
+    """Send files, or a text, through a document's pipeline. Relative paths start at the document's folder."""
 
     uri: str
     path: str | list[str] | None = None
@@ -50,14 +50,14 @@ class SendFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Chat(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Ask a document's pipeline."""
+    """Ask a question to a document's pipeline."""
 
     uri: str
     question: str | dict[str, Any] | None = None
 
 
 class ListDocumentTools(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The tools of a document that can be called, and the token under which its pipeline is loaded."""
+    """List the callable tools of a document, and the token of its loaded pipeline."""
 
     uri: str
     node: str | None = None
@@ -68,7 +68,7 @@ class Nothing(msgspec.Struct, frozen=True):
 
 
 class Commands:
-    """The commands that run something, of one server."""
+    """The commands of one server that run pipelines."""
 
     def __init__(self, server: PipeServer, engine: EngineProcess, runner: Runner) -> None:
         self._server = server
@@ -108,14 +108,14 @@ class Commands:
         return await self._runner.run(Job(uri=given.uri, work=work, token=token), doing)
 
     async def _completed(self, given: RunTool, ready: Ready) -> tuple[str, str, dict[str, Any]]:
-        """Node, tool and input with what the person says of what is missing."""
+        """Node, tool and input, completed by the user's choices."""
         tools = await ready.client.tools(token=ready.token, node_id=given.node)
         if not given.tool:
             tool = await self._asking.tool(tools, f'"{given.node}"' if given.node else "this pipeline")
         else:
             found = next((tool for tool in tools if tool["name"] == given.tool), None)
             if found is None:
-                return given.node or "", given.tool, {}  # the engine says what is wrong with the name
+                return given.node or "", given.tool, {}  # the engine reports the unknown name
             tool = found
         if given.input is None and tool["inputSchema"].get("required"):
             raise await self._asking.input(given.uri, tool["nodeId"], tool)
@@ -163,6 +163,6 @@ class Commands:
         return {"ok": True, "ended": await self._engine.end()}
 
     async def _explain(self, _: dict[str, Any], __: Token) -> dict[str, Any]:
-        # one short line: some editors cut others in the middle
+        # one short line: some editors truncate longer ones
         self._server.tell('Nothing is run here until "trusted": true is set in initializationOptions.')
         return {"trusted": self._server.options.trusted, "hint": TRUST_HINT}

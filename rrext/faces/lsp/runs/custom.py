@@ -1,4 +1,4 @@
-"""The commands of protocol.md as methods of the editor's own connection, for plugins that build their own buttons."""
+"""The commands of protocol.md as methods of the editor's connection, for plugins with their own buttons."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 __all__ = ["CustomMethods"]
 
 OWN: Final = frozenset({"initialize", "shutdown", "disconnect"})
-"""Commands about a connection. The editor's has its own; `rrext.restartEngine` ends the engine."""
+"""Commands about a connection. The editor's connection has its own; `rrext.restartEngine` ends the engine."""
 
 
 class CustomMethods:
-    """Hands requests on to the engine: arguments, answers and errors stay as they are, events become notifications.
+    """Forwards requests to the engine: arguments, answers and errors stay the same, events become notifications.
 
-    In events, and in `cancel`, a request is named by the id that the editor gave it.
+    Events and `cancel` name a request by the editor's id.
     """
 
     def __init__(self, server: PipeServer, engine: EngineProcess, output: EngineOutput) -> None:
@@ -40,7 +40,7 @@ class CustomMethods:
                 server.protocol.raw[command] = self._cancel if command == "cancel" else partial(self._request, command)
 
     def event(self, name: str, body: dict[str, Any]) -> None:
-        """Hand on what the engine tells unasked."""
+        """Forward an event of the engine."""
         self._server.protocol.tell(name, body)
 
     async def _request(self, command: str, params: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class CustomMethods:
         task = self._running.get(given.request_id)
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])  # so that its answer leaves first, as it does in the engine
+            await asyncio.wait([task])  # its answer leaves first, as in the engine
         return {"cancelled": task is not None}
 
     def _arguments(self, command: str, params: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class CustomMethods:
 
 
 def _without_tail(body: dict[str, Any], member: str) -> dict[str, Any]:
-    """Bytes that came behind a frame's JSON, where the editor's protocol has none: as base64, under the name they have then."""
+    """A body with its raw tail as base64 in a member, because the editor's protocol has no tails."""
     data = body.get("data")
     if not isinstance(data, bytes):
         return body

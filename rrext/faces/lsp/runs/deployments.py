@@ -1,4 +1,4 @@
-"""The documents of the editor as pipelines of the engine: loaded when something of them runs, in the state that is seen."""
+"""Deployments: documents of the editor loaded as pipelines of the engine, when one of them runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log: Final = logging.getLogger("rrext.lsp")
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """A document whose pipeline is loaded under a token; `analysis` is that of the text that was loaded."""
+    """A document whose pipeline is loaded under a token; `analysis` is that of the loaded text."""
 
     client: Any
     token: str
@@ -37,9 +37,9 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class Deployments:
-    """Which text of each document is loaded.
+    """The loaded text of each document.
 
-    A text that has changed is loaded anew. What runs on the old one goes on, and the old one is unloaded after that.
+    A changed text is loaded under a new token. Runs on the old one continue, and it is unloaded after them.
     """
 
     def __init__(self, server: PipeServer, engine: EngineProcess) -> None:
@@ -52,10 +52,10 @@ class Deployments:
 
     @asynccontextmanager
     async def of(self, uri: str) -> AsyncIterator[Ready]:
-        """The document as it is now, loaded for as long as this is not left.
+        """The document in its present state, loaded within this context.
 
-        Raises `JsonRpcInvalidParams` if it is not open, `InvalidPipeline` if there are errors in it, and what starting the
-        engine and loading the pipeline raise.
+        Raises `JsonRpcInvalidParams` if it is not open, `InvalidPipeline` if it has errors, and the errors of starting the
+        engine and loading the pipeline.
         """
         self._server.documents.get(uri)
         async with self._turns.setdefault(uri, asyncio.Lock()):
@@ -64,7 +64,7 @@ class Deployments:
             deployment.users += 1
         try:
             yield Ready(deployment.client, deployment.token, analysis, folder_of(uri))
-        except TaskNotRegistered:  # somebody else unloaded it
+        except TaskNotRegistered:  # another client unloaded it
             self._retire(uri, deployment)
             raise
         finally:
@@ -73,7 +73,7 @@ class Deployments:
                 self._unload(deployment)
 
     def close(self, uri: str) -> None:
-        """Unload a document that nobody looks at any more, and end what runs of it."""
+        """Unload a closed document, and end its runs."""
         self._turns.pop(uri, None)
         deployment = self._current.pop(uri, None)
         if deployment is not None:
@@ -109,7 +109,7 @@ class Deployments:
         return deployment
 
     def _retire(self, uri: str, deployment: _Deployment) -> None:
-        """Let nobody begin anything with a deployment any more."""
+        """Start no more runs on a deployment."""
         if self._current.get(uri) is deployment:
             del self._current[uri]
         deployment.is_retired = True
@@ -134,7 +134,7 @@ class Deployments:
 
 
 class _Deployment:
-    """One text of one document in one engine. `users` counts what runs on it."""
+    """One text of one document in one engine. `users` counts its runs."""
 
     __slots__ = ("client", "is_retired", "is_unloaded", "text", "token", "users")
 
@@ -151,12 +151,12 @@ class _Deployment:
 
 
 def name_of(uri: str) -> str:
-    """What a document's pipeline is called: its file's stem, as on the command line."""
+    """The name of a document's pipeline: the stem of its file, as on the command line."""
     return os.path.splitext(os.path.basename(_path(uri) or uri))[0]
 
 
 def folder_of(uri: str) -> str | None:
-    """The folder of a document's file, where relative paths in its settings begin; None if it is no file."""
+    """The folder of a document's file, the base of relative paths in its settings; None for a document without a file."""
     path = _path(uri)
     return None if path is None else os.path.dirname(path)
 
@@ -171,7 +171,7 @@ def _path(uri: str) -> str | None:
 
 
 def _with_line(error: InvalidPipeline, uri: str) -> InvalidPipeline:
-    """What only the engine found, such as a variable without a value, with its line."""
+    """An error that only the engine found, such as a variable without a value, with its line."""
     first = next((problem for problem in error.data.get("problems", ()) if problem.get("severity") == "error"), None)
     where = f"line {first['line']}: {first['message']}" if first is not None and "line" in first else error.message
     return InvalidPipeline(f"{name_of(uri)} is not run: {where}", hint=error.hint, data=error.data)

@@ -1,4 +1,4 @@
-"""Showing a result to the person at the editor, in whatever way that editor has."""
+"""The display of results in the editor, by any means that the editor supports."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["Display"]
 log: Final = logging.getLogger("rrext.lsp")
 
 SHORT: Final = 500
-"""Characters of a result that a message can show."""
+"""Characters of a result that a message shows."""
 LINES: Final = 12
-"""Lines of it."""
+"""Lines of a result that a message shows."""
 LOGGED: Final = 4 * KIB
-"""Characters of a result that the editor's log gets."""
+"""Characters of a result in the editor's log."""
 
 
 class Display:
-    """Writes results to files and has them opened. Nothing waits for the editor to open them."""
+    """Writes results to files and asks the editor to open them, without waiting for it."""
 
     def __init__(self, server: PipeServer) -> None:
         self._server = server
@@ -38,7 +38,7 @@ class Display:
         server.when_closing(self._files.aclose)
 
     async def show(self, uri: str, name: str, result: Shown) -> tuple[str | None, int]:
-        """Show what a document gave; the URI of its file, None if it cannot be written, and its size in bytes."""
+        """Show a result of a document; returns the URI of its file (None if it cannot be written) and its size in bytes."""
         try:
             path = await self._files.write(uri, name, result)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The engine of a language server: `rrext serve` as a child process, started when something is to run."""
+"""The engine of a language server: `rrext serve` as a child process, started by the first run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ __all__ = ["EngineProcess", "engine_environment"]
 
 log: Final = logging.getLogger("rrext.lsp")
 
-DRAIN: Final = 0.25  # seconds for running calls once the engine is told to end: whoever ended it does not wait for them
+DRAIN: Final = 0.25  # seconds that running calls get at the end of the engine
 PATIENCE: Final = 0.25  # seconds between the end of its stdin, SIGTERM and SIGKILL: editors kill servers that linger
 
 
 class EngineProcess:
-    """At most one engine at a time. What tools do there (block, print, crash) does not touch the editor's answers.
+    """At most one engine at a time. A tool that blocks, prints or crashes there does not affect the editor's answers.
 
-    When the process ends, what runs in it fails with the reason, and the next `client` is that of another process.
-    `on_event` gets what the engine tells unasked, `on_output` what is written to its stderr. The client must be trusted:
-    without that there never is a process.
+    When the process ends, its runs fail with the reason, and the next `client` starts another process. `on_event` receives the
+    engine's events, `on_output` its stderr. Without trust no process ever starts.
     """
 
     __slots__ = ("_ending", "_life", "_on_event", "_on_output", "_options")
@@ -50,14 +49,14 @@ class EngineProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id while there is a process."""
+        """The process id while a process runs."""
         life = self._life
         return None if life is None or life.is_over else life.process.pid
 
     async def client(self) -> Client:
-        """The connection to the engine, which is started if there is none.
+        """The connection to the engine, which starts if necessary.
 
-        Raises `NotTrusted`, `UsageError` if it cannot be started, and `ServerExited` if it ended while it started.
+        Raises `NotTrusted`, `UsageError` if it cannot start, and `ServerExited` if it ends during the start.
         """
         options = self._options()
         if not options.trusted:
@@ -67,11 +66,11 @@ class EngineProcess:
         return await self._life.client()
 
     def has_ended(self, client: Client) -> bool:
-        """Whether the engine of a connection has ended, or was told to."""
+        """Whether the engine of a connection has ended, or is ending."""
         return self._life is None or not self._life.is_of(client)
 
     async def end(self) -> bool:
-        """End the process: what runs in it is cancelled, and soon killed. False if there was none."""
+        """End the process: its calls are cancelled, and soon killed. False if none was running."""
         life, self._life = self._life, None
         if life is None or life.is_over:
             return False
@@ -87,7 +86,7 @@ class EngineProcess:
 
 
 class _Life:
-    """One process, from its start to its end. A task owns the connection, as the SDK's must be left where it was entered."""
+    """One process, from start to end. A task owns the connection, because the SDK must be left in the task that entered it."""
 
     __slots__ = ("_client", "_task", "process")
 
@@ -106,11 +105,11 @@ class _Life:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is of no more use."""
+        """Whether the process or its connection has ended."""
         return self._task.done() or self.process.returncode is not None
 
     def is_of(self, client: Client) -> bool:
-        """Whether it is the life of the engine at the other end of a connection."""
+        """Whether a connection leads to this process."""
         ready = self._client
         return not self.is_over and ready.done() and ready.exception() is None and ready.result() is client
 
@@ -132,12 +131,12 @@ class _Life:
             self._refuse(NotConnected("The engine did not start"))
 
     def _refuse(self, error: RrextError) -> None:
-        """Let nobody wait for a connection that does not come."""
+        """Fail all waits for the connection."""
         if not self._client.done():
             self._client.set_exception(error)
 
     async def end(self) -> None:
-        """End it, by force if need be."""
+        """End the process, by force if necessary."""
         await self.process.stop(PATIENCE)
         await asyncio.wait([self._task])
 
@@ -146,9 +145,9 @@ class _Life:
 
 
 def engine_environment() -> dict[str, str]:
-    """All of the environment, as for `rrext tool`: who trusts a workspace could run that instead.
+    """The full environment, as for `rrext tool`: a user who trusts a workspace could run that instead.
 
-    Where `python -m rrext` found rrext in its folder and nothing else leads to it, as in a checkout, the engine is told so.
+    If `python -m rrext` found rrext through its working directory alone, as in a checkout, the engine gets that path too.
     """
     environment = dict(os.environ)
     home = str(Path(__file__).parents[4])

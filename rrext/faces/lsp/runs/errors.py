@@ -1,4 +1,4 @@
-"""Errors that an editor's requests can meet beside those of the engine."""
+"""Errors of runs from an editor, besides those of the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRUST_HINT = 'set "trusted": true in initializationOptions if you would run this
 
 
 class NotTrusted(RrextError):
-    """Something of a workspace was to run that nobody called trusted."""
+    """A workspace without trust wants to run code."""
 
     code = "not_trusted"
     number = -32016
@@ -30,21 +30,21 @@ class NotTrusted(RrextError):
 
 
 class EngineEnded(RrextError):
-    """The engine's process ended, or could not be started; `data` has `exit_code` and the end of its `stderr`, if it ran."""
+    """The engine process ended or could not start; `data` has `exit_code` and the tail of `stderr`, if it ran."""
 
     code = "engine_ended"
     number = -32016
 
 
 class InputNeeded(InvalidArguments):
-    """A tool, its input, a file or a question was not given, and the person at the editor gave none either."""
+    """A tool, its input, a file or a question is missing, and the user provided none."""
 
     def __init__(self, path: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(f"{path}: {message}", hint=hint, data={"errors": [{"path": path, "message": message}]})
 
 
 class InputWanted(InputNeeded):
-    """The person wants to type it, and it has a place now: `words` stand in the document as a call line."""
+    """The user prefers to type the input: `words` now stand in the document as a call line."""
 
     def __init__(self, path: str, words: str) -> None:
         super().__init__(path, f"a call line was written into the document: {words}")
@@ -52,16 +52,16 @@ class InputWanted(InputNeeded):
 
 
 class FilesFailed(RrextError):
-    """Some of several files went through the pipeline, and some did not; `result` has what became of each."""
+    """Some of several files failed; `result` has the outcome of each."""
 
     code = "files_failed"
     number = -32016
 
 
 def as_editor_error(error: RrextError, *, has_ended: bool = False) -> RrextError:
-    """The error as an editor is told of it: it knows an engine, and no server behind the one that it talks to.
+    """The error in the words of an editor, which knows an engine and no server behind it.
 
-    An engine that `has_ended` may have said last words, which are not the reason.
+    The last errors of an engine that `has_ended` are not the reason of the failure.
     """
     data: dict[str, Any] = error.data
     if isinstance(error, ShuttingDown) or (has_ended and isinstance(error, Cancelled)):

@@ -1,4 +1,4 @@
-"""Which files a path of a command or of a call line means."""
+"""The files that paths in commands and call lines name."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rrext.errors import InvalidArguments
 __all__ = ["MOST_COUNTED", "FileCounter", "matching"]
 
 MOST_COUNTED = 1000
-"""Files that a title counts; beyond, it says so."""
+"""The number of files up to which a title counts."""
 
 
 def matching(paths: Sequence[str], folder: str | None) -> list[str]:
-    """Whole paths, which begin at a folder if they are relative; those with `*`, `?` or `[` are patterns of names.
+    """Absolute paths; relative ones start at a folder, and those with `*`, `?` or `[` are patterns.
 
-    `**` means no more than `*`. Blocks. Raises `InvalidArguments` for a pattern that matches nothing.
+    `**` means the same as `*`. Blocks. Raises `InvalidArguments` for a pattern without a match.
     """
     found: list[str] = []
     for index, path in enumerate(paths):
@@ -35,10 +35,10 @@ def matching(paths: Sequence[str], folder: str | None) -> list[str]:
 
 
 class FileCounter:
-    """How many files paths mean, counted in passing: for titles, of a text that somebody may just have been sent.
+    """The number of files that paths name, for titles; safe for a text from a stranger.
 
-    Only names directly in folders below the document's own are looked at: elsewhere there may be whole disks, other
-    computers, and nobody who asked for that. Each folder is read once, and no more of it than is counted. Blocks.
+    Only names directly in folders below the document's own are read: other paths may lead to whole disks or other computers.
+    Each folder is read once, and only up to the counted number. Blocks.
     """
 
     __slots__ = ("_folder", "_names")
@@ -48,7 +48,7 @@ class FileCounter:
         self._names: dict[str, dict[str, bool]] = {}
 
     def count(self, paths: Sequence[str]) -> int | None:
-        """The number of files, more than `MOST_COUNTED` if there are more; None if that takes more than a look."""
+        """The number of files, more than `MOST_COUNTED` if there are more; None if a count would need a deep search."""
         if self._folder is None or not all(map(_is_below, paths)):
             return None
         number = 0
@@ -69,7 +69,7 @@ class FileCounter:
         return number
 
     def _names_in(self, folder: str) -> dict[str, bool]:
-        """The first names in a folder but hidden ones, which patterns do not mean, and whether each is a folder."""
+        """The first names in a folder without hidden ones, and whether each is a folder."""
         if folder not in self._names:
             try:
                 with os.scandir(folder) as entries:
@@ -84,7 +84,7 @@ class FileCounter:
 
 
 def _is_below(path: str) -> bool:
-    """Whether a path cannot lead out of the folder where it begins, but for links."""
+    """Whether a path stays in its base folder, apart from links."""
     normal = os.path.normpath(path)
     return not (os.path.isabs(path) or os.path.splitdrive(path)[0] or path.startswith("~") or normal.split(os.sep)[0] == "..")
 

@@ -1,4 +1,4 @@
-"""The command that draws a pipeline. Nothing of it runs, so it needs no trust, and no engine."""
+"""The command that draws a pipeline. No code of it runs, so it needs no trust and no engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ShowGraph(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Graphs:
-    """Pictures of one server's documents, drawn as they are seen, also with errors in them."""
+    """Drawings of one server's documents in their present state, also with errors."""
 
     def __init__(self, server: PipeServer, display: Display) -> None:
         self._server = server
@@ -63,7 +63,7 @@ class Graphs:
 
 
 def _drawn(analysis: Analysis, form: Form) -> str:
-    """The picture. Raises `RrextError` if there is nothing to draw, or more than a picture can show."""
+    """The picture. Raises `RrextError` if it would be empty or too large."""
     from rrext.picture.picture import picture_of
 
     picture = picture_of(analysis.loaded)

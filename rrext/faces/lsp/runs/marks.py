@@ -1,4 +1,4 @@
-"""How runs failed, as diagnostics at what was run: until it succeeds, is edited, or the document is closed."""
+"""Failures of runs as diagnostics at the failed component, until it succeeds or is edited, or the document is closed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOURCE: Final = "rrext run"
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What was run: a tool, `send` or `chat`, with the arguments that matter for finding its place again."""
+    """The work of a run: a tool, `send` or `chat`, with the arguments that identify its call line."""
 
     kind: str
     node: str = ""
@@ -35,7 +35,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Mark(msgspec.Struct, frozen=True):
-    """A failure. `component` is the text of the component that it is about when it happened."""
+    """A failure. `component` is the text of its component at that time."""
 
     work: Work
     code: str
@@ -49,7 +49,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class Marks:
-    """The failures that are shown now, the latest of each tool of each node."""
+    """The failures on display, the latest of each tool of each node."""
 
     def __init__(self, server: PipeServer) -> None:
         self._server = server
@@ -58,7 +58,7 @@ class Marks:
         server.on_document_closed.append(lambda uri: self._marks.pop(uri, None))
 
     def add(self, uri: str, analysis: Analysis, work: Work, error: RrextError) -> None:
-        """A run of a document failed, whose text was that of the analysis."""
+        """Mark a failed run of a document; `analysis` belongs to its text."""
         if self._server.documents.find(uri) is None:
             return
         node = _node_of(analysis, work, error.data.get("nodeId"))
@@ -68,7 +68,7 @@ class Marks:
         self._server.publish_again(uri)
 
     def remove(self, uri: str, analysis: Analysis, work: Work) -> None:
-        """A run succeeded."""
+        """Remove the mark of a work that succeeded."""
         key = work.kind, _node_of(analysis, work, None), work.tool
         if self._marks.get(uri, {}).pop(key, None) is not None:
             self._server.publish_again(uri)
@@ -94,7 +94,7 @@ class Marks:
 
 
 def _node_of(analysis: Analysis, work: Work, named: Any) -> str:
-    """The component that a run is about: the one that its failure names, else the one that was asked."""
+    """The component of a run: the one that its failure names, else the called one."""
     if isinstance(named, str) and named in analysis.by_id:
         return named
     if work.node or work.kind != "tool":
@@ -110,7 +110,7 @@ def _component(analysis: Analysis, node: str) -> str:
 
 
 def _place(analysis: Analysis, mark: _Mark) -> Span:
-    """The call line that was run if there is one, else the component's id."""
+    """The span of the call line of the run, else of the component's id."""
     for call in analysis.calls.lines:
         if call.kind == mark.work.kind and _is_call(call_arguments(call), mark.work.arguments):
             return call.span

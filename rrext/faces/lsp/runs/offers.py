@@ -1,4 +1,4 @@
-"""What can be run, offered above lines as code lenses, and at the cursor as code actions for editors without lenses."""
+"""Runnable actions: code lenses above lines, and code actions at the cursor for editors without lenses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMANDS: Final[dict[Action, str]] = {
     "show_graph": "rrext.showGraph",
 }
 RUN: Final = "rrext.run"
-"""The kind of our code actions."""
+"""The kind of these code actions."""
 
 
 class Offers:
@@ -64,7 +64,7 @@ class Offers:
         return types.Command(title, COMMANDS[lens.action], arguments=[{"uri": uri, **lens.arguments}])
 
     def actions(self, params: types.CodeActionParams, text: Text, span: Span, analysis: Analysis) -> Iterator[types.CodeAction]:
-        """What can be run at the cursor, or at a selection: nobody is offered it who did not ask."""
+        """The runnable actions at the cursor or selection, only on an explicit request."""
         asked = params.context
         if asked.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wants(asked.only):
             return
@@ -79,7 +79,7 @@ class Offers:
             schema = _schema(draft, name) if spec.static else {}
             if is_trusted and not schema.get("required"):
                 yield _run(f"Run tool {name}", COMMANDS["run_tool"], {"uri": uri, "node": draft.id, "tool": name})
-            else:  # its input has to be typed
+            else:  # the user must type its input
                 yield self._writing(uri, text, analysis, draft, name, schema)
 
     def _writing(
@@ -97,7 +97,7 @@ def _run(title: str, command: str, arguments: dict[str, Any]) -> types.CodeActio
 
 
 def _wants(only: Any) -> bool:
-    """Whether a client that names kinds of actions names ours, or a kind that ours belongs to."""
+    """Whether a client's filter of action kinds includes ours."""
     return only is None or any(kind == RUN or RUN.startswith(f"{kind}.") or kind == "" for kind in only)
 
 
@@ -114,7 +114,7 @@ def _schema(draft: Draft, tool: str) -> dict[str, Any]:
 
 
 def _counted(sent: Iterable[tuple[str, ...]], folder: str | None) -> dict[tuple[str, ...], int | None]:
-    """How many files each of some lists of paths means. Blocks."""
+    """The number of files of each list of paths. Blocks."""
     passing = FileCounter(folder)
     return {paths: passing.count(paths) for paths in set(sent)}
 

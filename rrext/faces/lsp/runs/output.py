@@ -1,4 +1,4 @@
-"""What the engine's process writes to stderr: what tools print, and the engine's own log."""
+"""The stderr of the engine process: the output of tools, and the engine's log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rrext.limits import KIB
 __all__ = ["EngineOutput"]
 
 LINE: Final = 4 * KIB
-"""Characters of a line that has no end yet, before it is told all the same."""
+"""Characters of an unfinished line, after which it is shown."""
 SHARE: Final = 64 * KIB
-"""Bytes that are told for each run: a tool that prints without end must not fill the editor's log, nor its pipe."""
+"""Bytes shown per run: an endless output must not fill the editor's log or the pipe to the editor."""
 
 
 class EngineOutput:
-    """Tells the output line by line, as far as its share goes; `refill` gives another share."""
+    """Shows the output line by line, up to a limit; `refill` resets the limit."""
 
     __slots__ = ("_decoder", "_left", "_rest", "_tell")
 
@@ -28,7 +28,7 @@ class EngineOutput:
         self._left = SHARE
 
     def refill(self) -> None:
-        """Something is run: what it prints may be told again."""
+        """Reset the limit at the start of a run."""
         self._left = SHARE
 
     def __call__(self, piece: bytes) -> None:

@@ -1,4 +1,4 @@
-"""How far a run is, as the Language Server Protocol tells it: `$/progress`."""
+"""The progress of a run as `$/progress` notifications."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ __all__ = ["WorkProgress"]
 log: Final = logging.getLogger("rrext.lsp")
 
 QUIET: Final = 0.2
-"""Seconds that a run may take before it is shown; what is over by then needs no bar."""
+"""Seconds before a run is shown; shorter ones need no progress bar."""
 
 
 class WorkProgress:
-    """The progress of one run, under the client's token, or under one of ours if the client takes those.
+    """The progress of one run, under the client's token, or under one of ours if the client accepts it.
 
-    It is shown once there is something to tell, or after a while. `cancel` is called when the person wants no more of it.
-    Reports in quick succession are told as one.
+    It appears with the first report, or after a delay. `cancel` is called when the user cancels. Frequent reports are merged.
     """
 
     __slots__ = (
@@ -64,7 +63,7 @@ class WorkProgress:
         self._asking: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Something runs from now on."""
+        """Start to show progress."""
         if self._token is None:
             if not get_capability(self._server.client_capabilities, "window.work_done_progress", False):
                 return
@@ -76,7 +75,7 @@ class WorkProgress:
         self._timer = self._loop.call_later(QUIET, self._tick)
 
     def report(self, message: str | None, share: float | None = None) -> None:
-        """Tell how far it is; `share` is between 0 and 1 if that is known."""
+        """Report the progress; `share` is between 0 and 1 if known."""
         percentage = None
         if share is not None:
             percentage = self._most = max(self._most, min(100, int(100 * share)))
@@ -86,7 +85,7 @@ class WorkProgress:
             self._tick()
 
     def end(self, message: str) -> None:
-        """It is over."""
+        """End the progress."""
         if self._is_over:
             return
         self._is_over = True
@@ -100,18 +99,18 @@ class WorkProgress:
             self._tell({"kind": "end", "message": message})
 
     async def _ask(self, token: str) -> None:
-        """Nothing may be told under a token of ours before the client has taken it."""
+        """Register a token of ours; nothing is sent under it before the client accepts."""
         try:
             await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(token))
         except JsonRpcException as error:
             log.info("the client takes no progress: %s", error)
         else:
             self._is_usable = True
-            if self._stale or self._timer is None:  # there was something to tell, or the while is over
+            if self._stale or self._timer is None:  # a report waits, or the delay is over
                 self._tick()
 
     def _tick(self) -> None:
-        """Tell what is new, and then nothing for a moment."""
+        """Send the newest report, then pause."""
         if not self._is_usable or self._is_over:
             self._timer = None
             return

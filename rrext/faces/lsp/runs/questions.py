@@ -1,4 +1,4 @@
-"""What the person at the editor is asked: editors have choices to offer, but no form for input."""
+"""Questions to the user: editors can offer choices, but no input forms."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ WRITE: Final = "Write a call line"
 
 
 class UserQuestions:
-    """Questions to the person, and call lines that are written into the document for an answer that takes some typing."""
+    """Asks the user to choose, or writes a call line into the document for the user to complete."""
 
     def __init__(self, server: PipeServer) -> None:
         self._server = server
 
     async def tool(self, tools: Sequence[dict[str, Any]], where: str) -> dict[str, Any]:
-        """The descriptor of the tool that is meant: the only one, or the one that is chosen. Raises `InputNeeded`."""
+        """The descriptor of the only tool, or of the one that the user chooses. Raises `InputNeeded`."""
         if len(tools) == 1:
             return tools[0]
         if not tools:
@@ -47,17 +47,17 @@ class UserQuestions:
         return tools[titles.index(chosen)]
 
     async def input(self, uri: str, node: str, tool: dict[str, Any]) -> InputNeeded:
-        """Offer to write a call line for a tool whose input is missing; the error that the run ends with."""
+        """Offer to write a call line for a tool with missing input; returns the error that ends the run."""
         name, schema = tool["name"], tool.get("inputSchema", {})
         needed = ", ".join(schema.get("required", ()))
         return await self._offer(uri, node, f"{name} needs input: {needed}.", tool_words(name, schema), "/input", needed)
 
     async def file(self, uri: str) -> InputNeeded:
-        """The same for files to send."""
+        """Offer to write a call line for missing files; returns the error that ends the run."""
         return await self._offer(uri, "", "Which file is to be sent?", "rrext send notes.txt", "/path", "a path, or `text`")
 
     async def question(self, uri: str) -> InputNeeded:
-        """The same for a question."""
+        """Offer to write a call line for a missing question; returns the error that ends the run."""
         return await self._offer(uri, "", "What is to be asked?", "rrext chat What is this about?", "/question", "a question")
 
     async def _offer(self, uri: str, node: str, message: str, words: str, path: str, needed: str) -> InputNeeded:
@@ -77,7 +77,7 @@ class UserQuestions:
         return chosen.title if chosen is not None and chosen.title in titles else None
 
     async def _write(self, uri: str, node: str, words: str) -> bool:
-        """Put a call line into a component of the document as it is now, or into its source."""
+        """Insert a call line into a component of the document, or into its source."""
         if not get_capability(self._server.client_capabilities, "workspace.apply_edit", False):
             return False
         document, text, analysis = await self._server.look(uri)
@@ -94,7 +94,7 @@ class UserQuestions:
 def workspace_edit(
     client: types.ClientCapabilities, uri: str, version: int | None, text: Text, edits: Sequence[Edit]
 ) -> types.WorkspaceEdit:
-    """Edits of one document, for its version if the client looks at that."""
+    """Edits of one document, bound to its version if the client supports that."""
     changes = as_edits(text, edits)
     if not get_capability(client, "workspace.workspace_edit.document_changes", False):
         return types.WorkspaceEdit(changes={uri: changes})

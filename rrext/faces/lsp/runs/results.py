@@ -1,4 +1,4 @@
-"""Results as files in a private folder, for editors to open."""
+"""Results as files in a private folder, which editors open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ResultFiles", "Shown", "shown"]
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 _MARKDOWN: Final = re.compile(r"\s*#{1,6} \S|(?:.*\n)*```")
 NAME: Final = 120
-"""Bytes of a name that a file gets; file systems have 255, with the extension."""
+"""Bytes of a file name without its extension; file systems allow 255."""
 KINDS: Final = (
     (b"\x89PNG\r\n\x1a\n", ".png"),
     (b"\xff\xd8\xff", ".jpg"),
@@ -29,11 +29,11 @@ KINDS: Final = (
     (b"RIFF", ".riff"),
     (b"\x1f\x8b", ".gz"),
 )
-"""What some files of bytes begin with; others are `.bin`."""
+"""The first bytes of known file formats; others are `.bin`."""
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A result as a person reads it. `text` is None for one that is bytes; a picture is for a viewer, not for an editor."""
+    """A result for a reader. `text` is None for bytes; a picture opens in a viewer instead of the editor."""
 
     content: bytes
     extension: str
@@ -42,7 +42,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 def shown(value: Any) -> Shown:
-    """JSON in lines, text as it is (as Markdown if it begins with a heading or has a fence), bytes as they are."""
+    """JSON indented, text unchanged (Markdown if it starts with a heading or has a fence), bytes unchanged."""
     if isinstance(value, bytes):
         return Shown(value, next((kind for start, kind in KINDS if value.startswith(start)), ".bin"), None)
     if isinstance(value, str):
@@ -52,9 +52,9 @@ def shown(value: Any) -> Shown:
 
 
 class ResultFiles:
-    """Files that only this user may read, as long as the server lives: `<pipeline>.<tool>.json` and the like.
+    """Files that only this user can read, for the life of the server: `<pipeline>.<tool>.json` and the like.
 
-    Each document has a folder of its own; the result of another run of the same tool takes the place of the last one.
+    Each document has its own folder; a new result of the same tool replaces the last one.
     """
 
     __slots__ = ("_folder", "_folders")
@@ -74,7 +74,7 @@ class ResultFiles:
         return path
 
     async def aclose(self) -> None:
-        """Remove all of them."""
+        """Remove all files."""
         folder, self._folder = self._folder, None
         self._folders.clear()
         if folder is not None:
@@ -85,7 +85,7 @@ class ResultFiles:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put a whole file in place of the old one: an editor that reads it meanwhile sees one of the two."""
+    """Replace a file atomically, for editors that read it meanwhile."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent)
     try:

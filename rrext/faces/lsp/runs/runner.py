@@ -1,4 +1,4 @@
-"""One run: its progress, its end, and what is told of it."""
+"""One run: its progress, its end, and its answer."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["DocumentRun", "Job", "Runner"]
 
 INLINE: Final = MIB
-"""Bytes of a result, as it is written to its file, that the answer has too; a larger one is in the file alone."""
+"""Bytes of a formatted result that the answer includes; a larger one is only in the file."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to run of a document, as far as it is known before it runs."""
+    """A run as requested, before it starts."""
 
     uri: str
     work: Work
     token: int | str | None = None
-    """Of the client's own progress."""
+    """The token of the client's own progress."""
 
 
 class DocumentRun:
-    """A run that goes on. `work` says where a failure is marked; whoever runs it may learn that as it goes."""
+    """A run in progress. `work` locates the mark of a failure; it may become known only during the run."""
 
     __slots__ = ("progress", "ready", "work")
 
@@ -50,19 +50,19 @@ class DocumentRun:
         self.ready: Ready | None = None
 
     def begin(self, work: Work) -> None:
-        """It is known what runs, and it runs now."""
+        """Set the work, once it is known."""
         self.work = work
         self.progress.title = work.tool or work.kind
 
 
 RunBody: TypeAlias = Callable[[DocumentRun, Ready], Awaitable[Any]]
-"""What runs: a value, or an error of rrext's."""
+"""The code of a run: returns a value or raises an error of rrext."""
 
 
 class Runner:
-    """Runs things for commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same.
+    """Runs jobs of commands: `{ok: true, result?, seconds, uri?, size?}`, or `{ok: false, error, …}` with the same members.
 
-    Where the person would rather type what is missing it is `{ok: false, written, seconds}`, with the call line.
+    If the user prefers to type missing input, the answer is `{ok: false, written, seconds}` with the call line.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Runner:
         self._marks = Marks(server)
 
     async def run(self, job: Job, doing: RunBody, *, quiet: bool = False) -> dict[str, Any]:
-        """Run something of a document, and show what it gave unless that is `quiet`.
+        """Run a job, and show its result unless `quiet`.
 
         Raises `Cancelled`, `InputNeeded`, and `JsonRpcInvalidParams` if the document is not open.
         """
@@ -88,7 +88,7 @@ class Runner:
         task = loop.create_task(self._do(job, run, doing), name=f"run {job.work.kind} of {job.uri}")
         ending = "failed"
         if not quiet:
-            progress.start()  # loading the pipeline is part of it, and may take its time
+            progress.start()  # includes loading the pipeline, which may take long
         try:
             value = await task
             ending = "done"
@@ -103,7 +103,7 @@ class Runner:
             raise
         except RrextError as failure:
             error = as_editor_error(failure, has_ended=run.ready is not None and self._engine.has_ended(run.ready.client))
-            if isinstance(error, Cancelled):  # with the document, which was closed
+            if isinstance(error, Cancelled):  # the document was closed
                 raise error from None
             answer = {"ok": False, **await self._failed(job, run, error, quiet)}
         else:
