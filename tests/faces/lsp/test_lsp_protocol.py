@@ -461,7 +461,7 @@ async def test_what_nobody_knows_of_a_client_does_not_keep_it_out() -> None:
     known = editor.server.client_capabilities
     assert known.workspace is not None
     assert known.workspace.apply_edit
-    assert editor.server.publisher.form.related
+    assert editor.server.publisher.support.related
     editor.open('{"é": 1 "a": 2}')
     (found,) = (item for item in await editor.diagnostics() if item["code"] == "expected_comma")
     assert found["range"]["start"]["character"] == 8, "bytes of UTF-8"
