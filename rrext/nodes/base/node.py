@@ -25,10 +25,6 @@ class Entry:
     default `null://Stream/` with path and name. `object_id` is the client's own, or a uuid5 of the URL.
     """
 
-    __slots__ = (
-        "metadata", "mime_type", "name", "object_id", "path", "result", "result_types", "signature", "size", "stored", "url",
-    )  # fmt: skip
-
     def __init__(
         self,
         name: str | None = None,
@@ -71,9 +67,6 @@ class Entry:
         if self.metadata:
             body["metadata"] = dict(self.metadata)
         return body
-
-    def __repr__(self) -> str:
-        return f"<Entry {self.name!r} {self.mime_type}>"
 
 
 def _whole_path(path: str, name: str) -> str:
@@ -171,9 +164,6 @@ class Node:
         its request too. Raises `ToolError` for data that JSON cannot hold, with its path, or over `max_event_data`.
         """
         self._publisher.publish(self.node_id, type, data)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.node_id or 'unbound'}>"
 
 
 Node.tools = collect_tools(Node)

@@ -28,8 +28,6 @@ class SetupContext:
     what `setup` yields.
     """
 
-    __slots__ = ("_listeners", "_redact", "_wait", "_workers", "bindings", "confined", "directory", "node_id")
-
     def __init__(
         self,
         workers: Workers,
@@ -118,9 +116,6 @@ class SetupContext:
         """A connection is gone: tell the listeners."""
         for listener in self._listeners:
             self._workers.run(lambda listener=listener: _tell(listener, connection_id))
-
-    def __repr__(self) -> str:
-        return f"<SetupContext {self.node_id}>"
 
 
 def _tell(listener: Callable[[str], object], connection_id: str) -> None:

@@ -18,8 +18,6 @@ class Switch:
     what has to be done.
     """
 
-    __slots__ = ("missing", "refusal", "switch")
-
     by_settings = True
     """Nothing but the settings decides, so that the engine need not ask for each call."""
 

@@ -67,8 +67,6 @@ class EngineLost(ToolError):
     be done whose answer is lost.
     """
 
-    __slots__ = ("is_harmless", "is_unknown", "suspects")
-
     def __init__(
         self, message: str, *, code: str, hint: str, suspects: int = 0, is_harmless: bool = False, is_unknown: bool = False
     ) -> None:
@@ -121,9 +119,6 @@ class Waiting:
             self.changed.clear()
         return self._answer
 
-    def __repr__(self) -> str:
-        return f"<Waiting {self._answer}>"
-
 
 class ChildEngine:
     """A process with an engine in it. Any number of threads may ask it at once.
@@ -131,11 +126,6 @@ class ChildEngine:
     `what` names it in messages, as `the vector store in "texts"`; `crash` is the code and the hint of the error for calls
     that it did not answer before it ended, and `closed` the message for those that its own end leaves without an answer.
     """
-
-    __slots__ = (
-        "_answers", "_calls", "_child", "_closed", "_crash", "_ending", "_is_closing", "_is_doomed", "_lock", "_numbers",
-        "_outbox", "_reader", "_what", "_workers",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -349,6 +339,3 @@ class ChildEngine:
             is_harmless=is_harmless,
             is_unknown=is_unknown,
         )
-
-    def __repr__(self) -> str:
-        return f"<ChildEngine {self._child.pid} {'running' if self._ending is None else self._ending.how}>"

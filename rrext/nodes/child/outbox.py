@@ -15,8 +15,6 @@ __all__ = ["RequestQueue"]
 class RequestQueue:
     """Writes frames to a pipe. What the pipe does not take at once, a thread of its own writes later."""
 
-    __slots__ = ("_is_closed", "_is_writing", "_left", "_lock", "_pipe")
-
     def __init__(self, pipe: io.FileIO) -> None:
         os.set_blocking(pipe.fileno(), False)
         self._pipe = pipe
@@ -74,6 +72,3 @@ class RequestQueue:
                         with contextlib.suppress(OSError):
                             self._pipe.close()
                     return
-
-    def __repr__(self) -> str:
-        return f"<Outbox {len(self._left)} frames left>"

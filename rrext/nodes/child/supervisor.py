@@ -41,19 +41,6 @@ LEAST: Final = 0.001
 class Supervisor:
     """One engine, in one process after the other. Thread-safe. `is_kept` says that what is committed outlives the process."""
 
-    __slots__ = (
-        "_closed",
-        "_engine",
-        "_has_data",
-        "_is_closed",
-        "_is_kept",
-        "_is_lost",
-        "_lock",
-        "_start",
-        "_suspects",
-        "_what",
-    )
-
     def __init__(self, start: Callable[[], ChildEngine], *, what: str, closed: str, is_kept: bool) -> None:
         self._start = start
         self._what = what
@@ -135,15 +122,10 @@ class Supervisor:
         """Whether the call may be done again. One that was at work alone ended the process itself."""
         return lost.suspects != 1 and (reads or lost.is_harmless)
 
-    def __repr__(self) -> str:
-        return f"<Supervisor of {self._what}: {self._engine!r}>"
-
 
 class Suspects:
     """The calls that were at work when a process ended by itself. One after the other is done again, alone at first, so that
     the one to blame ends nobody else; new calls wait for that."""
-
-    __slots__ = ("_alone_until", "_changed", "_waiting")
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -178,6 +160,3 @@ class Suspects:
                 if self._alone_until == mine:
                     self._alone_until = 0.0
                 self._changed.notify_all()
-
-    def __repr__(self) -> str:
-        return f"<Suspects {self._waiting} waiting>"

@@ -71,9 +71,6 @@ class JsonDocument:
     def __len__(self) -> int:
         return self.size
 
-    def __repr__(self) -> str:
-        return f"<JsonDocument of {self.size} characters>"
-
 
 _AS_IS: Final = frozenset({type(None), bool, int, str})
 _MOSTLY_AS_IS: Final = _AS_IS | {float}

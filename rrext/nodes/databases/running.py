@@ -5,15 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.databases.limits import CANCEL_AGAIN
 from rrext.nodes.databases.watch import Watch
-
-if TYPE_CHECKING:
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["CANCEL_AGAIN", "Running", "cancellation", "too_slow"]
 

@@ -8,14 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError
 from rrext.nodes.databases.limits import SESSION_TURN
 from rrext.nodes.databases.watch import Watch
-
-if TYPE_CHECKING:
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["Session", "Sessions"]
 
@@ -69,8 +67,6 @@ class Session(Generic[Work]):
 
 class Sessions(Generic[Work]):
     """The open sessions of one database. Thread-safe."""
-
-    __slots__ = ("_begin", "_idle", "_is_closed", "_lock", "_open", "_watch")
 
     def __init__(self, begin: Begin[Work], watch: Watch, idle: float) -> None:
         self._begin = begin
@@ -163,9 +159,6 @@ class Sessions(Generic[Work]):
                 session.transaction.close()
             finally:
                 session.lock.release()
-
-    def __repr__(self) -> str:
-        return f"<Sessions {len(self._open)}>"
 
 
 def _unknown(session_id: str) -> ToolError:

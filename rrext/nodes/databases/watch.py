@@ -23,8 +23,6 @@ class Watch:
     Adding and removing cost a lock and a dict: nearly every entry is removed before it is due.
     """
 
-    __slots__ = ("_condition", "_due", "_is_closed", "_thread", "_wakes")
-
     def __init__(self) -> None:
         self._condition = threading.Condition(threading.Lock())
         self._due: dict[object, tuple[float, Action]] = {}
@@ -85,9 +83,6 @@ class Watch:
                 self._condition.wait(None if due == inf else due - now)
                 self._wakes = -inf
         return None
-
-    def __repr__(self) -> str:
-        return f"<Watch of {len(self._due)}>"
 
 
 def _due_of(entry: tuple[object, tuple[float, Action]]) -> float:

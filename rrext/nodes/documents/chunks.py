@@ -23,8 +23,6 @@ RESERVED: Final = frozenset(
 class ChunkMaker:
     """Numbers the chunks of one object, and gives each the metadata that the object has by then."""
 
-    __slots__ = ("_counts", "_entry", "_node_id", "_tables")
-
     def __init__(self, entry: Entry, node_id: str) -> None:
         self._entry = entry
         self._node_id = node_id
@@ -76,9 +74,6 @@ class ChunkMaker:
             "tableId": None,
             "signature": None,
         }
-
-    def __repr__(self) -> str:
-        return f"<ChunkMaker {self._entry!r} {self._counts}>"
 
 
 def _spot(passage: Passage) -> dict[str, Any]:

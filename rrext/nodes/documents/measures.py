@@ -39,8 +39,6 @@ class Measure(Protocol):
 class Characters:
     """Sizes in characters, as Python counts them: code points."""
 
-    __slots__ = ("_size", "reach")
-
     def __init__(self, size: int) -> None:
         self._size = size
         self.reach = min(size, LONGEST)
@@ -54,14 +52,9 @@ class Characters:
     def tail(self, text: str, overlap: int) -> int:
         return min(len(text), overlap)
 
-    def __repr__(self) -> str:
-        return f"<Characters {self._size}>"
-
 
 class EstimatedTokens:
     """Sizes in tokens where there is no tokenizer: a token is taken to have four bytes of UTF-8."""
-
-    __slots__ = ("_bytes", "reach")
 
     def __init__(self, size: int) -> None:
         self._bytes = size * _BYTES_PER_TOKEN
@@ -79,14 +72,9 @@ class EstimatedTokens:
             return 0
         return len(text[-count:].encode("utf-8")[-count:].decode("utf-8", "ignore"))
 
-    def __repr__(self) -> str:
-        return f"<EstimatedTokens {self._bytes // _BYTES_PER_TOKEN}>"
-
 
 class Tokens:
     """Sizes in tokens of a tokenizer, without the special ones that a model adds to each text."""
-
-    __slots__ = ("_size", "_tokenizer", "reach")
 
     def __init__(self, size: int, tokenizer: Tokenizer) -> None:
         self._size = size
@@ -111,6 +99,3 @@ class Tokens:
     def _starts(self, text: str) -> list[int]:
         """Where each token begins."""
         return [start for start, _ in self._tokenizer.encode(text, add_special_tokens=False).offsets]
-
-    def __repr__(self) -> str:
-        return f"<Tokens {self._size}>"

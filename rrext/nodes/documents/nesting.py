@@ -50,8 +50,6 @@ def flattened(page: str) -> str:
 class _Flattener:
     """Goes through the tags of one page once. No more than `_DEEPEST` elements are ever open, so this takes linear time."""
 
-    __slots__ = ("_at", "_dropped", "_is_apart", "_open", "_out", "_page")
-
     def __init__(self, page: str) -> None:
         self._page = page
         self._at = 0

@@ -21,8 +21,6 @@ assert _TITLE < LOOKAHEAD
 class Outline:
     """Follows a Markdown text piece by piece. `headings` are those above the end of what was passed."""
 
-    __slots__ = ("_fence", "_is_line_begin", "_stack")
-
     def __init__(self) -> None:
         self._fence = ""
         self._is_line_begin = True
@@ -79,9 +77,6 @@ class Outline:
         while self._stack and self._stack[-1][0] >= level:
             self._stack.pop()
         self._stack.append((level, title))
-
-    def __repr__(self) -> str:
-        return f"<Outline {' > '.join(self.headings)}>"
 
 
 def _after(fence: str, line: str) -> str:

@@ -30,8 +30,6 @@ _PIECE: Final = 1024 * 1024
 class ReaderProcess:
     """A process with a socket to it. One thread asks; `stop` and `kill` may come from any thread, at any time."""
 
-    __slots__ = ("_child", "_folder", "_is_killed", "_is_ready", "_link", "_lock", "_turn")
-
     def __init__(self, memory: int) -> None:
         """Start it, with `memory` bytes of address space at most. It is ready a little later. Raises `OSError`."""
         # kreuzberg unpacks a library into TMPDIR. In the common one, anybody could have put another in its place.
@@ -159,9 +157,6 @@ class ReaderProcess:
                 raise EOFError("the process is gone")
             data += piece
         return bytes(data)
-
-    def __repr__(self) -> str:
-        return f"<ReaderProcess {self._child.pid}{' killed' if self._is_killed else ''}>"
 
 
 def _left(deadline: float) -> float:

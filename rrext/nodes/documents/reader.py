@@ -29,8 +29,6 @@ class DocumentReader:
     `memory` is the address space of each in bytes.
     """
 
-    __slots__ = ("_changed", "_idle", "_is_closed", "_memory", "_processes", "_running")
-
     def __init__(self, *, processes: int, memory: int) -> None:
         self._processes = processes
         self._memory = memory
@@ -134,9 +132,6 @@ class DocumentReader:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ShuttingDown("The pipeline ends")
-
-    def __repr__(self) -> str:
-        return f"<DocumentReader running={len(self._running)} idle={len(self._idle)}>"
 
 
 def _crash(exit_code: int, memory: int) -> ToolError:

@@ -41,8 +41,6 @@ class Passage(msgspec.Struct, frozen=True):
 class Splitter:
     """Splits one text. `overlap` units of each piece stand again before the next one, but never across a heading."""
 
-    __slots__ = ("_at", "_cut", "_line", "_measure", "_outline", "_overlap", "_parts", "_prefix", "_start", "_text", "_waiting")
-
     def __init__(self, strategy: str, measure: Measure, overlap: int = 0) -> None:
         self._cut = STRATEGIES[strategy]
         self._measure = measure
@@ -141,9 +139,6 @@ class Splitter:
             blank = next((n for n in range(begin, len(body) - 1) if body[n].isspace()), None)
             begin = blank + 1 if blank is not None else _next_cut(body, begin)
         return body[begin:]
-
-    def __repr__(self) -> str:
-        return f"<Splitter {self._measure!r} at={self._start}>"
 
 
 def _next_cut(text: str, begin: int) -> int:

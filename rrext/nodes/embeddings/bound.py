@@ -29,8 +29,6 @@ def embedder_of(node: Node) -> Embedder:
 class BoundEmbedder:
     """Asks an embedding node of the pipeline by its tool `embed`. `model` and `size` are known after the first call."""
 
-    __slots__ = ("_node_id", "model", "size")
-
     def __init__(self, node_id: str) -> None:
         self._node_id = node_id
         self.model = ""
@@ -60,9 +58,6 @@ class BoundEmbedder:
                 code="embedding_size_mismatch",
             )
         self.model, self.size = model, size
-
-    def __repr__(self) -> str:
-        return f"<BoundEmbedder {self._node_id} {self.model}>"
 
 
 def batches(texts: Sequence[str], max_texts: int, max_characters: int) -> Iterator[list[str]]:

@@ -33,8 +33,6 @@ class HashingEmbedder:
     lost. Take it for tests, for search by wording, and until a real model is bound.
     """
 
-    __slots__ = ("model", "size")
-
     def __init__(self, size: int = DEFAULT_SIZE) -> None:
         self.size: int | None = size
         self.model = f"hashing-{size}"
@@ -48,9 +46,6 @@ class HashingEmbedder:
             ctx.check()
             vectors.append(hashed(text, size))
         return vectors
-
-    def __repr__(self) -> str:
-        return f"<HashingEmbedder {self.model}>"
 
 
 def hashed(text: str, size: int = DEFAULT_SIZE) -> list[float]:

@@ -37,8 +37,6 @@ class Vectors(Protocol):
 class ThreadedVectors:
     """The vectors of an embedder that computes: on a thread, so that the event loop goes on."""
 
-    __slots__ = ("_embedder", "_setup")
-
     def __init__(self, embedder: Embedder, setup: SetupContext) -> None:
         self._embedder = embedder
         self._setup = setup
@@ -49,9 +47,6 @@ class ThreadedVectors:
 
     async def embed(self, texts: Sequence[str], kind: TextKind, ctx: ToolContext) -> list[list[float]]:
         return await self._setup.in_thread(self._embedder.embed, texts, kind, ctx)
-
-    def __repr__(self) -> str:
-        return f"<ThreadedVectors {self.model}>"
 
 
 class EmbeddingNode(Node):

@@ -35,8 +35,6 @@ Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 class RemoteVectors:
     """Asks a server for vectors, a batch of texts at a time."""
 
-    __slots__ = ("_batch", "_body", "_endpoint", "_prefixes", "model")
-
     def __init__(
         self, endpoint: Endpoint, *, model: str, batch: int, body: dict[str, Any], prefixes: dict[TextKind, str]
     ) -> None:
@@ -65,9 +63,6 @@ class RemoteVectors:
                 hint='This model cannot be cut to another size: leave "dimensions" out.',
             )
         return vectors
-
-    def __repr__(self) -> str:
-        return f"<RemoteVectors {self.model} at {self._endpoint.server.address}>"
 
 
 def read_vectors(server: ServerName, body: bytes, count: int) -> list[list[float]]:

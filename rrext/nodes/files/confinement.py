@@ -51,8 +51,6 @@ class FileInfo(msgspec.Struct, frozen=True):
 class Confinement:
     """One directory, held open, and everything below it. A context manager; every failure is a `ToolError`."""
 
-    __slots__ = ("_root",)
-
     def __init__(self, root_fd: int) -> None:
         """Takes over the descriptor of the directory."""
         self._root = root_fd

@@ -35,8 +35,6 @@ class InUse(Exception):
 class FileLock:
     """A lock that is held. Its files stay when it is released: who removed them could remove another's."""
 
-    __slots__ = ("_file", "_next", "_path")
-
     def __init__(self, path: str, file: int) -> None:
         self._path = path
         self._file = file
@@ -87,9 +85,6 @@ class FileLock:
             _unlock(self._file)
         finally:
             os.close(self._file)
-
-    def __repr__(self) -> str:
-        return f"<FileLock {self._path}>"
 
 
 def is_gone(owner: str) -> bool:

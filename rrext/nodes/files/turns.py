@@ -46,8 +46,6 @@ class Turns(Generic[T]):
     `refusal` makes the error for uses after `close`. Any number of threads may use it at once.
     """
 
-    __slots__ = ("_changed", "_ended", "_held", "_is_closed", "_is_moving", "_open", "_refusal", "_since", "_users")
-
     def __init__(self, opened: Callable[[Callable[[], object]], T | None], *, refusal: Callable[[], Exception]) -> None:
         self._open = opened
         self._refusal = refusal
@@ -173,6 +171,3 @@ class Turns(Generic[T]):
                 self._is_moving = False
                 self._changed.notify_all()
         return True
-
-    def __repr__(self) -> str:
-        return f"<Turns {self._held or 'not open'} {self._users} uses>"

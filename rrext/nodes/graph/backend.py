@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from rrext.nodes.databases.failure import Failure
-
-if TYPE_CHECKING:
-    from rrext.nodes.graph.dialect import CypherDialect
-    from rrext.tools.context import ToolContext
+from rrext.nodes.graph.dialect import CypherDialect
+from rrext.tools.context import ToolContext
 
 __all__ = ["GraphBackend", "GraphCursor", "GraphSchema", "GraphTransaction", "Property", "RelationshipType", "Rows"]
 

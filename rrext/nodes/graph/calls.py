@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
@@ -13,14 +13,12 @@ from rrext.nodes.databases.cells import size_of, unique_names
 from rrext.nodes.databases.limits import CHUNK_BYTES
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.graph.backend import GraphCursor
+from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.gate import ReadingCypher, read_only
 from rrext.nodes.graph.limits import BATCH
 from rrext.nodes.graph.plans import plan_lines
 from rrext.nodes.graph.work import GraphWork
-
-if TYPE_CHECKING:
-    from rrext.nodes.graph.database import Graph
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["Allowed", "CypherCall", "RowMode"]
 
@@ -31,8 +29,6 @@ Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
 
 class CypherCall:
     """A call, and how it wants its rows: as objects by column name, or as arrays."""
-
-    __slots__ = ("_allowed", "_as_objects", "_ctx", "_graph")
 
     def __init__(self, graph: Graph, ctx: ToolContext, allowed: Allowed = ((), ()), row_mode: RowMode = "object") -> None:
         self._graph = graph

@@ -33,8 +33,6 @@ class Graph:
     `shown` gives a text that holds settings as others may read it.
     """
 
-    __slots__ = ("_limits", "_schema", "_watch", "backend", "sessions", "shown")
-
     def __init__(self, backend: GraphBackend, limits: GraphLimits, *, shown: Callable[[str], str] = str) -> None:
         self.backend = backend
         self.shown = shown
@@ -101,6 +99,3 @@ class Graph:
         self.sessions.close()
         self._watch.close()
         self.backend.close()
-
-    def __repr__(self) -> str:
-        return f"<Graph {self.backend.dialect.name}>"

@@ -70,8 +70,6 @@ class _Clause(msgspec.Struct, frozen=True):
 class _Reading:
     """One look at one statement."""
 
-    __slots__ = ("clauses", "created", "cypher", "found", "known", "merged", "pieces", "targets")
-
     def __init__(self, cypher: str, pieces: list[CypherToken]) -> None:
         self.cypher = cypher
         self.pieces = pieces
@@ -218,6 +216,3 @@ class _Reading:
 
     def _position(self, at: int) -> int:
         return self.pieces[at].position if at < len(self.pieces) else len(self.cypher)
-
-    def __repr__(self) -> str:
-        return f"<_Reading of {len(self.clauses)} clauses>"

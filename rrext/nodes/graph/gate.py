@@ -106,8 +106,6 @@ def _check_nesting(pieces: list[CypherToken], path: str) -> None:
 class _Gate:
     """One look at one statement, from a token of it to the last."""
 
-    __slots__ = ("at", "functions", "is_alias", "open", "pieces", "procedures")
-
     def __init__(
         self,
         pieces: list[CypherToken],
@@ -300,9 +298,6 @@ class _Gate:
             hint=hint or 'If it is a name, put it in backticks. What changes the graph goes through "execute".',
             data={"position": token.position},
         )
-
-    def __repr__(self) -> str:
-        return f"<_Gate at token {self.at} of {len(self.pieces)}>"
 
 
 def _allowed(name: str, lists: tuple[frozenset[str], tuple[str, ...]]) -> bool:

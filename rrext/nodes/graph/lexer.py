@@ -94,8 +94,6 @@ def _meaning(kind: str, value: str) -> str:
 class _Text:
     """A text, and what is wrong with it."""
 
-    __slots__ = ("cypher", "path")
-
     def __init__(self, cypher: str, path: str) -> None:
         self.cypher = cypher
         self.path = path
@@ -163,9 +161,6 @@ class _Text:
         line = self.cypher.count("\n", 0, at) + 1
         column = at - self.cypher.rfind("\n", 0, at)
         return InvalidArguments.at(self.path, f"line {line}, column {column}: {what}")
-
-    def __repr__(self) -> str:
-        return f"<_Text of {len(self.cypher)} characters>"
 
 
 def _folded_differs(word: str) -> bool:

@@ -68,8 +68,6 @@ class Readings:
     those where the engine expects it, and no text or object elsewhere becomes another value.
     """
 
-    __slots__ = ("_base", "_left", "_problem", "_ways", "params")
-
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.params: dict[str, Any] = wide_integers_in(bytes_in(dict(params)))
         self._base = self.params  # before what is tried now
@@ -101,9 +99,6 @@ class Readings:
             return False
         self.params = _remade((), self._base, frozenset(way), make)
         return True
-
-    def __repr__(self) -> str:
-        return f"<Readings of {len(self.params)} parameters>"
 
 
 def _is_object(value: Any) -> bool:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from rrext.errors import RrextError, ToolError
 from rrext.nodes.base.node import Node
 from rrext.nodes.databases.statements import model_answer
+from rrext.nodes.graph.calls import CypherCall
+from rrext.nodes.graph.database import Graph
 from rrext.nodes.graph.shown import schema_text
 from rrext.nodes.llm.bound import ask_model, check_question
-
-if TYPE_CHECKING:
-    from rrext.nodes.graph.calls import CypherCall
-    from rrext.nodes.graph.database import Graph
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["Asker", "WrittenCypher"]
 
@@ -56,8 +54,6 @@ class WrittenCypher(msgspec.Struct, frozen=True):
 
 class Asker:
     """Answers the questions of one call."""
-
-    __slots__ = ("_attempts", "_call", "_ctx", "_graph", "_node")
 
     def __init__(self, node: Node, graph: Graph, ctx: ToolContext, call: CypherCall, attempts: int) -> None:
         self._node = node

@@ -37,8 +37,6 @@ INTEGERS: Final = range(-(2**63), 2**64)
 class BoltValues:
     """Makes values of the neo4j driver JSON. One per driver: it knows the driver's types, which are imported late."""
 
-    __slots__ = ("_makers",)
-
     def __init__(self) -> None:
         from neo4j.graph import Node, Path, Relationship
         from neo4j.spatial import Point
@@ -99,8 +97,6 @@ class BoltValues:
 
 class EmbeddedValues:
     """Makes Ladybug's values JSON. Nodes and relationships are dicts with a `_LABEL` and an `_ID` there."""
-
-    __slots__ = ()
 
     def json(self, value: Any) -> Any:
         """One value in JSON, as the table of this module says."""

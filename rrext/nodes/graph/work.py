@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rrext.errors import RrextError, ToolError
 from rrext.nodes.child.engine import EngineLost
@@ -12,9 +12,7 @@ from rrext.nodes.databases.failure import CYPHER
 from rrext.nodes.databases.running import Running, cancellation, too_slow
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphTransaction
-
-if TYPE_CHECKING:
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["GraphWork"]
 
@@ -26,8 +24,6 @@ class GraphWork:
 
     `timeout` is how many seconds each step may take, 0 for no limit: what is left of the node's `limit`.
     """
-
-    __slots__ = ("_backend", "_limit", "_timeout", "_transaction", "_watch", "_writes", "is_broken")
 
     def __init__(
         self,
@@ -151,6 +147,3 @@ class GraphWork:
             error.data["committed"] = False
             error.hint = f"Nothing of this transaction was kept. {error.hint or ''}".strip()
         return error
-
-    def __repr__(self) -> str:
-        return f"<Work {'broken' if self.is_broken else 'open' if self._transaction else 'over'}>"

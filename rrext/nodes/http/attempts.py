@@ -15,8 +15,6 @@ __all__ = ["Attempts"]
 class Attempts:
     """The tries of one request: how many there were, until when there may be more, and what the last one came to."""
 
-    __slots__ = ("_ctx", "_server", "_settings", "asked", "is_passing", "tries", "until")
-
     def __init__(self, server: ServerName, settings: EndpointSettings, ctx: ToolContext) -> None:
         self._server = server
         self._settings = settings
@@ -61,6 +59,3 @@ class Attempts:
             self.is_passing = True
             return broken(server, error, tries=self.tries)
         raise error
-
-    def __repr__(self) -> str:
-        return f"<Attempts {self.tries} at {self._server.address}>"

@@ -79,8 +79,6 @@ class Endpoint:
     one broke before its answer, or the server says that it cannot now; a stream only until its first event.
     """
 
-    __slots__ = ("_client", "_settings", "ctx", "server")
-
     def __init__(self, client: httpx2.AsyncClient, server: ServerName, settings: EndpointSettings, ctx: SetupContext) -> None:
         self._client = client
         self._settings = settings
@@ -172,6 +170,3 @@ class Endpoint:
     def _require_size(self, size: int) -> None:
         if size > self._settings.max_answer:
             raise too_large(self.server, self._settings.max_answer)
-
-    def __repr__(self) -> str:
-        return f"<Endpoint {self.server.address}>"

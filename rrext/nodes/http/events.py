@@ -23,8 +23,6 @@ class EventReader:
     joined by LF. An event that no blank line completes is none.
     """
 
-    __slots__ = ("_data", "_decoder", "_limit", "_rest", "_rest_size", "_size")
-
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
         self._rest: list[str] = []
@@ -72,6 +70,3 @@ class EventReader:
                 code="model_answer_too_large",
                 data={"limit": "max_event", "maximum": self._limit},
             )
-
-    def __repr__(self) -> str:
-        return f"<EventReader {self._rest_size} characters held>"

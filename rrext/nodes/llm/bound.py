@@ -19,8 +19,6 @@ LLM_SLOT: Final = {"llm": {"description": "The language model that is asked.", "
 class ModelBound:
     """An availability rule: a language model is bound to the node."""
 
-    __slots__ = ("missing",)
-
     def __init__(self) -> None:
         self.missing = 'It needs a language model: bind one with "control": [{"classType": "llm", "from": "<this node>"}].'
 

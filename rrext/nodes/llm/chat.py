@@ -36,8 +36,6 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ChatModel:
     """A language model behind an endpoint. Belongs to the event loop; who is cancelled closes the request."""
 
-    __slots__ = ("_endpoint", "_settings")
-
     def __init__(self, endpoint: Endpoint, settings: ChatSettings) -> None:
         self._endpoint = endpoint
         self._settings = settings
@@ -106,9 +104,6 @@ class ChatModel:
         if expect_json and settings.json_mode:
             request["response_format"] = {"type": "json_object"}
         return {**request, **settings.extra}
-
-    def __repr__(self) -> str:
-        return f"<ChatModel {self._settings.model} at {self._endpoint.server.address}>"
 
 
 def _not_json(text: str) -> ToolError | None:

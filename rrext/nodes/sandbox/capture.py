@@ -11,8 +11,6 @@ _WIDEST = 4  # bytes of a character in UTF-8
 class Capture:
     """Collects the bytes of a stream in bounded memory, and gives their text cut to `limit` characters."""
 
-    __slots__ = ("_dropped", "_half", "_head", "_limit", "_tail")
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._half = limit * _WIDEST // 2  # bytes that hold half of the characters, whatever they are
@@ -45,9 +43,6 @@ class Capture:
         head = self._head.decode("utf-8", "replace")
         tail = self._tail.decode("utf-8", "replace")
         return cut_middle(head + tail, self._limit, left_out=self._dropped)
-
-    def __repr__(self) -> str:
-        return f"<Capture {len(self._head) + len(self._tail)} bytes, {self._dropped} characters dropped>"
 
 
 def cut_middle(text: str, limit: int, *, left_out: int = 0) -> str:

@@ -39,8 +39,6 @@ class WallMissing(Exception):
 class Cell:
     """Starts a guest in this process, whose descriptors 0, 1 and 2 it takes over. One for each process."""
 
-    __slots__ = ("channel", "pid", "pidfd", "process", "stderr", "stdout")
-
     def __init__(self, files: Files, guest_code: bytes) -> None:
         self.channel, theirs = socket.socketpair()
         self.stdout, out_end = os.pipe()

@@ -23,8 +23,6 @@ class Files:
     `roots` covers the same in few paths, which is faster to set up, and `hidden` is what it covers too much.
     """
 
-    __slots__ = ("devices", "execute", "hidden", "names", "read", "roots")
-
     def __init__(self) -> None:
         library = os.path.dirname(os.path.realpath(os.__file__))
         entries = sorted(os.listdir(library))

@@ -73,8 +73,6 @@ class SandlockSandbox:
     `alone` says whether the kernel also granted namespaces, so that names of the host's files are hidden.
     """
 
-    __slots__ = ("_checked", "_closed", "_control", "_lock", "_missing", "_warden", "alone")
-
     def __init__(self) -> None:
         self._lock = threading.RLock()  # trying the walls is a call, too
         self._warden: subprocess.Popen[bytes] | None = None

@@ -62,8 +62,6 @@ def _answer(host: socket.socket, answer: dict[str, Any], report: bytes = b"") ->
 class _Watch:
     """A guest while it runs. Everything it says is bounded, and passed on without being understood."""
 
-    __slots__ = ("_cell", "_deadline", "_host", "_locked", "_report", "_request", "_share", "_streams", "_why")
-
     def __init__(self, host: socket.socket, request: dict[str, Any], cell: Cell, share: Share) -> None:
         self._share = share
         self._host = host

@@ -19,8 +19,6 @@ SHARES = 1024
 class Usage:
     """Made by the warden before it forks. A share is taken for each guest, and given back when its supervisor has ended."""
 
-    __slots__ = ("_free", "_table")
-
     def __init__(self) -> None:
         self._table = memoryview(mmap.mmap(-1, 8 * SHARES)).cast("Q")
         self._free = list(range(SHARES))
@@ -34,14 +32,9 @@ class Usage:
         share.note(0)
         self._free.append(share.number)
 
-    def __repr__(self) -> str:
-        return f"<Usage {sum(self._table)} bytes, {SHARES - len(self._free)} guests>"
-
 
 class Share:
     """One guest's line of the table."""
-
-    __slots__ = ("_table", "number")
 
     def __init__(self, table: memoryview, number: int) -> None:
         self._table = table
@@ -58,6 +51,3 @@ class Share:
             return False
         most = max(table)
         return table[self.number] == most and most not in table[self.number + 1 :]  # of equals one is enough
-
-    def __repr__(self) -> str:
-        return f"<Share {self.number}: {self._table[self.number]} bytes>"

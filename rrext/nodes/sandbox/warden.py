@@ -42,8 +42,6 @@ def main() -> None:
 
 
 class _Warden:
-    __slots__ = ("alone", "files", "guest_code", "running", "supervise", "usage")
-
     def __init__(self) -> None:
         from rrext.nodes.sandbox import guest, values
         from rrext.nodes.sandbox.interpreter import Files

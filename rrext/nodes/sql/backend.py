@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from rrext.nodes.databases.failure import Failure
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.limits import LONGEST_WARNING, MOST_WARNINGS
-
-if TYPE_CHECKING:
-    from rrext.nodes.sql.gate.dialect import SqlDialect
-    from rrext.nodes.sql.schema import Schema
-    from rrext.tools.context import ToolContext
+from rrext.nodes.sql.schema import Schema
+from rrext.tools.context import ToolContext
 
 __all__ = ["MOST_WARNINGS", "Backend", "Cursor", "Warnings"]
 
@@ -22,8 +20,6 @@ T = TypeVar("T")
 
 class Warnings:
     """What a database says beside a result: the first `MOST_WARNINGS` of it, and how many more there were."""
-
-    __slots__ = ("_texts", "count")
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -41,9 +37,6 @@ class Warnings:
     def texts(self) -> list[str]:
         more = self.count - len(self._texts)
         return [*self._texts, f"and {more:,} more"] if more else self._texts
-
-    def __repr__(self) -> str:
-        return f"<Warnings {self.count}>"
 
 
 class Cursor(Protocol):

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.limits import CHUNK_BYTES
+from rrext.nodes.databases.sessions import Session
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
+from rrext.nodes.sql.database import SqlDatabase
+from rrext.nodes.sql.gate.statement import ReadingSql
 from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
-
-if TYPE_CHECKING:
-    from rrext.nodes.databases.sessions import Session
-    from rrext.nodes.sql.database import SqlDatabase
-    from rrext.nodes.sql.gate.statement import ReadingSql
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["RowMode", "SqlCall"]
 
@@ -27,8 +25,6 @@ RowMode: TypeAlias = Literal["object", "array"]
 
 class SqlCall:
     """A call, and how it wants its rows: as objects by column name, or as arrays."""
-
-    __slots__ = ("_as_objects", "_ctx", "_database")
 
     def __init__(self, database: SqlDatabase, ctx: ToolContext, row_mode: RowMode) -> None:
         self._database = database

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,11 +16,9 @@ from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.conflicts import retried
 from rrext.nodes.sql.gate.gate import SqlGate
 from rrext.nodes.sql.pool import Pool, PoolExhausted
+from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.transaction import Transaction, error_of
-
-if TYPE_CHECKING:
-    from rrext.nodes.sql.schema import Schema
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["PoolLimits", "SqlDatabase"]
 
@@ -41,8 +39,6 @@ class SqlDatabase:
 
     `shown` gives a text that holds settings as others may read it.
     """
-
-    __slots__ = ("_limits", "_readers", "_schema", "_watch", "_writers", "backend", "gate", "sessions", "shown")
 
     def __init__(
         self,
@@ -165,6 +161,3 @@ class SqlDatabase:
         for pool in {self._readers, self._writers}:
             pool.close()
         self.backend.close()
-
-    def __repr__(self) -> str:
-        return f"<Database {self.backend.dialect.name}>"

@@ -7,12 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rrext.errors import Unavailable
-
-if TYPE_CHECKING:
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["Pool", "PoolExhausted"]
 
@@ -29,8 +27,6 @@ class Pool:
 
     No lock is held while a connection is opened or closed.
     """
-
-    __slots__ = ("_connect", "_idle", "_is_closed", "_lock", "_open", "_size", "_wait", "_waiting")
 
     def __init__(self, connect: Callable[[], Any], size: int, wait: float) -> None:
         """`wait` is how many seconds `take` waits for a connection that others use."""
@@ -131,9 +127,6 @@ class Pool:
             self._idle.append(connection)
         else:
             self._open -= 1
-
-    def __repr__(self) -> str:
-        return f"<Pool {self._open - len(self._idle)} in use, {len(self._idle)} idle, {len(self._waiting)} waiting>"
 
 
 class _Place:

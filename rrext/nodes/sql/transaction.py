@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
@@ -18,9 +18,7 @@ from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.limits import FIRST_BATCH, LAST_BATCH, SMALL_BATCH
 from rrext.nodes.sql.place import note_place
-
-if TYPE_CHECKING:
-    from rrext.tools.context import ToolContext
+from rrext.tools.context import ToolContext
 
 __all__ = ["Result", "Transaction", "check_statement", "error_of"]
 
@@ -244,6 +242,3 @@ class Transaction:
         except Exception:
             log.debug("rollback failed; the connection is thrown away", exc_info=True)
             return False
-
-    def __repr__(self) -> str:
-        return f"<Transaction {'lost' if self.is_lost else 'read-only' if self.read_only else 'read-write'}>"

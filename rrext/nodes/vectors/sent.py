@@ -19,8 +19,6 @@ MANY: Final = 100_000
 class Sent:
     """The chunks that a pipe sent, with their vectors, and the objects that they are all chunks of."""
 
-    __slots__ = ("_chunks", "_objects", "space")
-
     def __init__(self) -> None:
         self._chunks: dict[tuple[str, int], tuple[Chunk, array[float]]] = {}
         self._objects: dict[str, set[int]] = {}
@@ -57,6 +55,3 @@ class Sent:
             store.upsert([chunk for chunk, _ in chunks], [vector for _, vector in chunks], self.space, ctx, replace)
         elif replace:
             store.delete(Scope(object_ids=tuple(replace)), ctx)
-
-    def __repr__(self) -> str:
-        return f"<Sent {len(self._chunks)} chunks of {len(self._objects)} objects>"

@@ -32,8 +32,6 @@ PARTS: Final = {
 class BertEncoder:
     """Token, place and kind embeddings, and layers of attention over them: BERT as it was published."""
 
-    __slots__ = ("_activation", "_embeddings", "_eps", "_heads", "_layers", "_norm", "size")
-
     def __init__(self, config: BertConfig, weights: dict[str, Floats]) -> None:
         """Raises `Unavailable` for another kind of model, or weights that are missing or of another shape."""
         _require_bert(config)
@@ -120,14 +118,9 @@ class BertEncoder:
         variance = np.mean(values * values, axis=-1, keepdims=True)
         return values / np.sqrt(variance + np.float32(self._eps)) * scale + shift
 
-    def __repr__(self) -> str:
-        return f"<BertEncoder {len(self._layers)} layers of {self.size}>"
-
 
 class _Weights:
     """Reads weights by name, with or without the prefix of the whole model, and looks at their shapes."""
-
-    __slots__ = ("_found", "_prefix")
 
     def __init__(self, found: dict[str, Floats]) -> None:
         self._found = found

@@ -44,8 +44,6 @@ class TransformerOptions(msgspec.Struct, frozen=True, kw_only=True):
 class TransformerEmbedder:
     """Embeds with the model of a folder. It is loaded at the first call; several threads may call."""
 
-    __slots__ = ("_folder", "_loaded", "_lock", "_options", "_told", "length", "model", "size")
-
     def __init__(self, folder: ModelFolder, options: TransformerOptions) -> None:
         self._folder = folder
         self._options = options
@@ -149,9 +147,6 @@ class TransformerEmbedder:
         if folder.weights is None:
             raise Unavailable(f"The model in {folder.path} has no model.safetensors")
         return BertEncoder.load(folder.config, folder.weights)
-
-    def __repr__(self) -> str:
-        return f"<TransformerEmbedder {self.model}>"
 
 
 def batches_of_like_length(lengths: Sequence[int]) -> list[list[int]]:

@@ -19,8 +19,6 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 class OnnxEncoder:
     """An exported encoder: takes tokens and their mask, and says something of each token."""
 
-    __slots__ = ("_inputs", "_output", "_session", "size")
-
     def __init__(self, path: Path, size: int) -> None:
         """Raises `Unavailable` for a file that is no encoder."""
         import onnxruntime
@@ -56,6 +54,3 @@ class OnnxEncoder:
         except Exception as error:  # as in __init__
             raise ToolError(f"The model could not be computed: {error}", code="model_failed") from None
         return hidden
-
-    def __repr__(self) -> str:
-        return f"<OnnxEncoder of {self.size}>"

@@ -38,8 +38,6 @@ class EmbeddedBackend(GraphBackend):
 
     dialect: ClassVar[CypherDialect] = LADYBUG
 
-    __slots__ = ("_settings", "turns", "values", "writing")
-
     def __init__(self, settings: EmbeddedSettings) -> None:
         import_module("ladybug")  # the slow part of the first call, on this thread
         self._settings = settings
@@ -81,17 +79,9 @@ class EmbeddedBackend(GraphBackend):
     def close(self) -> None:
         self.turns.close(0.0)
 
-    def __repr__(self) -> str:
-        return f"<EmbeddedBackend {self.turns!r}>"
-
 
 class _EmbeddedTransaction(GraphTransaction):
     """A connection with one transaction on it."""
-
-    __slots__ = (
-        "_backend", "_check", "_database", "_is_cancelled", "_is_first", "_is_open", "_lease", "_read_only", "_timeout",
-        "_writes",
-    )  # fmt: skip
 
     def __init__(self, backend: EmbeddedBackend, read_only: bool, timeout: float, check: Callable[[], None]) -> None:
         self._backend = backend
@@ -195,14 +185,9 @@ class _EmbeddedTransaction(GraphTransaction):
             raise EmbeddedError(str(error)) from None
         return result[-1] if isinstance(result, list) else result
 
-    def __repr__(self) -> str:
-        return f"<_EmbeddedTransaction {'open' if self._is_open else 'over'}>"
-
 
 class _EmbeddedCursor:
     """The result of one statement. The engine holds it; rows become Python's when they are fetched."""
-
-    __slots__ = ("_counters", "_result", "_values", "columns", "types")
 
     def __init__(self, result: Any, values: EmbeddedValues) -> None:
         self._result = result

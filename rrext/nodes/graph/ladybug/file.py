@@ -29,20 +29,13 @@ _AGAIN: Final = 0.02
 class Lease:
     """A connection, and which statements with parameters it ran."""
 
-    __slots__ = ("connection", "statements")
-
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.statements: set[str] = set()
 
-    def __repr__(self) -> str:
-        return f"<Lease {len(self.statements)} statements>"
-
 
 class OpenDatabase:
     """A database and its idle connections."""
-
-    __slots__ = ("_database", "_file_lock", "_idle", "_lock", "_settings")
 
     def __init__(self, settings: EmbeddedSettings, database: Any, file_lock: FileLock | None) -> None:
         self._settings = settings
@@ -113,9 +106,6 @@ class OpenDatabase:
             self._database.close()
         if self._file_lock is not None:
             self._file_lock.release()
-
-    def __repr__(self) -> str:
-        return f"<OpenDatabase {len(self._idle)} idle connections>"
 
 
 def _lock_beside(settings: EmbeddedSettings, check: Callable[[], object]) -> FileLock | None:

@@ -45,8 +45,6 @@ class ProcessBackend(GraphBackend):
     dialect: ClassVar[CypherDialect] = LADYBUG
     integers: ClassVar[range] = range(-(2**63), 2**64)
 
-    __slots__ = ("_numbers", "_opened", "_settings", "supervisor")
-
     def __init__(self, settings: EmbeddedSettings) -> None:
         self._settings = settings
         self._numbers = itertools.count()
@@ -87,14 +85,9 @@ class ProcessBackend(GraphBackend):
     def close(self) -> None:
         self.supervisor.close(PATIENCE)
 
-    def __repr__(self) -> str:
-        return f"<ProcessBackend {self.supervisor!r}>"
-
 
 class _RemoteTransaction(GraphTransaction):
     """A transaction in the process."""
-
-    __slots__ = ("_backend", "_ctx", "_number", "_process", "_read_only", "_timeout")
 
     def __init__(self, backend: ProcessBackend, number: int, read_only: bool, timeout: float) -> None:
         self._backend = backend
@@ -141,14 +134,9 @@ class _RemoteTransaction(GraphTransaction):
                 raise EmbeddedError(str(error)) from None
             raise
 
-    def __repr__(self) -> str:
-        return f"<_RemoteTransaction {self._number}>"
-
 
 class _RemoteCursor:
     """The rows of a statement that runs in the process."""
-
-    __slots__ = ("_counters", "_is_last", "_number", "_rows", "_transaction", "columns", "types")
 
     def __init__(self, transaction: _RemoteTransaction, number: int, first: Rows) -> None:
         self._transaction = transaction

@@ -19,8 +19,6 @@ Run: TypeAlias = "Callable[[str, Mapping[str, Any]], list[Any]]"
 class Tally:
     """One statement. It is made before it runs, in the same transaction; `counters` comes after it."""
 
-    __slots__ = ("_before", "_changed", "_effects", "_run")
-
     def __init__(self, effects: Effects, run: Run, params: Mapping[str, Any]) -> None:
         self._effects = effects
         self._run = run
@@ -61,6 +59,3 @@ class Tally:
             return count
         rows = self._run(f"{finding}\nRETURN DISTINCT {', '.join(f'id({name})' for name in names)}", given)
         return len({(key["table"], key["offset"]) for row in rows for key in row if key is not None})
-
-    def __repr__(self) -> str:
-        return f"<Tally {self._effects}>"

@@ -47,8 +47,6 @@ class LadybugSession:
     """One transaction and the statement that it runs. Its requests are done one after the other; only `interrupt` may come
     meanwhile."""
 
-    __slots__ = ("_cursor", "_is_interrupted", "_lock", "_transaction")
-
     def __init__(self, backend: EmbeddedBackend, request: Start) -> None:
         self._lock = threading.Lock()
         self._cursor: GraphCursor | None = None
@@ -113,14 +111,9 @@ class LadybugSession:
                 self._lock.release()
                 return
 
-    def __repr__(self) -> str:
-        return f"<Seat {self._transaction!r}>"
-
 
 class LadybugWorker:
     """Does what it is asked: each request on a thread, as many as there are transactions."""
-
-    __slots__ = ("_answers", "_at_work", "_backend", "_seats", "_sending", "_threads")
 
     def __init__(self, backend: EmbeddedBackend, answers: BinaryIO) -> None:
         self._backend = backend
@@ -184,9 +177,6 @@ class LadybugWorker:
         except BaseException:
             traceback.print_exc()
             return Failed.of(InternalError("The graph database failed; the server's log has it"))
-
-    def __repr__(self) -> str:
-        return f"<Worker {len(self._seats)} transactions>"
 
 
 def main() -> None:

@@ -63,8 +63,6 @@ class BoltBackend(GraphBackend):
 
     dialect: ClassVar[CypherDialect] = NEO4J
 
-    __slots__ = ("_driver", "_settings", "_values")
-
     def __init__(self, settings: BoltSettings) -> None:
         import neo4j
 
@@ -159,14 +157,9 @@ class BoltBackend(GraphBackend):
         with suppress(Exception):
             self._driver.close()
 
-    def __repr__(self) -> str:
-        return "<BoltBackend>"
-
 
 class _BoltTransaction(GraphTransaction):
     """A session of the driver with one transaction in it."""
-
-    __slots__ = ("_backend", "_is_cancelled", "_session", "_timeout", "_transaction")
 
     def __init__(self, session: Any, timeout: float, backend: BoltBackend) -> None:
         self._session = session
@@ -217,14 +210,9 @@ class _BoltTransaction(GraphTransaction):
             with suppress(Exception):
                 connection.kill()
 
-    def __repr__(self) -> str:
-        return f"<_BoltTransaction {'cut' if self._is_cancelled else 'whole'}>"
-
 
 class _BoltReader(_BoltTransaction):
     """A statement that reads is a transaction by itself: beginning and ending one would cost two ways to the server."""
-
-    __slots__ = ()
 
     def start(self) -> None:
         return
@@ -245,8 +233,6 @@ class _BoltReader(_BoltTransaction):
 
 class _BoltCursor:
     """The result of one statement, fetched in parts."""
-
-    __slots__ = ("_backend", "_changed", "_records", "_result", "columns", "types")
 
     def __init__(self, result: Any, backend: BoltBackend, changed: int | None) -> None:
         self._result = result

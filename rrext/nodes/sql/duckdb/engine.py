@@ -75,9 +75,6 @@ class Parsed:
         """Whether it may change the database, as far as its kind says. EXPLAIN ANALYZE runs what it explains."""
         return self.kind != "SELECT"
 
-    def __repr__(self) -> str:
-        return f"<Parsed {self.kind}>"
-
 
 class DuckdbEngine:
     """One instance, opened by the first connection. Its connections share tables, the cache and parsed statements.
@@ -86,8 +83,6 @@ class DuckdbEngine:
     locked, for statements of every kind. A database file of a node that may not write is opened read-only. `on_open` is
     told of the instance when it is open.
     """
-
-    __slots__ = ("_lock", "_on_open", "_root", "_settings", "_statements")
 
     def __init__(self, settings: EngineSettings, on_open: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None) -> None:
         self._settings = settings
@@ -210,23 +205,15 @@ class DuckdbEngine:
         """What names mean may have changed: learn it of every statement again."""
         self._statements.clear()
 
-    def __repr__(self) -> str:
-        return f"<Engine {self._settings.shown}>"
-
 
 class RowStream:
     """Rows of a relation, for another connection to read. A relation itself may only be read by its own."""
-
-    __slots__ = ("_relation",)
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._relation.__arrow_c_stream__(requested_schema)
-
-    def __repr__(self) -> str:
-        return "<RowStream>"
 
 
 def sentence(error: Exception) -> str:

@@ -37,8 +37,6 @@ class Source(msgspec.Struct, frozen=True):
 class FileTables:
     """The tables that settings make of files. `locate` makes a path absolute, and refuses what leads out of the root."""
 
-    __slots__ = ("_due", "_found", "_locate", "_settings")
-
     def __init__(self, settings: Mapping[str, str], locate: Callable[[str], str]) -> None:
         self._settings = settings
         self._locate = locate
@@ -85,9 +83,6 @@ class FileTables:
         if not glob.has_magic(setting):
             return []
         return sorted(name for name in glob.iglob(path, recursive=True) if os.path.isfile(name))
-
-    def __repr__(self) -> str:
-        return f"<FileTables {', '.join(self._settings)}>"
 
 
 def reading(files: Sequence[str]) -> str:

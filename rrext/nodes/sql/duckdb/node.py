@@ -142,9 +142,6 @@ class DuckdbBackend(Backend):
     def read_schema(self, connection: DuckdbConnection) -> Schema:
         return read_schema(lambda sql: connection.run(sql, ()))
 
-    def __repr__(self) -> str:
-        return f"<DuckdbBackend {self._settings.shown}>"
-
 
 class DuckdbNode(SqlNode):
     """A DuckDB database for analytic queries. Reading needs no permission; `allow_execute` adds statements of any kind.

@@ -66,8 +66,6 @@ class DuckdbError(Exception):
 class DuckdbProcess(ChildEngine):
     """A process with one database in it. Each connection has a socket of its own to a thread of its own there."""
 
-    __slots__ = ("_at_work", "_door", "_is_memory", "_links", "busy", "loaded")
-
     def __init__(self, settings: EngineSettings) -> None:
         """Start it. Raises `Unavailable` if that cannot be."""
         self._door, door = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -123,11 +121,6 @@ class DuckdbConnection:
     A transaction begins with its first statement, so that both travel together. One that only reads ends with the last row
     of it. One of a single statement is committed by the process as soon as that has answered.
     """
-
-    __slots__ = (
-        "_answers", "_begin", "_cancelled_since", "_number", "_request", "_socket", "_writes", "in_transaction",
-        "is_clean", "is_committing", "process", "reads_only",
-    )  # fmt: skip
 
     def __init__(self, process: DuckdbProcess, number: int, link: socket.socket) -> None:
         self.process = process
@@ -262,14 +255,10 @@ class DuckdbConnection:
         self._answers.close()
         self._socket.close()
 
-    def __repr__(self) -> str:
-        return f"<Link {self._number}{' in a transaction' if self.in_transaction else ''}>"
-
 
 class DuckdbCursor:
     """The rows of a statement that runs in the process. They are JSON already."""
 
-    __slots__ = ("_is_last", "_link", "_rows", "description", "rowcount", "types", "warnings")
     is_json = True
 
     def __init__(self, link: DuckdbConnection, first: Rows) -> None:
@@ -296,9 +285,6 @@ class DuckdbCursor:
 
     def close(self) -> None:
         self._rows, self._is_last = [], True
-
-    def __repr__(self) -> str:
-        return f"<LinkCursor {len(self._rows)} rows ahead{'' if self._is_last else ', and more'}>"
 
 
 _DECODER: Final = msgspec.json.Decoder(Answer)

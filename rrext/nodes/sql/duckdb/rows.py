@@ -24,8 +24,6 @@ def needs_exact(kinds: Sequence[Any]) -> bool:
 class ResultRows:
     """The rows of a result that a connection has open."""
 
-    __slots__ = ("_converters", "_nested_as_text", "_rows", "columns", "types")
-
     def __init__(
         self, connection: duckdb.DuckDBPyConnection, names: Sequence[str], kinds: Sequence[Any], *, nested_as_text: bool
     ):
@@ -52,9 +50,6 @@ class ResultRows:
 
     def close(self) -> None:
         self._rows = iter(())
-
-    def __repr__(self) -> str:
-        return f"<ResultRows {', '.join(self.columns)}>"
 
 
 def _converted(row: Sequence[Any], converters: Sequence[Any]) -> list[Any]:

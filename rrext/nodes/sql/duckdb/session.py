@@ -40,11 +40,6 @@ _TYPED: Final = (str, list, dict, float)
 class DuckdbSession:
     """A connection. Its requests come one after the other; only `interrupt` may come meanwhile."""
 
-    __slots__ = (
-        "_connection", "_engine", "_has_failed", "_in_transaction", "_is_stopped", "_lock", "_number", "_parsed", "_reads_only",
-        "_rows", "_traces",
-    )  # fmt: skip
-
     def __init__(self, engine: DuckdbEngine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
@@ -218,9 +213,6 @@ class DuckdbSession:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-
-    def __repr__(self) -> str:
-        return f"<Seat {'in a transaction' if self._in_transaction else 'idle'}>"
 
 
 def _bound(

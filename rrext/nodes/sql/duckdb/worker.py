@@ -46,8 +46,6 @@ LEAVING: Final = 5.0
 class DuckdbWorker:
     """Serves connections, each on a thread of its own, until the server is gone."""
 
-    __slots__ = ("_door", "_engine", "_seats", "_threads")
-
     def __init__(self, engine: DuckdbEngine, door: socket.socket) -> None:
         self._engine = engine
         self._door = door
@@ -103,9 +101,6 @@ class DuckdbWorker:
         del self._seats[number], self._threads[number]
         with suppress(Exception):
             seat.close()
-
-    def __repr__(self) -> str:
-        return f"<Worker {len(self._seats)} connections>"
 
 
 def _answer(seat: DuckdbSession, number: int, request: Request) -> Answer | None:

@@ -23,8 +23,6 @@ __all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "MAX_STATEMENT", "SqlGate", "read_onl
 class SqlGate:
     """Decides for one dialect. Many threads may use it at once."""
 
-    __slots__ = ("_entries", "_inspection", "_lock", "_size", "dialect")
-
     def __init__(self, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> None:
         """`allowed_functions`: names beside the known ones, as `my_function`, `schema.function` or `prefix_*`."""
         self.dialect = dialect

@@ -44,8 +44,6 @@ def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
 class Inspection:
     """The rules of the read-only gate for one dialect, applied to the tokens of a statement."""
 
-    __slots__ = ("_functions", "_patterns", "dialect")
-
     def __init__(self, dialect: SqlDialect, allowed: Iterable[str]) -> None:
         self.dialect = dialect
         self._functions = dialect.functions or frozenset()

@@ -23,11 +23,11 @@ from rrext.nodes.sql.mysql.schema import read_schema
 from rrext.nodes.sql.mysql.settings import MysqlSettings, connection_options
 from rrext.nodes.sql.mysql.types import MysqlTypes
 from rrext.nodes.sql.node import SqlNode
+from rrext.nodes.sql.schema import Schema
 
 if TYPE_CHECKING:
     import pymysql
 
-    from rrext.nodes.sql.schema import Schema
 
 __all__ = ["MysqlBackend", "MysqlConnection", "MysqlNode"]
 
@@ -70,8 +70,6 @@ log: Final = logging.getLogger("rrext.sql")
 class MysqlConnection:
     """A connection, and what has to be known of its server and its session."""
 
-    __slots__ = ("fresh", "is_moved", "raw", "read_only")
-
     def __init__(self, raw: pymysql.Connection[Any], fresh: str, *, read_only: bool) -> None:
         self.raw = raw
         self.fresh = fresh
@@ -87,9 +85,6 @@ class MysqlConnection:
         with suppress(pymysql.MySQLError):  # which says that it is closed already
             self.raw.close()
 
-    def __repr__(self) -> str:
-        return f"<MysqlConnection {'reading' if self.read_only else 'writing'}>"
-
 
 class MysqlBackend(Backend):
     """One MySQL or MariaDB database. Making it imports PyMySQL.
@@ -101,8 +96,6 @@ class MysqlBackend(Backend):
     dialect: ClassVar[SqlDialect] = MYSQL
     separate_readers: ClassVar[bool] = True
     statements_may_commit: ClassVar[bool] = True
-
-    __slots__ = ("_options", "_timeout", "_types")
 
     def __init__(self, options: dict[str, Any], *, statement_timeout: float) -> None:
         """`options` are those of `pymysql.connect` that say where the server is, and who connects."""
@@ -228,9 +221,6 @@ class MysqlBackend(Backend):
 
     def read_schema(self, connection: Any) -> Schema:
         return read_schema(connection.raw, self._options["database"])
-
-    def __repr__(self) -> str:
-        return f"<MysqlBackend {self._options['host']}:{self._options['port']}>"
 
 
 def _bound(raw: pymysql.Connection[Any], sql: str, params: Sequence[Any]) -> str:

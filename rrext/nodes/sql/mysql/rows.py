@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Any
 from rrext.nodes.databases.cells import rows_within
 from rrext.nodes.sql.backend import MOST_WARNINGS, Warnings
 from rrext.nodes.sql.limits import MYSQL_DRAINED
+from rrext.nodes.sql.mysql.types import MysqlTypes
 
 if TYPE_CHECKING:
     from pymysql import Connection
 
-    from rrext.nodes.sql.mysql.types import MysqlTypes
 
 __all__ = ["RowStream"]
 
 
 class RowStream:
     """The part of a DBAPI cursor that rrext uses. `cancel` makes the statement end soon."""
-
-    __slots__ = ("_cancel", "_cursor", "_given", "_is_cut", "_is_over", "_raw", "_types", "description")
 
     def __init__(self, raw: Connection[Any], sql: str, types: MysqlTypes, cancel: Callable[[], None]) -> None:
         from pymysql.cursors import SSCursor
@@ -109,6 +107,3 @@ class RowStream:
         finally:
             self._is_over = True
             vars(self._cursor)["connection"] = None  # nothing is read when it is collected
-
-    def __repr__(self) -> str:
-        return f"<RowStream {'over' if self._is_over else 'open'}>"

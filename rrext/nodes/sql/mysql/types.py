@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.nodes.sql.limits import KEPT_TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pymysql import Connection
 
 __all__ = ["MysqlTypes"]
@@ -39,8 +38,6 @@ _SIZES: Final = ((2**8, "tiny"), (2**16, ""), (2**24, "medium"), (2**32, "long")
 class MysqlTypes:
     """What is known of the columns of one server's tables. Shared by its connections."""
 
-    __slots__ = ("_tables",)
-
     def __init__(self) -> None:
         self._tables: dict[tuple[str, str], dict[str, str]] = {}
 
@@ -61,9 +58,6 @@ class MysqlTypes:
     def forget(self) -> None:
         """Tables may have other columns now."""
         self._tables.clear()
-
-    def __repr__(self) -> str:
-        return f"<MysqlTypes of {len(self._tables)} tables>"
 
 
 def _columns(raw: Connection[Any], database: str, table: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -34,9 +34,7 @@ from rrext.nodes.sql.postgres.reader import ReadingRole
 from rrext.nodes.sql.postgres.rows import CANCEL_TIMEOUT, ResultStream
 from rrext.nodes.sql.postgres.schema import read_schema
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
-
-if TYPE_CHECKING:
-    from rrext.nodes.sql.schema import Schema
+from rrext.nodes.sql.schema import Schema
 
 __all__ = ["PostgresBackend"]
 
@@ -74,8 +72,6 @@ class PostgresBackend(Backend):
     """One PostgreSQL database."""
 
     dialect: ClassVar[SqlDialect] = POSTGRES
-
-    __slots__ = ("_begin_reading", "_begin_writing", "_parameters", "_reader", "_types")
 
     def __init__(
         self, settings: PostgresSettings, *, statement_timeout: float, path: Callable[[str], str], confined: bool
@@ -196,9 +192,6 @@ class PostgresBackend(Backend):
     def read_schema(self, connection: Any) -> Schema:
         self._reader.as_user(connection)  # whose tables they are to be
         return read_schema(connection, self._parameters["dbname"])
-
-    def __repr__(self) -> str:
-        return f"<PostgresBackend {self._parameters['host']}:{self._parameters['port']}>"
 
 
 def _encoded(sql: str) -> bytes:

@@ -7,18 +7,15 @@ import select
 import struct
 import termios
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from psycopg import OperationalError
+from psycopg import Connection, OperationalError
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 
 from rrext.errors import ResultTooLarge
 from rrext.nodes.sql.limits import LARGEST_CHUNK, POSTGRES_CHUNK
-
-if TYPE_CHECKING:
-    from psycopg import Connection
-    from psycopg.pq.abc import PGconn, PGresult
 
 __all__ = [
     "ask", "described", "next_result", "rows_of", "settle", "tell", "too_large", "too_large_chunk",

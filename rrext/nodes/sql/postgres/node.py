@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.postgres import PostgresSettings
+from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.node import SqlNode
-
-if TYPE_CHECKING:
-    from rrext.nodes.sql.backend import Backend
 
 __all__ = ["PostgresNode"]
 

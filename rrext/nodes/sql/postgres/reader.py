@@ -84,8 +84,6 @@ schema of the same name, which a role of another name would not find."""
 class ReadingRole:
     """What is known of a database's reading role. Shared by its connections."""
 
-    __slots__ = ("_checked", "_form", "_path", "_schemas")
-
     def __init__(self) -> None:
         self._checked = float("-inf")
         self._form = ""
@@ -147,9 +145,6 @@ class ReadingRole:
             code="not_read_only",
             hint="Ask for the role and the catalogs in a statement of their own, or use execute.",
         )
-
-    def __repr__(self) -> str:
-        return f"<Reader by {self._form or 'nothing'}>"
 
 
 def _is_asking(before: SqlToken | None, token: SqlToken) -> bool:

@@ -7,21 +7,18 @@ trips, plans the query differently, and does not take every statement. Importing
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from psycopg import NotSupportedError, capabilities
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
 
 from rrext.nodes.sql.limits import CANCEL_TIMEOUT, LARGEST_CHUNK, LARGEST_ROW, POSTGRES_CHUNK, POSTGRES_DRAINED
+from rrext.nodes.sql.postgres.connection import PostgresConnection
 from rrext.nodes.sql.postgres.libpq import next_result, too_large, too_large_chunk
-
-if TYPE_CHECKING:
-    from psycopg.pq.abc import PGresult
-
-    from rrext.nodes.sql.postgres.connection import PostgresConnection
-    from rrext.nodes.sql.postgres.types import PostgresTypes
+from rrext.nodes.sql.postgres.types import PostgresTypes
 
 __all__ = ["CANCEL_TIMEOUT", "ResultStream"]
 
@@ -31,10 +28,6 @@ DEFINES_NOTHING: Final = frozenset({b"INSERT", b"UPDATE", b"DELETE", b"MERGE"})
 
 class ResultStream:
     """A statement and its rows: the part of a DBAPI cursor that rrext uses. One statement only, of any kind but `COPY`."""
-
-    __slots__ = (
-        "_columns", "_connection", "_is_over", "_pgconn", "_rows", "_taken", "_transformer", "_types", "description", "rowcount"
-    )  # fmt: skip
 
     def __init__(
         self, connection: PostgresConnection, text: bytes, values: Sequence[tuple[bytes | None, int]], types: PostgresTypes
@@ -148,9 +141,6 @@ class ResultStream:
             raise NotSupportedError("COPY from or to the client is not possible here")
         self._end()
         raise error_from_result(result, encoding="utf-8")
-
-    def __repr__(self) -> str:
-        return f"<ResultStream {'over' if self._is_over else 'open'}>"
 
 
 def _name(result: PGresult, column: int) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
-from psycopg import adapters
+from psycopg import Connection, adapters
 
 from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.postgres.libpq import described, rows_of
-
-if TYPE_CHECKING:
-    from psycopg import Connection
 
 __all__ = ["ParameterType", "PostgresTypes"]
 
@@ -36,8 +33,6 @@ class ParameterType(msgspec.Struct, frozen=True):
 
 class PostgresTypes:
     """What is known of the types of one database. Shared by its connections, which add to it."""
-
-    __slots__ = ("_facts", "_names", "_statements")
 
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], str | None] = {}
@@ -105,6 +100,3 @@ class PostgresTypes:
             return msgspec.structs.replace(self._fact(connection, int(base)), oid=oid)
         of = self._fact(connection, int(element)) if element and element != "0" else None
         return ParameterType(oid, oid, of, delimiter or ",")
-
-    def __repr__(self) -> str:
-        return f"<PostgresTypes {len(self._names)} named>"

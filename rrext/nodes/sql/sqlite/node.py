@@ -273,9 +273,6 @@ class SqliteBackend(Backend):
         name = MEMORY if self._is_memory else os.path.basename(self._shown)
         return read_schema(connection, name)
 
-    def __repr__(self) -> str:
-        return f"<SqliteBackend {self._shown}>"
-
 
 def _bound(value: Any, path: str) -> Any:
     """A value as SQLite holds it; `{"base64": …}` means bytes."""

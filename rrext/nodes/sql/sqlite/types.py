@@ -25,8 +25,6 @@ _OWN_TABLES: Final = frozenset({"sqlite_temp_master", "sqlite_temp_schema", "des
 class SqliteTypes:
     """What is known of the statements of one database. It has a connection of its own, on which nothing of a caller runs."""
 
-    __slots__ = ("_connection", "_lock", "_open", "_statements")
-
     def __init__(self, opened: Callable[[], SqliteConnection]) -> None:
         """`opened` makes a connection that can only read."""
         self._open = opened
@@ -70,9 +68,6 @@ class SqliteTypes:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-    def __repr__(self) -> str:
-        return f"<SqliteTypes of {len(self._statements)} statements>"
 
 
 def _version(connection: sqlite3.Connection) -> int:

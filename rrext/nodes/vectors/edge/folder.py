@@ -64,8 +64,6 @@ class StoreFolder:
     `owner` is the process for which this one uses the folder, and which others are told of; without it, itself.
     """
 
-    __slots__ = ("_lock", "_owner", "path", "shown")
-
     def __init__(self, path: str, shown: str, *, owner: int | None = None) -> None:
         self.path = Path(path)
         self.shown = shown
@@ -232,9 +230,6 @@ class StoreFolder:
         return ToolError(
             f'The folder "{self.shown}" cannot be used: {error.strerror or "the system gives no reason"}', code="store_unusable"
         )
-
-    def __repr__(self) -> str:
-        return f"<StoreFolder {self.shown}>"
 
 
 def _files(shard: Path) -> dict[str, tuple[int, int]]:

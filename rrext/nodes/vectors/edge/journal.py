@@ -62,8 +62,6 @@ class Change(msgspec.Struct, frozen=True):
 class Journal:
     """The file. Methods raise `OSError`."""
 
-    __slots__ = ("_path",)
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
@@ -96,9 +94,6 @@ class Journal:
     def clear(self) -> None:
         """It was carried out, or was never whole."""
         self._path.unlink(missing_ok=True)
-
-    def __repr__(self) -> str:
-        return f"<Journal {self._path}>"
 
 
 def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> Iterator[Piece]:

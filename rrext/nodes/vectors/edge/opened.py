@@ -40,8 +40,6 @@ class OpenShard:
     `places` are made when they are first asked for, and kept up to date from then on.
     """
 
-    __slots__ = ("_min_free", "_unflushed", "folder", "is_between", "is_empty", "manifest", "places", "shard")
-
     def __init__(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> None:
         self.folder = folder
         self.manifest = manifest
@@ -136,9 +134,6 @@ class OpenShard:
         finally:
             self.folder.release()
 
-    def __repr__(self) -> str:
-        return f"<OpenShard {self.folder}>"
-
 
 class ShardTurns:
     """The shard of a folder, for whoever reads or writes it in this process, in turns with other processes.
@@ -146,8 +141,6 @@ class ShardTurns:
     `folder` names the folder when the store is opened, which may fail, as a path may lead out of where it may. `wait` is
     in seconds.
     """
-
-    __slots__ = ("_find_folder", "_min_free", "_turns", "_wait", "_writing")
 
     def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
         self._find_folder = folder
@@ -229,9 +222,6 @@ class ShardTurns:
             folder.release()
             raise
         return opened
-
-    def __repr__(self) -> str:
-        return f"<ShardTurns {self._turns!r}>"
 
 
 def _refusal() -> Unavailable:

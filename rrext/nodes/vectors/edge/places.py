@@ -22,8 +22,6 @@ class Places:
     One entry for each object, about 250 bytes with its share of the sorted list: 25 MB for 100,000 objects.
     """
 
-    __slots__ = ("_counts", "_paths", "_sorted")
-
     def __init__(self, chunks: Iterable[tuple[str, str]] = ()) -> None:
         self._counts: dict[str, int] = {}
         self._sorted: list[Place] | None = None
@@ -84,9 +82,6 @@ class Places:
 
     def _place(self, parent: str, keys: list[str]) -> Place:
         return Place(parent, keys[0].partition(BETWEEN)[2], sum(self._counts[key] for key in keys))
-
-    def __repr__(self) -> str:
-        return f"<Places {len(self._counts)} objects>"
 
 
 def _parent(key: str) -> str:

@@ -24,8 +24,6 @@ _CRASHED: Final = (
 class EdgeProcess(ChildEngine):
     """A process with the store of one folder open."""
 
-    __slots__ = ()
-
     def __init__(self, path: str, shown: str, min_free: int, wait: float) -> None:
         """Start it. Raises `Unavailable` if that cannot be."""
         command = module_command("rrext.nodes.vectors.edge.worker")

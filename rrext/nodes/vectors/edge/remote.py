@@ -46,8 +46,6 @@ class ProcessStore:
     `place` says where the folder is, and how messages name it; it is asked whenever a process is started and may raise.
     """
 
-    __slots__ = ("_is_closed", "_lock", "_min_free", "_patience", "_place", "_process", "_requests", "_wait")
-
     def __init__(self, place: Callable[[], tuple[str, str]], *, min_free: int, wait: float, patience: float = PATIENCE) -> None:
         self._place = place
         self._min_free = min_free
@@ -134,6 +132,3 @@ class ProcessStore:
                 path, shown = self._place()
                 self._process = EdgeProcess(path, shown, self._min_free, self._wait)
             return self._process
-
-    def __repr__(self) -> str:
-        return f"<ProcessStore {self._process or 'not started'}>"

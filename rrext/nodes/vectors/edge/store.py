@@ -52,8 +52,6 @@ class EdgeStore:
     is killed: then by the one that opens the store next.
     """
 
-    __slots__ = ("_staged", "_turns")
-
     def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
         self._turns = ShardTurns(folder, min_free=min_free, wait=wait)
         self._staged: dict[int, list[Piece]] = {}
@@ -163,9 +161,6 @@ class EdgeStore:
     def close(self) -> None:
         """See `VectorStore`."""
         self._turns.close()
-
-    def __repr__(self) -> str:
-        return f"<EdgeStore {self._turns!r}>"
 
 
 def _counted(opened: OpenShard | None, ctx: ToolContext) -> Places:

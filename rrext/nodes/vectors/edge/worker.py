@@ -37,8 +37,6 @@ Job = tuple[int, Request, CancelToken]
 class EdgeWorker:
     """Does what it is asked: reads on some threads, and whatever waits for writes on another, one by one."""
 
-    __slots__ = ("_answers", "_in_turn", "_reads", "_sending", "_store", "_tokens")
-
     def __init__(self, store: EdgeStore, answers: BinaryIO) -> None:
         self._store = store
         self._answers = answers
@@ -92,9 +90,6 @@ class EdgeWorker:
         except BaseException:
             traceback.print_exc()
             return Failed.of(InternalError("The vector store failed; the server's log has it"))
-
-    def __repr__(self) -> str:
-        return f"<Worker {len(self._tokens)} calls>"
 
 
 def main() -> None:

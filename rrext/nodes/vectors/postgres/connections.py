@@ -38,8 +38,6 @@ class Connections:
     `parameters` are those of the driver; `prepare` is called with each new connection.
     """
 
-    __slots__ = ("_closed", "_idle", "_open", "_parameters", "_prepare", "_size", "_timeouts", "_turn", "place")
-
     def __init__(self, parameters: dict[str, str], *, size: int, prepare: Callable[[Connection[Any]], object]) -> None:
         self._parameters = parameters
         self._size = size
@@ -171,14 +169,9 @@ class Connections:
         with self._turn:
             self._turn.notify_all()
 
-    def __repr__(self) -> str:
-        return f"<Connections {self._open} of {self._size}>"
-
 
 class _Watch:
     """One use of a connection, which `cancel` ends in the server until `finish` says that it is over."""
-
-    __slots__ = ("_connection", "_lock", "_over", "_thread")
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection

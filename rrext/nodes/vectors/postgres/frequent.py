@@ -32,8 +32,6 @@ class FrequentWords:
     A language with stop words of its own needs no others.
     """
 
-    __slots__ = ("_look_at", "_table", "_words")
-
     def __init__(self, table: Table) -> None:
         self._table = table
         self._look_at = 0.0
@@ -47,6 +45,3 @@ class FrequentWords:
             row = connection.execute(WORDS, (table.schema, table.name, FREQUENT, table.full_name, MANY_CHUNKS)).fetchone()
             self._words = frozenset(row[0] or ()) if row else frozenset()
         return self._words
-
-    def __repr__(self) -> str:
-        return f"<FrequentWords {len(self._words)}>"

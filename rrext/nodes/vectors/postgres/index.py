@@ -45,8 +45,6 @@ class IndexBuilder:
     wrong is logged, and tried again later.
     """
 
-    __slots__ = ("_closed", "_connection", "_connections", "_lock", "_look_at", "_table", "_thread", "_threshold")
-
     def __init__(self, table: Table, connections: Connections, *, threshold: int) -> None:
         self._table = table
         self._connections = connections
@@ -135,9 +133,6 @@ class IndexBuilder:
                 sql.SQL("CREATE INDEX CONCURRENTLY ON {} USING hnsw ({})").format(self._table.quoted, _indexed(size)), ()
             )
             connection.execute(sql.SQL("ANALYZE {}").format(self._table.quoted), ())
-
-    def __repr__(self) -> str:
-        return f"<IndexBuilder of {self._table!r}>"
 
 
 def _indexed(size: int) -> sql.Composable:

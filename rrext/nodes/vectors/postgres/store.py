@@ -79,8 +79,6 @@ class PgVectorStore:
     cannot be a name.
     """
 
-    __slots__ = ("_builder", "_connections", "_frequent", "_shown", "_table")
-
     def __init__(
         self,
         parameters: dict[str, str],
@@ -230,9 +228,6 @@ class PgVectorStore:
             kept = [(object_id, chunk_id) for object_id, chunk_ids in replace.items() for chunk_id in chunk_ids]
             names = [object_id for object_id, _ in kept], [chunk_id for _, chunk_id in kept]
             return connection.execute(sql.SQL(REPLACE).format(table=self._table.quoted), (list(replace), *names)).rowcount
-
-    def __repr__(self) -> str:
-        return f"<PgVectorStore {self._table!r}>"
 
 
 def _columns(rows: Sequence[Row], language: str) -> list[Sequence[Any]]:

@@ -33,8 +33,6 @@ class Table:
     Raises `Unavailable` for names that PostgreSQL cannot have.
     """
 
-    __slots__ = ("book", "full_name", "language", "name", "quoted", "schema")
-
     def __init__(self, schema: str, name: str, language: str) -> None:
         for setting, value in (("schema", schema), ("table", name), ("language", language)):
             if not value or "\0" in value or len(value.encode("utf-8", "replace")) > MAX_NAME:
