@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from rrext.errors import ToolError
 from rrext.nodes.files import confinement
-from rrext.nodes.files.confinement import MAX_DEPTH, MAX_PATH, Confinement
+from rrext.nodes.files.confinement import Confinement
+from rrext.nodes.files.limits import MAX_DEPTH, MAX_PATH
 from rrext.nodes.files.path_errors import explanation
 
 INSIDE = b"inside"

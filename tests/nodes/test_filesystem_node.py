@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 from rrext.nodes.files.encodings import BASE64, ENCODINGS, decode, encode, known_encoding
-from rrext.nodes.files.filesystem import READ_MAX, FilesystemNode
+from rrext.nodes.files.filesystem import FilesystemNode
+from rrext.nodes.files.limits import READ_MAX
 from rrext.tools.context import ToolContext
 
 from fake_pipe import context, made  # isort: skip

@@ -12,8 +12,6 @@ from rrext.nodes.base.node import Entry, Node
 from rrext.tools.context import CancelToken, ToolContext
 from rrext.tools.decorator import tool_function
 
-__all__ = ["MemoryNode"]
-
 MIB = 1024 * 1024
 Key = Annotated[str, msgspec.Meta(pattern=r"\S")]
 """A key: not blank; spaces around it do not count."""

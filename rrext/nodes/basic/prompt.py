@@ -9,8 +9,6 @@ from rrext.nodes.base.lanes import empty_question, new_question
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.questions import merge_questions
 
-__all__ = ["PromptNode", "QuestionNode"]
-
 MIB = 1024 * 1024
 
 

@@ -13,19 +13,6 @@ from rrext.nodes.base.answers import answer_value
 from rrext.nodes.base.lanes import TABLE, Lane, Media
 from rrext.nodes.base.node import Entry, Node
 
-__all__ = [
-    "LaneKey",
-    "ResponseAnswersNode",
-    "ResponseAudioNode",
-    "ResponseDocumentsNode",
-    "ResponseImageNode",
-    "ResponseNode",
-    "ResponseQuestionsNode",
-    "ResponseTableNode",
-    "ResponseTextNode",
-    "ResponseVideoNode",
-]
-
 MIB = 1024 * 1024
 MAX_BYTES = 16 * MIB
 

@@ -8,8 +8,6 @@ from typing import Annotated, Any
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 
-__all__ = ["ChatNode", "DropperNode", "SourceNode", "ToolsNode", "WebhookNode"]
-
 NO_PARAMETERS: Mapping[str, Any] = {}
 
 

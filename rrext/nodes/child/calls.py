@@ -15,8 +15,6 @@ import msgspec
 
 from rrext.errors import RrextError, error_from_wire
 
-__all__ = ["Answer", "Done", "Failed", "frame", "receive", "receive_settings"]
-
 S = TypeVar("S", bound=msgspec.Struct)
 
 HEAD: Final = struct.Struct("<IQ")

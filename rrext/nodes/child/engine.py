@@ -25,8 +25,6 @@ from rrext.nodes.child.outbox import RequestQueue
 from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
 
-__all__ = ["Cancel", "ChildEngine", "EngineLost", "EngineRequest"]
-
 _TURN: Final = 0.01
 """Seconds between looks at whether those have their answers."""
 

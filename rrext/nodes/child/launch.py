@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import BinaryIO, Final
 
-__all__ = ["environment", "leave_signals_to_server", "module_command", "private_streams"]
-
 LEFT_TO_SERVER: Final = ("SIGINT", "SIGTERM", "SIGHUP")
 """Signals that reach a whole group of processes. The server decides what they mean, and this process ends after it."""
 

@@ -9,8 +9,6 @@ import select
 import threading
 from collections import deque
 
-__all__ = ["RequestQueue"]
-
 
 class RequestQueue:
     """Writes frames to a pipe. What the pipe does not take at once, a thread of its own writes later."""

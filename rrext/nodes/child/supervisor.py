@@ -30,8 +30,6 @@ from rrext.nodes.child.engine import ChildEngine, EngineLost
 from rrext.nodes.child.limits import ATTEMPTS, RUNS_ALONE_FOR, WAIT_TURN
 from rrext.tools.context import ToolContext
 
-__all__ = ["Supervisor"]
-
 T = TypeVar("T")
 
 LEAST: Final = 0.001

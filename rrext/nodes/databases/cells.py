@@ -34,21 +34,6 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.databases.limits import LARGE_BATCH
 
-__all__ = [
-    "LARGE_BATCH",
-    "Blob",
-    "JsonDocument",
-    "Rows",
-    "bytes_in",
-    "json_cell",
-    "json_document",
-    "json_rows",
-    "rows_within",
-    "size_of",
-    "unique_names",
-]
-
-
 Rows = list[Sequence[Any]]
 
 EXACT_DIGITS: Final = 15

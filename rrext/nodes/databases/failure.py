@@ -8,8 +8,6 @@ import msgspec
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, Unavailable
 
-__all__ = ["CYPHER", "SQL", "Failure", "FailureKind", "QueryLanguage"]
-
 FailureKind = Literal["statement", "syntax", "timeout", "cancelled", "read_only", "locked", "lost", "unreachable"]
 """The reason for a driver's failure.
 

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["markdown_table"]
-
 _BREAKS: Final = re.compile(r"\s*[\r\n]+\s*")
 
 

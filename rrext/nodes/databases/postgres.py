@@ -16,15 +16,6 @@ from rrext.errors import RrextError, ToolError, Unavailable
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = [
-    "PostgresSettings",
-    "confined_parameters",
-    "connection_failure",
-    "connection_parameters",
-    "driver_sentence",
-    "place_of",
-]
-
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
 NEUTRAL: Final = {"sslcertmode": "allow", "client_encoding": "UTF8", "application_name": "rrext"}

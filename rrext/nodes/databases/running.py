@@ -13,9 +13,6 @@ from rrext.nodes.databases.limits import CANCEL_AGAIN
 from rrext.nodes.databases.watch import Watch
 from rrext.tools.context import ToolContext
 
-__all__ = ["CANCEL_AGAIN", "Running", "cancellation", "too_slow"]
-
-
 StopReason = Literal["timeout", "cancelled"]
 
 

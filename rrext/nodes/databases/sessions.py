@@ -15,9 +15,6 @@ from rrext.nodes.databases.limits import SESSION_TURN
 from rrext.nodes.databases.watch import Watch
 from rrext.tools.context import ToolContext
 
-__all__ = ["Session", "Sessions"]
-
-
 log: Final = logging.getLogger("rrext.sql")
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from rrext.errors import RrextError, ToolError
 
-__all__ = ["model_answer", "session_is_over", "too_many_rows"]
-
 
 def too_many_rows(max_rows: int, kept: str) -> ToolError:
     """The error of `execute` for a statement with more rows than `max_execute_rows`; `kept` tells what became of its writes."""

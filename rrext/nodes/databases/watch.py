@@ -9,8 +9,6 @@ from math import inf
 from time import monotonic
 from typing import Final
 
-__all__ = ["Watch"]
-
 Action = Callable[[], float | None]
 """Done when its time has come; returns when it is due again, or None if it is over."""
 

@@ -13,8 +13,6 @@ from typing import Final, TypeAlias
 
 from rrext.nodes.documents.limits import LOOKAHEAD
 
-__all__ = ["LOOKAHEAD", "Cut", "by_characters", "by_code", "by_sentences", "safe_cut"]
-
 Cut: TypeAlias = Callable[[str, int], int]
 """(window, limit) → where to cut, from 1 to limit. The window is longer than limit: what fits is not cut."""
 

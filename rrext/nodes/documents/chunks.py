@@ -9,8 +9,6 @@ from rrext.nodes.base.node import Entry
 from rrext.nodes.documents.measures import Measure
 from rrext.nodes.documents.splitter import Passage, table_parts
 
-__all__ = ["ChunkMaker"]
-
 RESERVED: Final = frozenset(
     {
         *("objectId", "chunkId", "nodeId", "parent", "permissionId", "isDeleted", "isTable", "tableId", "signature"),

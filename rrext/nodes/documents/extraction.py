@@ -16,8 +16,6 @@ from rrext.nodes.documents.records import corrupt, encrypted, too_large
 if TYPE_CHECKING:
     from kreuzberg import ExtractionConfig, ExtractionResult
 
-__all__ = ["Extracted", "extract", "warm_up"]
-
 _BLANK_PAGE: Final = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj "
     b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["facts_of", "front_matter_title"]
-
 _LONGEST: Final = 1000
 """Characters of one value. Each chunk carries them all, and the file's author chose them; longer ones end in `…`."""
 _MOST: Final = 50

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CSV", "DOCX", "EML", "EPUB", "HTML", "MARKDOWN", "ODT", "PDF", "PPTX", "RTF", "TEXT", "TSV", "XLSX"]
-
 _OFFICE: Final = "application/vnd.openxmlformats-officedocument."
 PDF: Final = "application/pdf"
 DOCX: Final = _OFFICE + "wordprocessingml.document"

@@ -32,8 +32,6 @@ from rrext.nodes.documents.plain import looks_like_text
 from rrext.nodes.documents.records import corrupt, encrypted, too_large, unsupported
 from rrext.nodes.documents.strategies import is_code
 
-__all__ = ["kind_of"]
-
 _EXTENSIONS: Final = {
     ".pdf": PDF,
     ".docx": DOCX,

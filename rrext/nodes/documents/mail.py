@@ -9,10 +9,8 @@ from email.message import EmailMessage, Message, MIMEPart
 from typing import Any, Final
 
 from rrext.errors import ToolError
-from rrext.nodes.documents.limits import MAX_ATTACHMENTS, MAX_NESTING
+from rrext.nodes.documents.limits import MAX_ATTACHMENTS
 from rrext.nodes.documents.records import Parsed, Piece, corrupt
-
-__all__ = ["MAX_NESTING", "Attached", "read_mail"]
 
 Attached = Callable[[bytes, str, str], Parsed]
 """(bytes, name, MIME type) → an attached document, or without a name the mail's own text. Raises `ToolError`."""

@@ -6,8 +6,6 @@ import html
 import re
 from typing import Final
 
-__all__ = ["without_head"]
-
 _META: Final = re.compile(r"<(?:meta|link|base)\b[^<>]*>", re.IGNORECASE)
 _TITLE_END: Final = re.compile(r"</title\s{0,9}>", re.IGNORECASE)
 _TITLE: Final = re.compile(r"<title\b[^<>]{0,500}>", re.IGNORECASE)

@@ -9,8 +9,6 @@ from rrext.nodes.documents.limits import LONGEST
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["LONGEST", "Characters", "EstimatedTokens", "Measure", "Tokens"]
-
 _BYTES_PER_TOKEN: Final = 4
 """UTF-8 bytes of an estimated token: what common vocabularies need for English prose, and more than for most else."""
 _CHARACTERS_PER_TOKEN: Final = 16

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["flattened"]
-
 _DEEPEST: Final = 48
 """Elements in each other that are kept; the tags of deeper ones go, their text stays."""
 _MARK: Final = re.compile(r"<!--|<(/?)([a-zA-Z][a-zA-Z0-9]{0,31})(?=[\s/>])[^<>]*>")

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.nodes.documents.boundaries import LOOKAHEAD
-
-__all__ = ["Outline"]
+from rrext.nodes.documents.limits import LOOKAHEAD
 
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)([^\n]*)")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")

@@ -22,8 +22,6 @@ from rrext.tools.decorator import tool_function
 if TYPE_CHECKING:
     from rrext.nodes.documents.reader import DocumentReader
 
-__all__ = ["ParseNode"]
-
 MIB = 1024 * 1024
 
 OUTPUT_SCHEMA = {

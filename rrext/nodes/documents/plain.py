@@ -8,8 +8,6 @@ from typing import Final
 
 from rrext.nodes.documents.records import corrupt
 
-__all__ = ["decode", "looks_like_text"]
-
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),

@@ -18,8 +18,6 @@ from rrext.nodes.child.launch import environment, module_command
 from rrext.nodes.documents.records import READY, Answer, Request
 from rrext.nodes.sandbox.blocks import block
 
-__all__ = ["ReaderProcess"]
-
 _START: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
 _ENDING: Final = 5.0

@@ -18,8 +18,6 @@ from rrext.nodes.documents.process import ReaderProcess
 from rrext.nodes.documents.records import Parsed, Request
 from rrext.tools.context import ToolContext
 
-__all__ = ["DocumentReader"]
-
 MIB = 1024 * 1024
 
 

@@ -17,15 +17,14 @@ from rrext.nodes.documents import formats
 from rrext.nodes.documents.extraction import extract
 from rrext.nodes.documents.facts import facts_of, front_matter_title
 from rrext.nodes.documents.kinds import kind_of
-from rrext.nodes.documents.mail import MAX_NESTING, read_mail
+from rrext.nodes.documents.limits import MAX_NESTING
+from rrext.nodes.documents.mail import read_mail
 from rrext.nodes.documents.markup import without_head
 from rrext.nodes.documents.nesting import flattened
 from rrext.nodes.documents.plain import decode
 from rrext.nodes.documents.records import Parsed, Piece, Request, corrupt, empty, too_large
 from rrext.nodes.documents.slides import speaker_notes
 from rrext.nodes.documents.tables import cut_tables, table_of
-
-__all__ = ["read"]
 
 _CELL: Final = 16 * 1024 * 1024
 """Characters of one field of a CSV file; the standard library's own limit is 128 KiB."""

@@ -8,8 +8,6 @@ import msgspec
 
 from rrext.errors import ToolError
 
-__all__ = ["READY", "Answer", "Parsed", "Piece", "Request", "corrupt", "empty", "encrypted", "too_large", "unsupported"]
-
 READY = b"ready"
 """What a parser process says when documents can come."""
 

@@ -10,8 +10,6 @@ from xml.etree import ElementTree
 
 from rrext.nodes.documents.records import corrupt
 
-__all__ = ["speaker_notes"]
-
 _PART: Final = re.compile(r"ppt/notesSlides/notesSlide(\d{1,6})\.xml")
 _DRAWING: Final = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SHEET: Final = "{http://schemas.openxmlformats.org/presentationml/2006/main}"

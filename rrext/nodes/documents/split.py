@@ -21,8 +21,6 @@ from rrext.nodes.documents.strategies import strategy_for
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-__all__ = ["SplitNode"]
-
 SMALLEST, LARGEST = 16, 100_000
 """Units of a piece: below, words are cut; above, a store may not take it."""
 

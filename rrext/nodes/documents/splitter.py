@@ -10,12 +10,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rrext.nodes.documents.boundaries import LOOKAHEAD, Cut, by_characters, by_code, by_sentences, safe_cut
+from rrext.nodes.documents.boundaries import Cut, by_characters, by_code, by_sentences, safe_cut
+from rrext.nodes.documents.limits import HEADER_LINES, LOOKAHEAD
 from rrext.nodes.documents.measures import Measure
 from rrext.nodes.documents.outline import Outline
-from rrext.nodes.documents.tables import HEADER_LINES, is_rule
-
-__all__ = ["STRATEGIES", "Passage", "Splitter", "table_parts"]
+from rrext.nodes.documents.tables import is_rule
 
 STRATEGIES: dict[str, Cut] = {
     "characters": by_characters,

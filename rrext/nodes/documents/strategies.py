@@ -7,8 +7,6 @@ from typing import Final
 
 from rrext.nodes.documents import formats
 
-__all__ = ["is_code", "strategy_for"]
-
 _CODE: Final = frozenset(
     """
     bash c cc clj cpp cs css cxx dart ex exs fish go gradle groovy h hpp hs hxx java jl js jsx kt kts less lua m mjs ml mm

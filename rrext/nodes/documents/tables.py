@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from rrext.nodes.documents.limits import HEADER_LINES
 from rrext.nodes.documents.records import Piece
-
-__all__ = ["HEADER_LINES", "cut_tables", "is_rule", "table_of"]
 
 _RULE: Final = re.compile(r"\s{0,3}\|[ :|-]*-[ :|-]*\s*")
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")

@@ -26,8 +26,6 @@ from rrext.nodes.documents.reading import read
 from rrext.nodes.documents.records import READY, Answer, Request
 from rrext.nodes.sandbox.blocks import block, receive
 
-__all__ = ["main"]
-
 _GRACE = 10.0
 """Seconds beyond a document's time; the server ends this process long before."""
 _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]

@@ -12,8 +12,6 @@ from rrext.nodes.embeddings.hashing import HashingEmbedder
 from rrext.nodes.embeddings.limits import BOUND_MAX_CHARACTERS, BOUND_MAX_TEXTS
 from rrext.tools.context import ToolContext
 
-__all__ = ["EMBEDDING_SLOT", "BoundEmbedder", "batches", "embedder_of"]
-
 EMBEDDING_SLOT: Final = {
     "embedding": {"description": "What turns texts into vectors; without one they are hashed.", "min": 0, "max": 1}
 }

@@ -8,8 +8,6 @@ from typing import Literal, Protocol
 from rrext.errors import InvalidArguments
 from rrext.tools.context import ToolContext
 
-__all__ = ["Embedder", "TextKind", "require_texts"]
-
 TextKind = Literal["document", "query"]
 """What a text is: one that is looked through, or one that is looked for. Some models embed them differently."""
 

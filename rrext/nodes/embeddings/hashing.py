@@ -14,8 +14,6 @@ from zlib import crc32
 from rrext.nodes.embeddings.embedder import TextKind, require_texts
 from rrext.tools.context import ToolContext
 
-__all__ = ["DEFAULT_SIZE", "HashingEmbedder", "hashed"]
-
 DEFAULT_SIZE: Final = 384
 """Numbers in a vector: as many as small sentence models have, so that a column made for one fits the other."""
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Pending", "pending_documents", "pending_question"]
-
 Vector = list[float]
 
 

@@ -18,8 +18,6 @@ from rrext.nodes.embeddings.limits import MAX_CHARACTERS, MAX_TEXTS
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-__all__ = ["EmbeddingNode", "HashingNode", "ThreadedVectors", "Vectors"]
-
 
 class Vectors(Protocol):
     """What makes the vectors of a node; belongs to the event loop."""

@@ -25,8 +25,6 @@ from rrext.nodes.http.retries import Retries
 from rrext.nodes.http.settings import EndpointSettings
 from rrext.tools.context import ToolContext
 
-__all__ = ["OpenAIEmbeddingNode", "RemoteVectors", "read_vectors"]
-
 PATH: Final = "/embeddings"
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]

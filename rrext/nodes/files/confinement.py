@@ -20,9 +20,6 @@ from rrext.errors import ToolError
 from rrext.nodes.files.limits import MAX_DEPTH, MAX_PATH, SCAN_STEP
 from rrext.nodes.files.path_errors import explained, explanation, link, refusal
 
-__all__ = ["Confinement", "FileInfo"]
-
-
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | _SAFE
 _LIST = os.O_RDONLY | os.O_DIRECTORY | _SAFE

@@ -8,8 +8,6 @@ from typing import Final
 
 from rrext.errors import InvalidArguments, ToolError, fold
 
-__all__ = ["BASE64", "ENCODINGS", "decode", "encode", "known_encoding"]
-
 BASE64: Final = "base64"
 ENCODINGS: Final = (
     "utf-8",

@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["NEXT", "FileLock", "InUse", "is_gone"]
-
 NEXT: Final = ".next"
 """How the name of the second file ends."""
 LEAVING: Final = 5.0

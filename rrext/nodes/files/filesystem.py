@@ -16,8 +16,6 @@ from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-__all__ = ["FilesystemNode"]
-
 KIB = 1024
 MIB = 1024 * KIB
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from rrext.errors import ToolError
 
-__all__ = ["explained", "explanation", "link", "refusal"]
-
 _CODES: dict[int, tuple[str, str]] = {
     errno.ENOENT: ("path_not_found", "does not exist"),
     errno.ENOTDIR: ("not_a_directory", "is not a directory"),

@@ -8,8 +8,6 @@ from rrext.errors import ToolError, Unavailable
 from rrext.nodes.base.node import Node
 from rrext.nodes.files.confinement import Confinement
 
-__all__ = ["open_root"]
-
 
 def open_root(node: Node, root: str) -> Confinement:
     """The directory `root` of a node, opened anew for each call: one that is replaced meanwhile is no problem.

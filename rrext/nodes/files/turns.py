@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
-__all__ = ["Held", "Turns"]
-
 LOOK: Final = 0.2
 """Seconds between looks at whether another process waits, while it is open."""
 TURN: Final = 1.0

@@ -12,8 +12,6 @@ from rrext.nodes.databases.failure import Failure
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.tools.context import ToolContext
 
-__all__ = ["GraphBackend", "GraphCursor", "GraphSchema", "GraphTransaction", "Property", "RelationshipType", "Rows"]
-
 T = TypeVar("T")
 
 Rows: TypeAlias = "Callable[[str], list[list[Any]]]"

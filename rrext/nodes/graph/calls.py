@@ -20,8 +20,6 @@ from rrext.nodes.graph.plans import plan_lines
 from rrext.nodes.graph.work import GraphWork
 from rrext.tools.context import ToolContext
 
-__all__ = ["Allowed", "CypherCall", "RowMode"]
-
 RowMode: TypeAlias = Literal["object", "array"]
 Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
 """Functions and procedures that a read-only statement may call beside those that are known."""

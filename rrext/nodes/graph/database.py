@@ -15,8 +15,6 @@ from rrext.nodes.graph.limits import SCHEMA_ROWS
 from rrext.nodes.graph.work import GraphWork
 from rrext.tools.context import ToolContext
 
-__all__ = ["Graph", "GraphLimits"]
-
 T = TypeVar("T")
 
 

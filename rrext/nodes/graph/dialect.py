@@ -6,8 +6,6 @@ import msgspec
 
 from rrext.nodes.graph.vocabulary import FUNCTIONS
 
-__all__ = ["CypherDialect"]
-
 
 class CypherDialect(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One dialect of Cypher, made once by the module of its database. Names are in small letters."""

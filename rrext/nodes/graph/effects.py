@@ -14,8 +14,6 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.graph.lexer import CypherToken, tokens
 
-__all__ = ["Effects", "effects_of"]
-
 SETTING: Final = frozenset({"SET", "REMOVE"})
 CREATING: Final = frozenset({"CREATE", "INSERT", "MERGE"})
 DELETING: Final = frozenset({"DELETE", "DROP"})

@@ -28,9 +28,6 @@ from rrext.nodes.graph.vocabulary import (
     WRITING,
 )
 
-__all__ = ["STATEMENT_MAX", "ReadingCypher", "read_only", "single"]
-
-
 OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")
 

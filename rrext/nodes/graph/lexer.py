@@ -15,9 +15,6 @@ import msgspec
 from rrext.errors import InvalidArguments
 from rrext.nodes.graph.limits import TOKENS_MAX
 
-__all__ = ["TOKENS_MAX", "CypherToken", "Kind", "tokens"]
-
-
 Kind = Literal["word", "name", "string", "number", "parameter", "symbol"]
 
 TOKEN: Final = re.compile(

@@ -22,12 +22,10 @@ from rrext.nodes.graph.calls import Allowed, CypherCall
 from rrext.nodes.graph.database import Graph, GraphLimits
 from rrext.nodes.graph.questions import Asker
 from rrext.nodes.graph.shown import shown_schema
-from rrext.nodes.llm.bound import DATA_ROWS, LLM_SLOT, ModelBound
+from rrext.nodes.llm.bound import LLM_SLOT, ModelBound
+from rrext.nodes.llm.limits import DATA_ROWS
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
-
-__all__ = ["GraphNode"]
-
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}

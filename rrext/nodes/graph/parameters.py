@@ -18,8 +18,6 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-__all__ = ["Readings", "bytes_in", "wide_integers_in"]
-
 ATTEMPTS: Final = 32
 """How often a statement is tried with parameters that are meant otherwise."""
 INTEGERS: Final = range(-(2**63), 2**63)

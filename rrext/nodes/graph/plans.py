@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["plan_lines"]
-
 SHOWN: Final = ("Details", "EstimatedRows", "Rows", "DbHits", "Time")
 """What is shown of an operator, if the server tells it; texts that draw the whole plan are shown as they are."""
 

@@ -9,8 +9,6 @@ from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.lexer import CypherToken
 from rrext.nodes.graph.vocabulary import SHOWN, SHOWN_KINDS
 
-__all__ = ["beginning"]
-
 _GOES_ON: Final = frozenset({"YIELD", "WHERE", "RETURN"})
 
 

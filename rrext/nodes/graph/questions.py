@@ -16,8 +16,6 @@ from rrext.nodes.graph.shown import schema_text
 from rrext.nodes.llm.bound import ask_model, check_question
 from rrext.tools.context import ToolContext
 
-__all__ = ["Asker", "WrittenCypher"]
-
 FENCE: Final = re.compile(r"```(?:[a-zA-Z]*)\n(.*?)```", re.S)
 NO_DATA: Final = "NO_DATA:"
 FED_BACK: Final = frozenset({"invalid_arguments", "not_read_only", "cypher_failed"})

@@ -7,8 +7,6 @@ from typing import Any
 from rrext.errors import ToolError, near_matches
 from rrext.nodes.graph.backend import GraphSchema, Property, RelationshipType
 
-__all__ = ["schema_text", "shown_schema"]
-
 
 def shown_schema(schema: GraphSchema, label: str | None = None) -> dict[str, Any]:
     """`{database, nodes, relationships}`. Raises `ToolError` (`label_not_found`) with near names."""

@@ -27,8 +27,6 @@ import msgspec
 
 from rrext.nodes.databases.cells import json_cell
 
-__all__ = ["BoltValues", "EmbeddedValues"]
-
 AS_IS: Final = frozenset({type(None), bool, str})
 INTEGERS: Final = range(-(2**63), 2**64)
 """Integers that JSON's readers and writers hold; larger ones become text."""

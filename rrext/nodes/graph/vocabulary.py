@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "AFTER_OPERAND",
-    "CLAUSES",
-    "FUNCTIONS",
-    "HINTS",
-    "OPERANDS",
-    "PATH_MODES",
-    "SHOWN",
-    "SHOWN_KINDS",
-    "TYPES",
-    "WRITING",
-    "words",
-]
-
 
 def words(text: str) -> frozenset[str]:
     """The words of a text."""

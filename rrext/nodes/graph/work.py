@@ -14,8 +14,6 @@ from rrext.nodes.databases.watch import Watch
 from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphTransaction
 from rrext.tools.context import ToolContext
 
-__all__ = ["GraphWork"]
-
 UNKNOWN: Final = "Whether the transaction was kept is not known: look before you send it again."
 
 

@@ -9,8 +9,6 @@ from rrext.nodes.http.failures import ServerName, bad_answer, broken, late
 from rrext.nodes.http.settings import EndpointSettings
 from rrext.tools.context import ToolContext
 
-__all__ = ["Attempts"]
-
 
 class Attempts:
     """The tries of one request: how many there were, until when there may be more, and what the last one came to."""

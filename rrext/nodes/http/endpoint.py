@@ -23,8 +23,6 @@ from rrext.tools.context import ToolContext
 if TYPE_CHECKING:
     import httpx2
 
-__all__ = ["Endpoint", "open_endpoint"]
-
 PACKINGS: Final = ("", "identity", "gzip", "deflate")
 """How an answer may be packed. None is asked for; of these one piece holds some 60 MB at most, and others hold anything."""
 SPENT: Final = "insufficient_quota"

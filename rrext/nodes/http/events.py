@@ -10,9 +10,6 @@ from typing import Final
 from rrext.errors import ToolError
 from rrext.nodes.http.limits import MAX_EVENT
 
-__all__ = ["MAX_EVENT", "EventReader"]
-
-
 ENDS: Final = re.compile(r"[\r\n]")
 
 

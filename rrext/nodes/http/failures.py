@@ -24,8 +24,6 @@ import msgspec
 from rrext.errors import ToolError
 from rrext.nodes.http.limits import MAX_SENTENCE
 
-__all__ = ["ServerName", "bad_answer", "broken", "late", "of_status", "sentence_of", "too_large"]
-
 HIDDEN: Final = "•••"
 SHORTEST_SECRET: Final = 4
 """A shorter key would be found in ordinary words."""

@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["RETRIED", "Retries", "retry_after"]
-
 RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses that mean "not now": too early, too much, or a server that is ill. Others stay what they are."""
 

@@ -10,8 +10,6 @@ import msgspec
 from rrext.errors import Unavailable
 from rrext.nodes.http.retries import Retries
 
-__all__ = ["EndpointSettings", "checked_address", "checked_key", "no_address"]
-
 MIB: Final = 1024 * 1024
 
 

@@ -6,11 +6,8 @@ from typing import Any, Final
 
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.base.node import Node
-from rrext.nodes.llm.limits import DATA_ROWS, MAX_QUESTION
+from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.tools.context import ToolContext
-
-__all__ = ["DATA_ROWS", "LLM_SLOT", "MAX_QUESTION", "ModelBound", "ask_model", "check_question"]
-
 
 LLM_SLOT: Final = {"llm": {"description": "The language model that is asked.", "min": 0, "max": 1}}
 """For `Node.invoke` of a node that works without a model too, but for what needs one."""

@@ -16,8 +16,6 @@ from rrext.nodes.llm.messages import JSON_ONLY, Message, messages_of
 from rrext.nodes.llm.replies import Reply, read_delta, read_reply, require_complete
 from rrext.tools.context import ToolContext
 
-__all__ = ["ChatModel", "ChatSettings"]
-
 PATH: Final = "/chat/completions"
 DONE: Final = "[DONE]"
 

@@ -9,8 +9,6 @@ import msgspec
 
 from rrext.nodes.base.questions import question_text
 
-__all__ = ["JSON_ONLY", "Message", "messages_of"]
-
 Message = dict[str, str]
 """`{role, content}`."""
 

@@ -22,8 +22,6 @@ from rrext.nodes.llm.profiles import OLLAMA_PROFILES, OPENAI_PROFILES
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-__all__ = ["OllamaNode", "OpenAIApiNode", "OpenAINode"]
-
 Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 HINTS: Final = {"readOnlyHint": True, "openWorldHint": True}
 

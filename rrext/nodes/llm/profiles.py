@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["OLLAMA_PROFILES", "OPENAI_PROFILES"]
-
 Profiles = dict[str, dict[str, Any]]
 
 

@@ -10,8 +10,6 @@ from rrext.errors import ToolError
 from rrext.nodes.http.failures import ServerName, bad_answer, sentence_of
 from rrext.nodes.llm.limits import REPLY_KEPT
 
-__all__ = ["Delta", "Reply", "read_delta", "read_reply"]
-
 
 class Reply(msgspec.Struct, frozen=True):
     """A complete answer. `tokens` is what question and answer took together, if the server says so."""

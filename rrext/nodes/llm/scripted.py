@@ -13,8 +13,6 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.questions import asked_question, question_text
 from rrext.tools.decorator import tool_function
 
-__all__ = ["ScriptLine", "ScriptedNode", "fits"]
-
 
 class ScriptLine(TypedDict):
     """A line of a script: which questions it is for, and what it says."""

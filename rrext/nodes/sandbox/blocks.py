@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import socket
 
-__all__ = ["block", "receive", "receive_rest"]
-
 _PIECE = 262_144
 
 

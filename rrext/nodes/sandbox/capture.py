@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Capture", "cut_middle"]
-
 _CONTINUATION = bytes(range(0x80, 0xC0))
 _WIDEST = 4  # bytes of a character in UTF-8
 

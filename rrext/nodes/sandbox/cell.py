@@ -15,8 +15,6 @@ from rrext.nodes.sandbox.interpreter import Files, command
 from rrext.nodes.sandbox.privileges import status_of
 from rrext.nodes.sandbox.seccomp import compile_filter
 
-__all__ = ["Cell", "WallMissing"]
-
 # Runs what it is sent: the guest's own code, compiled in the warden so that no guest compiles it again.
 _BOOT = (
     "import marshal,os\n"

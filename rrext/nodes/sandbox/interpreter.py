@@ -6,8 +6,6 @@ import glob
 import os
 import sys
 
-__all__ = ["Files", "command", "executable"]
-
 # Where systems keep shared libraries, which extension modules of the standard library are linked to.
 _LIBRARIES = (
     "/lib64", "/usr/lib64", "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/etc/ld.so.cache",

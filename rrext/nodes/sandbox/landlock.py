@@ -10,8 +10,6 @@ import os
 import struct
 from collections.abc import Iterable
 
-__all__ = ["NEEDED_ABI", "abi", "confine"]
-
 NEEDED_ABI = 6
 """Linux 6.12, the first that also keeps signals and abstract sockets inside."""
 

@@ -11,8 +11,6 @@ import ctypes
 import os
 from collections.abc import Iterable
 
-__all__ = ["move_out"]
-
 _NEW_MOUNTS, _NEW_IPC, _NEW_USER, _NEW_NET = 0x00020000, 0x08000000, 0x10000000, 0x40000000
 _BIND, _RECURSIVE, _PRIVATE, _NOSUID, _NOEXEC = 0x1000, 0x4000, 0x40000, 0x2, 0x8
 _DETACH = 2

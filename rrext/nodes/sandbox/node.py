@@ -14,8 +14,6 @@ from rrext.nodes.sandbox.protocol import MIB, PythonSandbox, SandboxLimits
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-__all__ = ["PythonNode"]
-
 SHORTEST, LONGEST = 1.0, 1200.0
 """RocketRide's bounds of `timeout`, in seconds."""
 LEAST_MEMORY, MOST_MEMORY = 64, 64 * 1024

@@ -12,8 +12,6 @@ from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
 from rrext.nodes.sandbox.protocol import MIB, PythonRun, SandboxLimits
 
-__all__ = ["Answer", "outcome"]
-
 _KILLED = 128
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 

@@ -6,8 +6,6 @@ import ctypes
 import os
 import struct
 
-__all__ = ["drop_capabilities", "status_of"]
-
 _CAP_VERSION_3 = 0x20080522
 _PR_CAPBSET_DROP, _PR_CAPBSET_READ, _PR_SET_SECUREBITS, _PR_CAP_AMBIENT = 24, 23, 28, 47
 _CAP_AMBIENT_CLEAR_ALL = 4

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rrext.nodes.sandbox.protocol import PythonRun
 
-__all__ = ["probe", "verdict"]
-
 _TEMPLATE = """
 import os, sys, _socket
 

@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-__all__ = ["PythonRun", "PythonSandbox", "SandboxLimits"]
-
 MIB = 1024 * 1024
 
 

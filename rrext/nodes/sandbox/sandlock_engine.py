@@ -18,8 +18,6 @@ from rrext.nodes.sandbox.outcome import Answer, outcome
 from rrext.nodes.sandbox.probe import probe, verdict
 from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
 
-__all__ = ["INSTALL", "SandlockSandbox", "missing_piece"]
-
 INSTALL = 'pip install "rrext[python]"'
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WARDEN = os.path.join(_HERE, "warden.py")

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["ALLOWED", "compile_filter"]
-
 # Calls that may be made with any argument. Paths are Landlock's to judge.
 ALLOWED = {
     "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8, "mmap": 9,

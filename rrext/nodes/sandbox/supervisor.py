@@ -23,8 +23,6 @@ from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.interpreter import Files
 from rrext.nodes.sandbox.usage import Share
 
-__all__ = ["supervise"]
-
 _START = 30.0
 """Seconds for the interpreter to start; a loaded machine needs a few."""
 _GLANCE = 0.05

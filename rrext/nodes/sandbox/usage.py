@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import mmap
 
-__all__ = ["Share", "Usage"]
-
 SHARES = 1024
 """Guests at a time."""
 

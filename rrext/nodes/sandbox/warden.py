@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from rrext.nodes.sandbox.usage import Share
 
-__all__ = ["main"]
-
 _LOOK = 1000  # milliseconds between two looks at the parent, should the socket's other end live on elsewhere
 _PR_SET_PDEATHSIG = 1
 

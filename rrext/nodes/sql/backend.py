@@ -12,9 +12,6 @@ from rrext.nodes.sql.limits import LONGEST_WARNING, MOST_WARNINGS
 from rrext.nodes.sql.schema import Schema
 from rrext.tools.context import ToolContext
 
-__all__ = ["MOST_WARNINGS", "Backend", "Cursor", "Warnings"]
-
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 from rrext.tools.context import ToolContext
 
-__all__ = ["RowMode", "SqlCall"]
-
 RowMode: TypeAlias = Literal["object", "array"]
 
 

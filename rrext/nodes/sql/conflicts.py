@@ -12,8 +12,6 @@ from rrext.errors import ToolError
 from rrext.nodes.sql.limits import CONFLICT_ATTEMPTS, CONFLICT_FIRST_PAUSE, CONFLICT_LAST_PAUSE
 from rrext.tools.context import ToolContext
 
-__all__ = ["retried"]
-
 T = TypeVar("T")
 
 

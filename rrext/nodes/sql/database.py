@@ -20,8 +20,6 @@ from rrext.nodes.sql.schema import Schema
 from rrext.nodes.sql.transaction import Transaction, error_of
 from rrext.tools.context import ToolContext
 
-__all__ = ["PoolLimits", "SqlDatabase"]
-
 T = TypeVar("T")
 
 

@@ -16,7 +16,8 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.base.switches import Switch
 from rrext.nodes.databases.limits import MAX_ROWS, QUERY_ROWS
 from rrext.nodes.databases.markdown import markdown_table
-from rrext.nodes.llm.bound import DATA_ROWS, LLM_SLOT, ModelBound
+from rrext.nodes.llm.bound import LLM_SLOT, ModelBound
+from rrext.nodes.llm.limits import DATA_ROWS
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import RowMode, SqlCall
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
@@ -25,9 +26,6 @@ from rrext.nodes.sql.questions import data_for, sql_for
 from rrext.nodes.sql.rows_in import insert_rows
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
-
-__all__ = ["SqlNode"]
-
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True}

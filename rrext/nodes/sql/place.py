@@ -8,8 +8,6 @@ from typing import Final
 from rrext.errors import RrextError
 from rrext.nodes.sql.gate.lexer import line_and_column
 
-__all__ = ["note_place"]
-
 _CHARACTER: Final = re.compile(r"\(at character (\d+)\)")
 """PostgreSQL counts."""
 _NEAR: Final = re.compile(r"near '(.+)' at line \d+|near \"([^\"]+)\"", re.DOTALL)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["plan_lines"]
-
 TREE: Final = ("id", "parent", "notused", "detail")
 """SQLite's columns: a row hangs below the one whose id is its parent."""
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 from rrext.errors import Unavailable
 from rrext.tools.context import ToolContext
 
-__all__ = ["Pool", "PoolExhausted"]
-
 log: Final = logging.getLogger("rrext.sql")
 
 

@@ -19,8 +19,6 @@ from rrext.nodes.sql.database import SqlDatabase
 from rrext.nodes.sql.schema_text import schema_text
 from rrext.tools.context import ToolContext
 
-__all__ = ["Reply", "WrittenSql", "data_for", "read_reply", "sql_for"]
-
 _FENCE: Final = re.compile(r"```[ \t]*(\w*)[ \t]*\n(.*?)```", re.DOTALL)
 _SQL_FENCES: Final = frozenset({"sql", "sqlite", "duckdb", "postgres", "postgresql", "mysql", "mariadb"})
 _QUERY: Final = re.compile(r"\s*\(*\s*(?:SELECT|WITH|VALUES|FROM)\b", re.IGNORECASE)

@@ -12,8 +12,6 @@ from rrext.nodes.sql.limits import MAX_INSERT_ROWS
 from rrext.nodes.sql.schema import Table
 from rrext.tools.context import ToolContext
 
-__all__ = ["MAX_INSERT_ROWS", "insert_rows", "rows_of"]
-
 
 def insert_rows(database: SqlDatabase, ctx: ToolContext, table_name: str, answer: Any) -> int:
     """Insert the rows of an answer; how many. Nothing is kept if one of them fails. Blocks.

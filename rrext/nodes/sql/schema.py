@@ -10,8 +10,6 @@ import msgspec
 
 from rrext.errors import ToolError, near_matches
 
-__all__ = ["Column", "ForeignKey", "Schema", "Table"]
-
 
 class Column(msgspec.Struct, frozen=True):
     """`type` is written as the database writes it."""

@@ -8,9 +8,6 @@ from typing import Final
 from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT
 from rrext.nodes.sql.schema import Schema, Table
 
-__all__ = ["MAX_COLUMNS", "MAX_SCHEMA_TEXT", "schema_text"]
-
-
 _WORDS: Final = re.compile(r"[^\W_]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LINE: Final = re.compile(r"\s+")

@@ -20,9 +20,6 @@ from rrext.nodes.sql.limits import FIRST_BATCH, LAST_BATCH, SMALL_BATCH
 from rrext.nodes.sql.place import note_place
 from rrext.tools.context import ToolContext
 
-__all__ = ["Result", "Transaction", "check_statement", "error_of"]
-
-
 _GAP: Final = r"(?:[\s;\ufeff]|--[^\n]*+|\#[^\n]*+|/\*.*?\*/|\*/)"
 """What may stand between words in one of the dialects; `*/` is left of a comment within another."""
 _FIRST_WORD: Final = re.compile(

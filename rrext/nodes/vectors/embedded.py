@@ -13,9 +13,6 @@ from rrext.nodes.vectors.limits import EMBED_BATCH
 from rrext.nodes.vectors.store import Space, VectorStore, require_space
 from rrext.tools.context import ToolContext
 
-__all__ = ["chunk_ids_of", "query_vector", "store_drafts", "vectors_of"]
-
-
 T = TypeVar("T")
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from rrext.nodes.vectors.store import Chunk, Hit
 
-__all__ = ["chunk_json", "document_json", "hit_json"]
-
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """A hit as `search` answers it."""

@@ -13,17 +13,6 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.vectors.limits import MAX_CHUNK_ID, MAX_CONTENT, MAX_NAME, MAX_SIZE
 from rrext.nodes.vectors.store import Chunk
 
-__all__ = [
-    "MAX_CONTENT",
-    "MAX_NAME",
-    "Draft",
-    "draft_of",
-    "drafts_of",
-    "require_name",
-    "require_vector",
-]
-
-
 DEFAULT_NODE: Final = "vectordb_tool"
 DEFAULT_PARENT: Final = "/"
 UNNAMED: Final = "unnamed"

@@ -12,17 +12,23 @@ from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.embeddings.bound import EMBEDDING_SLOT, embedder_of
 from rrext.nodes.vectors.embedded import query_vector, store_drafts, vectors_of
 from rrext.nodes.vectors.found import chunk_json, hit_json
-from rrext.nodes.vectors.incoming import MAX_CONTENT, draft_of, drafts_of, require_name, require_vector
-from rrext.nodes.vectors.limits import GET_DEFAULT, GET_MAX, LIST_DEFAULT, LIST_MAX, MAX_DOCUMENTS, MAX_TOP_K
+from rrext.nodes.vectors.incoming import draft_of, drafts_of, require_name, require_vector
+from rrext.nodes.vectors.limits import (
+    GET_DEFAULT,
+    GET_MAX,
+    LIST_DEFAULT,
+    LIST_MAX,
+    MAX_CONTENT,
+    MAX_DOCUMENTS,
+    MAX_IDS,
+    MAX_TOP_K,
+)
 from rrext.nodes.vectors.questions import answer_to, documents_for
-from rrext.nodes.vectors.scopes import MAX_IDS, SearchFilter, folder_of, scope_of, scope_to_delete
+from rrext.nodes.vectors.scopes import SearchFilter, folder_of, scope_of, scope_to_delete
 from rrext.nodes.vectors.sent import Sent
 from rrext.nodes.vectors.store import Mode, Search, VectorStore
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
-
-__all__ = ["VectorStoreNode"]
-
 
 READS = {"readOnlyHint": True}
 WRITES = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True}

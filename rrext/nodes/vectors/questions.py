@@ -18,9 +18,6 @@ from rrext.nodes.vectors.scopes import scope_of
 from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore
 from rrext.tools.context import ToolContext
 
-__all__ = ["answer_to", "documents_for"]
-
-
 MODES: Final[Mapping[str, Mode]] = {"semantic": "dense", "keyword": "keyword"}
 """Type of a question → how it is searched; the types that are not here are searched in both ways."""
 

@@ -12,9 +12,6 @@ from rrext.nodes.vectors.incoming import require_name
 from rrext.nodes.vectors.limits import MAX_IDS
 from rrext.nodes.vectors.store import Scope
 
-__all__ = ["MAX_IDS", "SearchFilter", "folder_of", "scope_of", "scope_to_delete"]
-
-
 Ids = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)]
 
 

@@ -10,8 +10,6 @@ from rrext.nodes.vectors.incoming import Draft
 from rrext.nodes.vectors.store import Chunk, Scope, Space, VectorStore
 from rrext.tools.context import ToolContext
 
-__all__ = ["Sent"]
-
 MANY: Final = 100_000
 """Chunks that are kept at most, as many as one call of `upsert` may have; an object with more is stored in parts."""
 

@@ -11,25 +11,6 @@ import msgspec
 from rrext.errors import ToolError
 from rrext.tools.context import ToolContext
 
-__all__ = [
-    "Chunk",
-    "Deleted",
-    "Hit",
-    "Listing",
-    "Mode",
-    "Page",
-    "Place",
-    "Scope",
-    "Search",
-    "Space",
-    "StoreStats",
-    "VectorStore",
-    "Version",
-    "candidates",
-    "fused_score",
-    "require_space",
-]
-
 Mode = Literal["dense", "keyword", "hybrid"]
 
 

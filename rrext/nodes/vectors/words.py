@@ -13,9 +13,6 @@ from unicodedata import normalize
 
 from rrext.nodes.vectors.limits import MAX_QUERY_WORDS, MAX_WORD
 
-__all__ = ["MAX_QUERY_WORDS", "asked_words", "share_of_words", "stored_words", "unspaced_words", "unsplit_words"]
-
-
 MARKS: Final = (
     "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
     "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0df3\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc"

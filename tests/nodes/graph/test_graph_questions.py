@@ -10,7 +10,7 @@ import pytest
 from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, Unavailable
-from rrext.nodes.llm.bound import MAX_QUESTION
+from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.testing import open_pipeline
 
 OLDEST = "MATCH (p:Person) RETURN p.name AS name ORDER BY p.born LIMIT 1"

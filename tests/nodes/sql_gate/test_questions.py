@@ -13,10 +13,11 @@ import pytest
 from rrext import Client
 from rrext.errors import InvalidArguments, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.databases.markdown import markdown_table
-from rrext.nodes.llm.bound import MAX_QUESTION
+from rrext.nodes.llm.limits import MAX_QUESTION
+from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT
 from rrext.nodes.sql.questions import Reply, read_reply
 from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
-from rrext.nodes.sql.schema_text import MAX_COLUMNS, MAX_SCHEMA_TEXT, schema_text
+from rrext.nodes.sql.schema_text import schema_text
 from rrext.testing import open_pipeline
 
 pytestmark = pytest.mark.anyio

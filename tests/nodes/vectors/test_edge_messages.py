@@ -11,25 +11,10 @@ from hypothesis import strategies as st
 from vector_contract import call
 
 from rrext.errors import Cancelled, InternalError, RrextError, ToolError, ToolTimeout, Unavailable
+from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
+from rrext.nodes.child.engine import Cancel
 from rrext.nodes.vectors.edge.journal import Piece, pieces_of
-from rrext.nodes.vectors.edge.messages import (
-    Answer,
-    Cancel,
-    Delete,
-    Done,
-    Failed,
-    FindSpace,
-    Get,
-    List,
-    Message,
-    Query,
-    Stage,
-    Stats,
-    Unstage,
-    Upsert,
-    frame,
-    receive,
-)
+from rrext.nodes.vectors.edge.messages import Delete, FindSpace, Get, List, Message, Query, Stage, Stats, Unstage, Upsert
 from rrext.nodes.vectors.store import Chunk, Scope, Search, Space
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

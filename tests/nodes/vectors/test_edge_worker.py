@@ -11,19 +11,9 @@ import msgspec
 import pytest
 
 from rrext.errors import Unavailable
-from rrext.nodes.vectors.edge.messages import (
-    Answer,
-    Cancel,
-    Delete,
-    Done,
-    Failed,
-    Get,
-    Message,
-    Query,
-    Upsert,
-    frame,
-    receive,
-)
+from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
+from rrext.nodes.child.engine import Cancel
+from rrext.nodes.vectors.edge.messages import Delete, Get, Message, Query, Upsert
 from rrext.nodes.vectors.edge.worker import EdgeWorker
 from rrext.nodes.vectors.store import Deleted, Page, Scope, Search, Space
 from rrext.tools.context import ToolContext

@@ -12,8 +12,6 @@ from rrext.nodes.embeddings.transformer.folder import BertConfig
 if TYPE_CHECKING:
     from rrext.nodes.embeddings.transformer.encoder import Floats, Ids
 
-__all__ = ["ACTIVATIONS", "BertEncoder", "erf"]
-
 FAR: Final = -1e9
 """Added to the attention for a token that only fills up: nothing of it is left after the softmax."""
 PARTS: Final = {

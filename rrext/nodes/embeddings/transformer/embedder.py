@@ -20,8 +20,6 @@ from rrext.tools.context import ToolContext
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-__all__ = ["Runtime", "TransformerEmbedder", "TransformerOptions", "batches_of_like_length"]
-
 Runtime = Literal["auto", "numpy", "onnx"]
 
 MAX_SQUARE: Final = 1 << 20

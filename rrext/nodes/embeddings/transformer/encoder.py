@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Ids = NDArray[np.int64]
 
-__all__ = ["Encoder", "pooled", "unit"]
-
 
 class Encoder(Protocol):
     """A model's computing part. May be called from several threads at once."""

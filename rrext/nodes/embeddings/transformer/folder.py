@@ -9,8 +9,6 @@ import msgspec
 
 from rrext.errors import Unavailable
 
-__all__ = ["BertConfig", "ModelFolder", "Pooling", "read_folder"]
-
 T = TypeVar("T")
 Pooling = Literal["mean", "cls", "max", "mean_sqrt_len"]
 

@@ -16,8 +16,6 @@ from rrext.nodes.embeddings.node import EmbeddingNode, ThreadedVectors, Vectors
 from rrext.nodes.embeddings.transformer.embedder import Runtime, TransformerEmbedder, TransformerOptions
 from rrext.nodes.embeddings.transformer.folder import ModelFolder, read_folder
 
-__all__ = ["LocalEmbeddingNode"]
-
 
 class LocalEmbeddingNode(EmbeddingNode):
     """Embeds with a sentence model out of a folder, such as all-MiniLM-L6-v2: no server, no download.

@@ -11,8 +11,6 @@ from rrext.errors import ToolError, Unavailable
 if TYPE_CHECKING:
     from rrext.nodes.embeddings.transformer.encoder import Floats, Ids
 
-__all__ = ["OnnxEncoder"]
-
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 

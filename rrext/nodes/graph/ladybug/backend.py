@@ -25,8 +25,6 @@ from rrext.nodes.graph.ladybug.tally import Tally
 from rrext.nodes.graph.parameters import Readings
 from rrext.nodes.graph.values import EmbeddedValues
 
-__all__ = ["EmbeddedBackend"]
-
 TURN: Final = 0.05
 """Seconds between looks at whether a call that waits for its turn to write is still wanted."""
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)

@@ -11,8 +11,6 @@ import msgspec
 
 from rrext.nodes.child.engine import Cancel, EngineRequest
 
-__all__ = ["ENGINE_FAILED", "Cancel", "Commit", "End", "Explain", "Fetch", "Message", "Open", "Rows", "Run", "Start"]
-
 ENGINE_FAILED: Final = "engine_failed"
 """The code of an answer that says what the engine itself raised."""
 STUCK: Final = 1.5

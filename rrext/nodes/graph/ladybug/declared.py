@@ -6,8 +6,6 @@ from typing import Any
 
 from rrext.nodes.graph.backend import GraphSchema, Property, RelationshipType, Rows
 
-__all__ = ["declared_schema"]
-
 
 def declared_schema(run: Rows, database: str) -> GraphSchema:
     """The tables of nodes and of relationships, as they were declared."""

@@ -7,8 +7,6 @@ from typing import Final
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.vocabulary import FUNCTIONS, words
 
-__all__ = ["LADYBUG"]
-
 _FUNCTIONS: Final = words("""
     array_append array_cat array_concat array_contains array_cosine_similarity array_cross_product array_distance
     array_dot_product array_extract array_has array_indexof array_inner_product array_position array_prepend

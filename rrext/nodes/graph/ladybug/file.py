@@ -17,8 +17,6 @@ from rrext.nodes.files.file_lock import FileLock, InUse
 from rrext.nodes.graph.ladybug.rules import EmbeddedSettings, sentence
 from rrext.nodes.graph.limits import IDLE_CONNECTIONS
 
-__all__ = ["Lease", "OpenDatabase"]
-
 MIB: Final = 1024 * 1024
 STATEMENTS: Final = 16
 """Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""

@@ -11,8 +11,6 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.node import GraphNode
 
-__all__ = ["LadybugNode"]
-
 
 class LadybugNode(GraphNode):
     """An embedded graph database. Labels and relationship types are declared with CREATE NODE TABLE and CREATE REL TABLE.

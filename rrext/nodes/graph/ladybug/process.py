@@ -20,8 +20,6 @@ from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
 from rrext.tools.context import ToolContext
 
-__all__ = ["ProcessBackend"]
-
 PATIENCE: Final = 10.0
 """Seconds for the process to undo what is open and to close the database."""
 FIRST: Final = 64

@@ -14,8 +14,6 @@ from rrext.nodes.graph.ladybug.declared import declared_schema
 from rrext.nodes.graph.ladybug.writing import check_embedded
 from rrext.nodes.graph.limits import MESSAGE_MAX
 
-__all__ = ["EmbeddedError", "EmbeddedSettings", "changing", "failure_of", "schema_of", "sentence"]
-
 QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
 
 

@@ -7,8 +7,6 @@ from typing import Any, Final, TypeAlias
 
 from rrext.nodes.graph.effects import Effects
 
-__all__ = ["Tally"]
-
 NODES: Final = "MATCH (n) RETURN count(n)"
 RELATIONSHIPS: Final = "MATCH ()-[r]->() RETURN count(r)"
 

@@ -17,25 +17,13 @@ import msgspec
 
 from rrext.errors import Cancelled, InternalError, RrextError
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
+from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
 from rrext.nodes.graph.backend import GraphCursor, GraphTransaction
-from rrext.nodes.graph.ladybug.backend import EmbeddedBackend, EmbeddedError, EmbeddedSettings
-from rrext.nodes.graph.ladybug.calls import (
-    ENGINE_FAILED,
-    Cancel,
-    Commit,
-    End,
-    Explain,
-    Fetch,
-    Message,
-    Open,
-    Rows,
-    Run,
-    Start,
-)
+from rrext.nodes.graph.ladybug.backend import EmbeddedBackend
+from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Message, Open, Rows, Run, Start
+from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
 from rrext.threads import Workers
-
-__all__ = ["LEAVING", "LadybugWorker", "main"]
 
 AGAIN = 0.05
 """Seconds until a step that is to stop is told once more: the first time may have come before it began."""

@@ -10,8 +10,6 @@ from rrext.nodes.graph.gate import single
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.lexer import CypherToken
 
-__all__ = ["check_embedded"]
-
 FILES: Final = frozenset({"LOAD", "COPY", "EXPORT", "IMPORT", "ATTACH", "INSTALL", "UNINSTALL", "UPDATE", "EXTENSION", "USE"})
 """Statements that read or write files of this machine, or fetch code. DETACH of a database begins a statement."""
 CONTROL: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "CHECKPOINT"})

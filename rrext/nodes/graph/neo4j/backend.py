@@ -25,8 +25,6 @@ from rrext.nodes.graph.neo4j.samples import sampled_schema
 from rrext.nodes.graph.parameters import bytes_in
 from rrext.nodes.graph.values import BoltValues
 
-__all__ = ["BoltBackend", "BoltSettings"]
-
 ELEMENTS: Final = ("nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted")
 """The server's counters of elements; others count properties, labels and what belongs to the schema."""
 SCHEMES: Final = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")

@@ -7,8 +7,6 @@ from typing import Final
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.vocabulary import words
 
-__all__ = ["NEO4J"]
-
 NEO4J: Final = CypherDialect(
     name="neo4j",
     procedures=words("""

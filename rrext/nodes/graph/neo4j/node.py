@@ -8,8 +8,6 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.node import GraphNode
 
-__all__ = ["Neo4jNode"]
-
 
 class Neo4jNode(GraphNode):
     """A graph database behind a Bolt server. A server that is down fails the calls, not the node: the next call tries again.

@@ -8,8 +8,6 @@ from typing import Any
 from rrext.nodes.graph.backend import GraphSchema, Property, RelationshipType, Rows
 from rrext.nodes.graph.limits import SAMPLE
 
-__all__ = ["sampled_schema"]
-
 
 def sampled_schema(run: Rows, database: str) -> GraphSchema:
     """All labels and types, with the properties of the first elements of each."""

@@ -9,8 +9,6 @@ from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening,
 from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, STRAIGHT
 from rrext.nodes.sql.gate.tokens import NAME, SqlToken
 
-__all__ = ["DUCKDB"]
-
 _WIDE_SPACES: Final = r"\xa0\u2000-\u200a\u202f\u205f\u3000"
 """Blanks of Unicode. DuckDB takes them for blanks; to the others they are letters."""
 _UNCLEAR_SPACES: Final = r"\x85\u1680\u180e\u200b-\u200f\u2028\u2029\u2060\ufeff"

@@ -18,8 +18,6 @@ from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings
 from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 
-__all__ = ["DuckdbEngine", "Parsed", "RowStream", "limit_memory", "sentence"]
-
 LEAVING: Final = 1.0
 """Seconds that a file which another process has is waited for: that of a server which was killed is about to end."""
 TURN: Final = 0.05

@@ -12,8 +12,6 @@ import msgspec
 
 from rrext.errors import Unavailable
 
-__all__ = ["FileTables", "Source", "reading"]
-
 _READERS: Final = {
     ".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv",
     ".parquet": "read_parquet",

@@ -13,31 +13,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from rrext.nodes.child.calls import receive
 from rrext.nodes.databases.failure import FailureKind
-
-__all__ = [
-    "MEMORY",
-    "Answer",
-    "Begin",
-    "Commit",
-    "EngineSettings",
-    "Failed",
-    "Fetch",
-    "Interrupt",
-    "Load",
-    "Ok",
-    "Open",
-    "Refused",
-    "Request",
-    "Rollback",
-    "Rows",
-    "Run",
-    "is_committing",
-    "is_over",
-    "message_frame",
-    "receive",
-]
 
 MEMORY: Final = ":memory:"
 """The path of a database that lives as long as its process."""

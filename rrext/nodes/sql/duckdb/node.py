@@ -23,8 +23,6 @@ from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.tools.context import ToolContext
 
-__all__ = ["DuckdbBackend", "DuckdbNode"]
-
 PATIENCE: Final = 10.0
 """Seconds for the process to undo what is open and to close the database."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import RrextError, error_from_wire
+from rrext.nodes.child.calls import receive
 from rrext.nodes.child.engine import ChildEngine, EngineLost
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.databases.failure import Failure
@@ -33,10 +34,7 @@ from rrext.nodes.sql.duckdb.messages import (
     Run,
     is_over,
     message_frame,
-    receive,
 )
-
-__all__ = ["CLOSED", "WHAT", "DuckdbConnection", "DuckdbCursor", "DuckdbError", "DuckdbProcess"]
 
 WHAT: Final = "the DuckDB database"
 CLOSED: Final = "The database is closed: its component was unloaded"

@@ -13,8 +13,6 @@ from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import json_rows, rows_within, size_of
 from rrext.nodes.sql.duckdb.values import converter, exact_type
 
-__all__ = ["ExactRows", "ResultRows", "needs_exact"]
-
 
 def needs_exact(kinds: Sequence[Any]) -> bool:
     """Whether columns of these types lose something when the driver makes values of Python of them."""

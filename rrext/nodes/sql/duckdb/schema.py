@@ -11,8 +11,6 @@ from typing import Any, Final
 from rrext.nodes.sql.backend import Cursor
 from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
 
-__all__ = ["read_schema"]
-
 _COLUMNS: Final = """
 SELECT schema_name, table_name, column_name, data_type, table_oid IN (SELECT view_oid FROM duckdb_views())
 FROM duckdb_columns() WHERE database_name = current_database() AND NOT internal

@@ -30,8 +30,6 @@ from rrext.nodes.sql.duckdb.rows import ExactRows, ResultRows, needs_exact
 from rrext.nodes.sql.duckdb.values import parameters
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
 
-__all__ = ["DuckdbSession", "failure_of"]
-
 _ABORTED: Final = "Current transaction is aborted"
 _TYPED: Final = (str, list, dict, float)
 """Values of JSON that may mean several things, so that the type matters that the statement expects."""

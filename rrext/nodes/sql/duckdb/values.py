@@ -19,8 +19,6 @@ import msgspec
 
 from rrext.nodes.databases.cells import bytes_in, json_document
 
-__all__ = ["converter", "exact_type", "parameters", "sources_of_types"]
-
 Convert = Callable[[Any], Any]
 
 _FROM_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIME_NS", "GEOMETRY"})

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from rrext.errors import InternalError, RrextError
-from rrext.nodes.child.calls import receive_settings
+from rrext.nodes.child.calls import receive, receive_settings
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
 from rrext.nodes.sql.duckdb.engine import DuckdbEngine, limit_memory
 from rrext.nodes.sql.duckdb.messages import (
@@ -31,11 +31,8 @@ from rrext.nodes.sql.duckdb.messages import (
     Request,
     is_committing,
     message_frame,
-    receive,
 )
 from rrext.nodes.sql.duckdb.session import DuckdbSession, failure_of
-
-__all__ = ["LEAVING", "DuckdbWorker", "main"]
 
 NOBODYS: Final = 0
 """The number of a request that nobody interrupts."""

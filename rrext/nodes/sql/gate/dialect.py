@@ -9,8 +9,6 @@ import msgspec
 
 from rrext.nodes.sql.gate.tokens import NAME, WORD, SqlToken
 
-__all__ = ["KEYWORDS", "QUERIES", "SqlDialect", "opening", "words"]
-
 
 def words(text: str) -> frozenset[str]:
     """The words of a text, for lists that are easier to read so."""

@@ -8,8 +8,6 @@ from typing import Final
 from rrext.nodes.sql.gate.dialect import words
 from rrext.nodes.sql.gate.tokens import NAME, NUMBER, STRING, WORD, SqlToken
 
-__all__ = ["EXPLAIN_WORDS", "query_after_explain"]
-
 EXPLAIN_WORDS: Final = words(
     """analyze analyse verbose costs settings generic_plan buffers serialize wal timing summary memory format text json xml yaml
     html graphviz tree traditional on off true false none binary extended partitions query plan"""

@@ -17,8 +17,6 @@ from rrext.nodes.sql.gate.inspection import Inspection
 from rrext.nodes.sql.gate.limits import CACHE_BYTES, CACHE_ENTRIES, MAX_STATEMENT
 from rrext.nodes.sql.gate.statement import ReadingSql
 
-__all__ = ["CACHE_BYTES", "CACHE_ENTRIES", "MAX_STATEMENT", "SqlGate", "read_only"]
-
 
 class SqlGate:
     """Decides for one dialect. Many threads may use it at once."""

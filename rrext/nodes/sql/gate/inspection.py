@@ -15,9 +15,6 @@ from rrext.nodes.sql.gate.limits import LONGEST_NAME
 from rrext.nodes.sql.gate.statement import Kind, ReadingSql
 from rrext.nodes.sql.gate.tokens import ESCAPED_NAME, NAME, OTHER_PLACEHOLDER, STRING, WORD, SqlToken
 
-__all__ = ["Inspection", "refusal"]
-
-
 _NAMES: Final = frozenset({WORD, NAME, ESCAPED_NAME})
 _TABLE_FOLLOWS: Final = frozenset(
     {"from", "join", "table", "pivot", "unpivot", "describe", "desc", "summarize", "show", "only"}

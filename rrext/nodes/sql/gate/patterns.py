@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = [
-    "BLOCK", "DOLLARS", "JUNK", "LINE", "LIST", "NUMBER", "NUMBERED", "SIGN", "SPACE", "SPACES", "STRAIGHT", "TORN", "WORD",
-]  # fmt: skip
-
 SPACE: Final = r"[ \t\n\r\f\v]"
 SPACES: Final = rf"(?P<space>{SPACE}++)"
 LIST: Final = rf"(?P<list>(?:,{SPACE}*+(?:'[^'\\]*+'|\d++(?:\.\d++)?){SPACE}*+(?=[,)])){{1,1000}})"

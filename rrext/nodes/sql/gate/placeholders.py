@@ -11,8 +11,6 @@ from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.lexer import placeholders
 from rrext.nodes.sql.gate.limits import PLACEHOLDERS_KEPT_OF
 
-__all__ = ["check_placeholders", "split_at_placeholders"]
-
 
 def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[list[str], list[int]]:
     """The text before, between and after the placeholders, and the number of each; one text more than numbers.

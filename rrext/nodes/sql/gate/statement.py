@@ -6,8 +6,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["Kind", "ReadingSql"]
-
 Kind: TypeAlias = Literal["select", "explain", "show"]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["ESCAPED_NAME", "NAME", "NUMBER", "OTHER_PLACEHOLDER", "PLACEHOLDER", "STRING", "VARIABLE", "WORD", "SqlToken"]
-
 WORD: Final = "word"
 NAME: Final = "name"
 STRING: Final = "string"

@@ -11,8 +11,6 @@ from rrext.nodes.sql.gate.patterns import BLOCK, LIST, NUMBER, NUMBERED, SIGN, S
 from rrext.nodes.sql.gate.tokens import NAME, SqlToken
 from rrext.nodes.sql.gate.tokens import WORD as A_WORD
 
-__all__ = ["MYSQL"]
-
 _NUMBER: Final = NUMBER.replace("_]", "]")
 """`1_000` is a name in MySQL."""
 _COMMENT: Final = r"(?:--(?=[\x00-\x20\x7f]|\Z)|\#)[^\n\r]*+"

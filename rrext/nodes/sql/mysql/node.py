@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     import pymysql
 
 
-__all__ = ["MysqlBackend", "MysqlConnection", "MysqlNode"]
-
-
 SPARE: Final = 30.0
 """Seconds beyond the statement timeout without a word from the server: it is gone then."""
 

@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rrext.nodes.databases.cells import rows_within
-from rrext.nodes.sql.backend import MOST_WARNINGS, Warnings
-from rrext.nodes.sql.limits import MYSQL_DRAINED
+from rrext.nodes.sql.backend import Warnings
+from rrext.nodes.sql.limits import MOST_WARNINGS, MYSQL_DRAINED
 from rrext.nodes.sql.mysql.types import MysqlTypes
 
 if TYPE_CHECKING:
     from pymysql import Connection
-
-
-__all__ = ["RowStream"]
 
 
 class RowStream:

@@ -9,8 +9,6 @@ from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
 if TYPE_CHECKING:
     from pymysql import Connection
 
-__all__ = ["read_schema"]
-
 COLUMNS: Final = """
 SELECT t.TABLE_NAME, t.TABLE_TYPE LIKE '%VIEW', c.COLUMN_NAME, c.COLUMN_TYPE
 FROM information_schema.TABLES t JOIN information_schema.COLUMNS c

@@ -13,8 +13,6 @@ from rrext.errors import Unavailable
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["MysqlSettings", "connection_options"]
-
 SslMode = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
 
 IN_URL: Final = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout"})

@@ -10,9 +10,6 @@ from rrext.nodes.sql.limits import KEPT_TABLES
 if TYPE_CHECKING:
     from pymysql import Connection
 
-__all__ = ["MysqlTypes"]
-
-
 BINARY: Final = 63
 """The number of the character set that bytes have."""
 LONGEST_CHARACTER: Final = 4

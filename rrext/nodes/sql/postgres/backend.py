@@ -25,19 +25,16 @@ from rrext.nodes.databases.postgres import (
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import check_placeholders
-from rrext.nodes.sql.limits import ANSWER_TIMEOUT
+from rrext.nodes.sql.limits import ANSWER_TIMEOUT, CANCEL_TIMEOUT
 from rrext.nodes.sql.postgres.connection import PostgresConnection, adapters
 from rrext.nodes.sql.postgres.dialect import POSTGRES
 from rrext.nodes.sql.postgres.libpq import ask, settle, tell
 from rrext.nodes.sql.postgres.params import encoded
 from rrext.nodes.sql.postgres.reader import ReadingRole
-from rrext.nodes.sql.postgres.rows import CANCEL_TIMEOUT, ResultStream
+from rrext.nodes.sql.postgres.rows import ResultStream
 from rrext.nodes.sql.postgres.schema import read_schema
 from rrext.nodes.sql.postgres.types import ParameterType, PostgresTypes
 from rrext.nodes.sql.schema import Schema
-
-__all__ = ["PostgresBackend"]
-
 
 KNOWN_FORMS: Final = (
     "SET LOCAL standard_conforming_strings = on; SET LOCAL DateStyle = 'ISO'; SET LOCAL IntervalStyle = 'iso_8601'; "

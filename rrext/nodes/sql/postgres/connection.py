@@ -14,8 +14,6 @@ from psycopg.types.string import TextLoader
 from rrext.nodes.databases.cells import JsonDocument, json_document
 from rrext.nodes.sql.backend import Warnings
 
-__all__ = ["PostgresConnection", "adapters"]
-
 AS_TEXT: Final = (
     *("interval", "timetz", "inet", "cidr", "uuid", "record"),
     *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),

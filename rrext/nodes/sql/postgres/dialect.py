@@ -12,8 +12,6 @@ from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening,
 from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
 from rrext.nodes.sql.gate.tokens import SqlToken
 
-__all__ = ["POSTGRES"]
-
 _KEYWORDS: Final = words("""
 bernoulli bpchar columns empty explain keep materialized nested omit only ordinality passing path placing repeatable returning
 tablesample unconditional conditional varbit xmlattributes xmlconcat xmlelement xmlexists xmlforest xmlnamespaces xmlparse xmlpi

@@ -17,10 +17,6 @@ from psycopg.pq.abc import PGconn, PGresult
 from rrext.errors import ResultTooLarge
 from rrext.nodes.sql.limits import LARGEST_CHUNK, POSTGRES_CHUNK
 
-__all__ = [
-    "ask", "described", "next_result", "rows_of", "settle", "tell", "too_large", "too_large_chunk",
-]  # fmt: skip
-
 
 def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) -> None:
     """Run statements of our own without results, as `BEGIN`, in one round trip.

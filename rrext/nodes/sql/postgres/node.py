@@ -9,8 +9,6 @@ from rrext.nodes.databases.postgres import PostgresSettings
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.node import SqlNode
 
-__all__ = ["PostgresNode"]
-
 
 class PostgresNode(SqlNode):
     """A PostgreSQL database. Reading needs no permission; `allow_execute` adds statements of any kind.

@@ -21,8 +21,6 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.databases.cells import bytes_in
 from rrext.nodes.sql.postgres.types import ParameterType
 
-__all__ = ["encoded"]
-
 BOOL: Final = 16
 BYTEA: Final = 17
 INT4: Final = 23

@@ -27,9 +27,6 @@ from rrext.nodes.sql.postgres.libpq import ask, rows_of
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["ReadingRole"]
-
-
 _ASKING: Final = (
     "current_user|current_role|session_user|user|has_[a-z_]+_privilege|pg_has_role|row_security_active|information_schema|"
     "pg_stat_(?!statements)[a-z_]+|pg_statio_[a-z_]+|pg_stats[a-z_]*|pg_settings|pg_file_settings|pg_user_mappings?"

@@ -20,8 +20,6 @@ from rrext.nodes.sql.postgres.connection import PostgresConnection
 from rrext.nodes.sql.postgres.libpq import next_result, too_large, too_large_chunk
 from rrext.nodes.sql.postgres.types import PostgresTypes
 
-__all__ = ["CANCEL_TIMEOUT", "ResultStream"]
-
 DEFINES_NOTHING: Final = frozenset({b"INSERT", b"UPDATE", b"DELETE", b"MERGE"})
 """Commands without rows after which every table and type is what it was."""
 

@@ -9,8 +9,6 @@ from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
 if TYPE_CHECKING:
     from psycopg import Connection
 
-__all__ = ["read_schema"]
-
 _NAME: Final = "CASE WHEN pg_table_is_visible({0}.oid) THEN {0}.relname ELSE {0}n.nspname || '.' || {0}.relname END"
 
 COLUMNS: Final = f"""

@@ -11,9 +11,6 @@ from psycopg import Connection, adapters
 from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
 from rrext.nodes.sql.postgres.libpq import described, rows_of
 
-__all__ = ["ParameterType", "PostgresTypes"]
-
-
 _FACTS: Final = """
 SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE 0 END,
   CASE WHEN t.typcategory = 'A' AND t.typlen = -1 THEN t.typelem ELSE 0 END, coalesce(e.typdelim, ',')

@@ -13,8 +13,6 @@ from weakref import ref
 
 from rrext.nodes.sql.gate.dialect import words
 
-__all__ = ["Asked", "reader_may", "writer_may"]
-
 _ASKING_PRAGMAS: Final = words(
     """table_info table_xinfo table_list index_info index_xinfo index_list foreign_key_list foreign_key_check integrity_check
     quick_check"""

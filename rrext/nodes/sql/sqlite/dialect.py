@@ -7,8 +7,6 @@ from typing import Final
 from rrext.nodes.sql.gate.dialect import QUERIES, SqlDialect
 from rrext.nodes.sql.gate.patterns import BLOCK, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
 
-__all__ = ["SQLITE"]
-
 SQLITE: Final = SqlDialect(
     name="sqlite",
     patterns=(

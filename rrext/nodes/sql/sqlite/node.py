@@ -31,8 +31,6 @@ from rrext.nodes.sql.sqlite.types import SqliteTypes
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
-__all__ = ["SqliteBackend", "SqliteNode"]
-
 MEMORY: Final = ":memory:"
 
 _READS_ONLY: Final = re.compile(r"(?:\s|--[^\n]*+|/\*.*?\*/)*+(?:SELECT|VALUES|EXPLAIN|PRAGMA)\b", re.DOTALL | re.IGNORECASE)

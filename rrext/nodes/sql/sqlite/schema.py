@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
 
-__all__ = ["read_schema"]
-
 _NAMES: Final = """
 SELECT name, type = 'view' FROM sqlite_master
 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"""

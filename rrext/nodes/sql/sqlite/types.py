@@ -14,9 +14,6 @@ from rrext.nodes.sql.sqlite.dialect import SQLITE
 if TYPE_CHECKING:
     from rrext.nodes.sql.sqlite.node import SqliteConnection
 
-__all__ = ["SqliteTypes"]
-
-
 _VIEWS: Final = frozenset({sqlite3.SQLITE_CREATE_TEMP_VIEW, sqlite3.SQLITE_DROP_TEMP_VIEW})
 _CHANGES: Final = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
 _OWN_TABLES: Final = frozenset({"sqlite_temp_master", "sqlite_temp_schema", "described"})

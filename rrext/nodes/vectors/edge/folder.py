@@ -24,8 +24,6 @@ from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
 from rrext.nodes.vectors.edge.journal import Journal
 from rrext.nodes.vectors.store import Space
 
-__all__ = ["ENGINE", "FORMAT", "Manifest", "StoreFolder"]
-
 FORMAT: Final = 2
 """The version of this layout and of the engine's fields. A store of a version that is not known is not opened."""
 OLDER: Final = frozenset({1})

@@ -18,8 +18,6 @@ import msgspec
 
 from rrext.nodes.vectors.store import Chunk
 
-__all__ = ["BATCH", "Change", "Journal", "Piece", "numbers_of", "pieces_of"]
-
 BATCH: Final = 64
 """Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
 HEAD: Final = struct.Struct("<8sQI")

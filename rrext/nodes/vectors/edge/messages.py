@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.engine import EngineRequest as ChildRequest
 from rrext.nodes.vectors.edge.journal import Piece, numbers_of
@@ -20,29 +19,6 @@ from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:
     from rrext.nodes.vectors.edge.store import EdgeStore
-
-__all__ = [
-    "Answer",
-    "Call",
-    "Cancel",
-    "Delete",
-    "Done",
-    "Failed",
-    "FindSpace",
-    "FindVersions",
-    "Get",
-    "List",
-    "Message",
-    "Query",
-    "Request",
-    "Stage",
-    "Stats",
-    "StoreSettings",
-    "Unstage",
-    "Upsert",
-    "frame",
-    "receive",
-]
 
 
 class StoreSettings(msgspec.Struct, frozen=True):

@@ -13,8 +13,6 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.node import VectorStoreNode
 
-__all__ = ["QdrantEdgeNode"]
-
 MIB = 1024 * 1024
 
 

@@ -20,8 +20,6 @@ from rrext.nodes.vectors.edge.requests import OBJECT, PARENT, create_shard, poin
 from rrext.nodes.vectors.store import Space
 from rrext.tools.context import ToolContext
 
-__all__ = ["OpenShard", "ShardTurns", "engine_errors"]
-
 FLUSH_EVERY: Final = 16 * 1024 * 1024
 """Bytes that wait in the engine's log at most before they go to their places. All of them are read again after a crash."""
 ROOM: Final = 3

@@ -9,8 +9,6 @@ from typing import Final
 
 from rrext.nodes.vectors.store import Listing, Place, Scope
 
-__all__ = ["Places"]
-
 BETWEEN: Final = "\0"
 """Stands between parent and object id in a key. Neither has it, and it comes before every other character."""
 AFTER_SLASH: Final = chr(ord("/") + 1)

@@ -9,8 +9,6 @@ from rrext.nodes.child.engine import ChildEngine
 from rrext.nodes.child.launch import module_command
 from rrext.nodes.vectors.edge.messages import StoreSettings
 
-__all__ = ["CLOSED", "EdgeProcess"]
-
 CLOSED: Final = "This vector store is closed: its pipeline ends"
 _CRASHED: Final = (
     "store_crashed",

@@ -8,8 +8,6 @@ import qdrant_edge as qe
 
 from rrext.nodes.vectors.edge.requests import CONTENT, WORDS, word_index, words_of
 
-__all__ = ["index_words"]
-
 PAGE: Final = 1000
 FLUSH_EVERY: Final = 10_000
 """Chunks after which the engine's log is emptied."""

@@ -29,8 +29,6 @@ from rrext.nodes.vectors.edge.process import CLOSED, EdgeProcess
 from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, Version
 from rrext.tools.context import ToolContext
 
-__all__ = ["ProcessStore"]
-
 PATIENCE: Final = 10.0
 """Seconds for the process to close the store in order. What was answered is in the engine's log already."""
 

@@ -13,28 +13,6 @@ from rrext.nodes.vectors.limits import OVERSAMPLING
 from rrext.nodes.vectors.store import Chunk, Scope, Search
 from rrext.nodes.vectors.words import stored_words
 
-__all__ = [
-    "CHUNK",
-    "CONTENT",
-    "EXTRA",
-    "NUMBER",
-    "OBJECT",
-    "PARENT",
-    "WORDS",
-    "chunk_of",
-    "chunks_request",
-    "condition",
-    "create_shard",
-    "distances",
-    "near",
-    "point_id",
-    "point_of",
-    "similarity",
-    "word_index",
-    "worded",
-    "words_of",
-]
-
 VECTOR: Final = "dense"
 OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "object", "parent", "node", "number", "content", "extra"
 """The fields of a point. `extra` is JSON text, so that every value comes back as it was."""

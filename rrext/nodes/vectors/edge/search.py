@@ -13,8 +13,6 @@ from rrext.nodes.vectors.edge.requests import CHUNK, WORDS, chunk_of, distances,
 from rrext.nodes.vectors.store import Hit, Search, candidates, fused_score
 from rrext.nodes.vectors.words import asked_words, share_of_words
 
-__all__ = ["found"]
-
 
 def found(shard: qe.EdgeShard, search: Search) -> list[Hit]:
     """At most `top_k` hits, best first. Raises what the engine raises."""

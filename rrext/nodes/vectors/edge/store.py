@@ -31,8 +31,6 @@ from rrext.nodes.vectors.store import (
 )
 from rrext.tools.context import ToolContext
 
-__all__ = ["EdgeStore"]
-
 PAGE: Final = 1000
 """Points whose names are read in one call of the engine: about 4 ms."""
 TRIES: Final = 5

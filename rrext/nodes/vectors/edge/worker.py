@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from rrext.errors import InternalError, RrextError, ToolError
-from rrext.nodes.child.calls import receive_settings
+from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
+from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
 from rrext.nodes.vectors.edge.folder import StoreFolder
-from rrext.nodes.vectors.edge.messages import Answer, Cancel, Done, Failed, Message, Request, StoreSettings, frame, receive
+from rrext.nodes.vectors.edge.messages import Message, Request, StoreSettings
 from rrext.tools.context import CancelToken, ToolContext
 
 if TYPE_CHECKING:
     from rrext.nodes.vectors.edge.store import EdgeStore
-
-__all__ = ["EdgeWorker", "main"]
 
 READERS: Final = 2
 """Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""

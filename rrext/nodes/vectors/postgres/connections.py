@@ -26,8 +26,6 @@ from rrext.nodes.vectors.limits import CANCEL_AGAIN, CANCEL_TIMEOUT, CUT_AFTER, 
 from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
 
-__all__ = ["Connections"]
-
 GRACE: Final = 1.0
 """Seconds by which the server's own limit is later than the call's: the call's end should be told as such."""
 

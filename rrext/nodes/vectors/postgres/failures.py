@@ -9,8 +9,6 @@ import psycopg
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.databases.postgres import driver_sentence
 
-__all__ = ["NO_EXTENSION", "failure_of", "is_missing_table", "is_passing"]
-
 NO_EXTENSION: Final = (
     "Let the database's owner run CREATE EXTENSION vector in it; the server needs the package of pgvector for that."
 )

@@ -10,8 +10,6 @@ from psycopg import Connection
 from rrext.nodes.vectors.postgres.table import Table
 from rrext.nodes.vectors.postgres.words import SIMPLE
 
-__all__ = ["FrequentWords"]
-
 FREQUENT: Final = 0.05
 """The share of all chunks from which a word is one of these."""
 MANY_CHUNKS: Final = 10_000

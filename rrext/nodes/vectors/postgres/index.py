@@ -18,8 +18,6 @@ from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION
 from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, Table
 
-__all__ = ["IndexBuilder"]
-
 BUILD_LOCK: Final = 0x68
 """The first number of the advisory lock under which one process builds the index of a table; the second is the table's."""
 BUILD_MEMORY: Final = "256MB"

@@ -11,8 +11,6 @@ from rrext.nodes.vectors.postgres.search import COLUMNS, chunk_of, condition
 from rrext.nodes.vectors.postgres.table import Table
 from rrext.nodes.vectors.store import Listing, Page, Place, Scope, Space, StoreStats, Version
 
-__all__ = ["chunks_page", "counted", "places_page", "versions_of"]
-
 KEYWORD: Final = "ts_rank"
 
 # The total stands in a row of its own kind, so that it is told for a page beyond the end too.

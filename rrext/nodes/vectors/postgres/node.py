@@ -16,8 +16,6 @@ from rrext.nodes.vectors.node import VectorStoreNode
 if TYPE_CHECKING:
     from rrext.nodes.vectors.postgres.store import PgVectorStore
 
-__all__ = ["PgVectorNode"]
-
 
 class PgVectorNode(VectorStoreNode):
     """Keeps chunks and their vectors in a table of a PostgreSQL server, which any number of processes may share.

@@ -14,8 +14,6 @@ from rrext.nodes.vectors.postgres.table import Table
 from rrext.nodes.vectors.postgres.words import any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
 
-__all__ = ["COLUMNS", "chunk_of", "condition", "found"]
-
 COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text")
 """A chunk, as `chunk_of` reads it."""
 

@@ -11,8 +11,6 @@ from pgvector.psycopg.vector import VectorBinaryDumper, register_vector_info
 from psycopg import Connection
 from psycopg.types import TypeInfo
 
-__all__ = ["FULL_PRECISION", "as_vector", "knows_vectors", "learn_vectors", "prepare"]
-
 SESSION: Final = {
     # Compiling a search takes a hundred times as long as the search.
     "jit": "off",

@@ -35,8 +35,6 @@ from rrext.nodes.vectors.store import (
 )
 from rrext.tools.context import ToolContext
 
-__all__ = ["PgVectorStore"]
-
 T = TypeVar("T")
 
 TRIES: Final = 5

@@ -11,8 +11,6 @@ from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.postgres.failures import is_missing_table
 from rrext.nodes.vectors.store import Space
 
-__all__ = ["INDEXED_SIZE", "Table"]
-
 BOOK: Final = "rrext_vector_stores"
 """The table with one line for each store of a schema: its model, the size of its vectors, its language."""
 FORM: Final = 1

@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from itertools import repeat
 from typing import Final
 
-from rrext.nodes.vectors.words import MAX_QUERY_WORDS, asked_words, stored_words, unspaced_words
-
-__all__ = ["SIMPLE", "any_of", "indexed_words", "telling_words"]
+from rrext.nodes.vectors.limits import MAX_QUERY_WORDS
+from rrext.nodes.vectors.words import asked_words, stored_words, unspaced_words
 
 SIMPLE: Final = "simple"
 """The language of words that are indexed as they are."""
