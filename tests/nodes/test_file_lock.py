@@ -109,6 +109,6 @@ def test_who_works_for_a_killed_process_is_given_time_to_end(path: Path, monkeyp
         return True
 
     monkeypatch.setattr(file_lock, "is_gone", is_gone)
-    monkeypatch.setattr(file_lock, "LEAVING", 600.0)
+    monkeypatch.setattr(file_lock, "LEAVING_TIMEOUT", 600.0)
     take(path, wait=0).release()
     assert set(looked) == {str(2**22 + 1)}

@@ -49,7 +49,7 @@ def wanted() -> None:
 
 @pytest.fixture
 def things(monkeypatch: pytest.MonkeyPatch) -> Iterator[Things]:
-    monkeypatch.setattr(turns_module, "LOOK", 0.005)
+    monkeypatch.setattr(turns_module, "TURN_LOOK", 0.005)
     things = Things()
     yield things
     things.turns.close(0)
@@ -75,7 +75,7 @@ def test_it_is_given_away_when_it_is_idle_and_opened_again_by_the_next_use(thing
 
 def test_a_use_goes_on_until_it_ends_though_another_waits(things: Things, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns_module, "TURN", 0.0)
-    monkeypatch.setattr(turns_module, "LAST", 0.01)
+    monkeypatch.setattr(turns_module, "LAST_USES", 0.01)
     with things.turns.use(wanted) as first:
         assert first is not None
         first.wanted.set()

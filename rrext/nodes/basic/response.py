@@ -12,9 +12,7 @@ from rrext.errors import ResultTooLarge, ToolError
 from rrext.nodes.base.answers import answer_value
 from rrext.nodes.base.lanes import TABLE, Lane, Media
 from rrext.nodes.base.node import Entry, Node
-
-MIB = 1024 * 1024
-MAX_BYTES = 16 * MIB
+from rrext.nodes.basic.limits import MAX_MEDIA
 
 RESERVED = frozenset({"name", "path", "objectId", "result_types", "stored", "metadata", "error"})
 """Keys of the result body that are no results."""
@@ -38,7 +36,7 @@ class Responder(Node):
 
     class Config:
         laneName: Annotated[str, "The key of the result; empty: the lane's own name."] = ""
-        maxBytes: Annotated[int, "Bytes that one object may collect here; a result of more could not be sent."] = MAX_BYTES
+        maxBytes: Annotated[int, "Bytes that one object may collect here; a result of more could not be sent."] = MAX_MEDIA
 
     def open(self, entry: Entry) -> None:
         self._entry = entry

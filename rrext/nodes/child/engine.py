@@ -20,18 +20,13 @@ import msgspec
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.child.calls import Answer, Failed, frame, receive
 from rrext.nodes.child.launch import environment
-from rrext.nodes.child.limits import ENDING_TIMEOUT, SETTLING_TIMEOUT
+from rrext.nodes.child.limits import ENDING_TIMEOUT, LOGGED_LINE, SETTLING_TIMEOUT, SETTLING_TURN
 from rrext.nodes.child.outbox import RequestQueue
 from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
 
-_TURN: Final = 0.01
-"""Seconds between looks at whether those have their answers."""
-
 _ALLOCATOR: Final = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"}
 """Engines plan a statement in thousands of small pieces, and glibc has only 7 of a size at hand for each thread."""
-_LINE: Final = 4096
-"""Bytes of a line that is logged; more of it is another event."""
 
 _IN_ORDER: Final = "exit code 0"
 
@@ -262,7 +257,7 @@ class ChildEngine:
             return
         deadline = time.monotonic() + SETTLING_TIMEOUT
         while not self._doomed(call, is_late=time.monotonic() >= deadline):
-            time.sleep(_TURN)
+            time.sleep(SETTLING_TURN)
         self._child.kill()
 
     def _doomed(self, call: Waiting, *, is_late: bool) -> bool:
@@ -303,7 +298,7 @@ class ChildEngine:
     def _listen(self) -> None:
         """Log what the engine has to say, as when it panics: it may name what the settings say, which the log does not."""
         with io.BufferedReader(cast(io.FileIO, self._child.stderr)) as said:
-            while line := said.readline(_LINE):
+            while line := said.readline(LOGGED_LINE):
                 log.warning("the process of %s says: %s", self._what, line.decode("utf-8", "replace").rstrip())
 
     def _reaped(self) -> str:

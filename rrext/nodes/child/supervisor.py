@@ -23,17 +23,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from time import monotonic
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.child.engine import ChildEngine, EngineLost
-from rrext.nodes.child.limits import ATTEMPTS, RUNS_ALONE_FOR, WAIT_TURN
+from rrext.nodes.child.limits import ATTEMPTS, LEAST_TIME, RUNS_ALONE_FOR, WAIT_TURN
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
-
-LEAST: Final = 0.001
-"""Seconds that an attempt gets whose time is over, so that it ends as all calls do that take too long."""
 
 
 class Supervisor:
@@ -77,7 +74,7 @@ class Supervisor:
             self._admit(reads=reads)
             is_suspect = lost is not None and lost.suspects > 0
             with self._suspects.turn(ctx) if is_suspect else nullcontext():
-                left = timeout and max(LEAST, timeout - (monotonic() - since if lost else 0.0))
+                left = timeout and max(LEAST_TIME, timeout - (monotonic() - since if lost else 0.0))
                 try:
                     return attempt(left)
                 except EngineLost as error:

@@ -11,13 +11,11 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from rrext.nodes.documents.limits import LOOKAHEAD
+from rrext.nodes.documents.limits import LONGEST_CLUSTER, LOOKAHEAD
 
 Cut: TypeAlias = Callable[[str, int], int]
 """(window, limit) → where to cut, from 1 to limit. The window is longer than limit: what fits is not cut."""
 
-_LONGEST_CLUSTER: Final = 64
-"""Characters that may make up one that a person sees; a flag has 2, a family 11. Longer ones are cut."""
 _JOINER: Final = "\u200d"
 _SENTENCE_END: Final = re.compile(r"""[.!?…]{1,8}["'”’»)\]]{0,4}\s+|[。！？]{1,8}[」』”’）]{0,4}\s*|\n[ \t]{0,80}\n\s*""")
 _BLOCK: Final = re.compile(r"\n[ \t]{0,80}\n(?=[^\s})\]])")
@@ -58,7 +56,7 @@ def by_words(window: str, limit: int) -> int:
 
 def safe_cut(window: str, limit: int) -> int:
     """The last place up to `limit` that is between two characters as a person sees them, if there is one near."""
-    for cut in range(limit, max(limit - _LONGEST_CLUSTER, 0), -1):
+    for cut in range(limit, max(limit - LONGEST_CLUSTER, 0), -1):
         if not _joins(window, cut):
             return cut
     return limit

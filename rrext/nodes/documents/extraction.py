@@ -11,6 +11,7 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.documents.formats import PDF
+from rrext.nodes.documents.limits import LONGEST_DETAIL
 from rrext.nodes.documents.records import corrupt, encrypted, too_large
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ _BLANK_PAGE: Final = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj "
     b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
 )
-_DETAIL: Final = 200
-"""Characters of the parser's own words in a message."""
 _PASSWORD: Final = re.compile("password|encrypt", re.IGNORECASE)
 _LIMIT: Final = re.compile("security limit|exceeds? (the )?(limit|maximum)|too large|compression ratio", re.IGNORECASE)
 
@@ -83,7 +82,7 @@ def _clean(text: str) -> str:
 def _explained(message: str) -> ToolError:
     """The failure for what kreuzberg says, without its habit of saying things twice."""
     parts = list(dict.fromkeys(part.strip() for part in message.split(": ")))
-    detail = ": ".join(parts[1:] if parts[0] == "ParsingError" else parts)[:_DETAIL]
+    detail = ": ".join(parts[1:] if parts[0] == "ParsingError" else parts)[:LONGEST_DETAIL]
     if _PASSWORD.search(message):
         return encrypted("It is protected by a password")
     if _LIMIT.search(message):

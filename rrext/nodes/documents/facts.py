@@ -6,10 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-_LONGEST: Final = 1000
-"""Characters of one value. Each chunk carries them all, and the file's author chose them; longer ones end in `…`."""
-_MOST: Final = 50
-"""Names in a list, as recipients; of more, the first ones are kept and `…` says so."""
+from rrext.nodes.documents.limits import FRONT_MATTER, LONGEST_FACT, MOST_NAMES
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "title": ("title",),
@@ -30,8 +27,6 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """Our name → the parser's names for it, best first."""
 _JOINED: Final = frozenset({"author", "keywords", "language"})
 """What is one text to people, also where there are several."""
-_FRONT_MATTER: Final = 4096
-"""Characters of a Markdown file in which its front matter ends."""
 _TITLE: Final = re.compile(r"^title:[ \t]*(\S[^\n]*)$", re.MULTILINE)
 
 
@@ -53,7 +48,7 @@ def front_matter_title(markdown: str) -> dict[str, Any]:
     """`{title}` if a Markdown file begins with front matter that has one."""
     if not markdown.startswith("---\n"):
         return {}
-    end = markdown.find("\n---", 3, _FRONT_MATTER)
+    end = markdown.find("\n---", 3, FRONT_MATTER)
     found = _TITLE.search(markdown, 4, max(end, 4))
     return {"title": _shortened(found[1].strip().strip("\"'"))} if found else {}
 
@@ -64,12 +59,12 @@ def _value(value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     if isinstance(value, list | tuple):
-        texts = [_shortened(str(item)) for item in value[:_MOST]]
-        return [*texts, "…"] if len(value) > _MOST else texts
+        texts = [_shortened(str(item)) for item in value[:MOST_NAMES]]
+        return [*texts, "…"] if len(value) > MOST_NAMES else texts
     return None
 
 
 def _shortened(text: str) -> str:
     """No longer than allowed, and without what JSON or a database cannot hold: bytes of a mail in no known charset, nulls."""
-    text = text[: _LONGEST + 1].encode("utf-8", "replace").decode("utf-8").replace("\0", "")
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    text = text[: LONGEST_FACT + 1].encode("utf-8", "replace").decode("utf-8").replace("\0", "")
+    return text if len(text) <= LONGEST_FACT else text[: LONGEST_FACT - 1] + "…"

@@ -28,6 +28,7 @@ from rrext.nodes.documents.formats import (
     TSV,
     XLSX,
 )
+from rrext.nodes.documents.limits import PDF_BEGIN
 from rrext.nodes.documents.plain import looks_like_text
 from rrext.nodes.documents.records import corrupt, encrypted, too_large, unsupported
 from rrext.nodes.documents.strategies import is_code
@@ -70,8 +71,6 @@ _TEXTUAL: Final = frozenset({HTML, EML, MARKDOWN, CSV, TSV, TEXT})
 
 _OLD_OFFICE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
-_PDF_BEGIN: Final = 1024
-"""Where a PDF's mark may stand at the latest; the format's own reader allows so much before it."""
 _WITH_PASSWORD: Final = 0x1
 READABLE: Final = "PDF, DOCX, XLSX, PPTX, ODT, EPUB, RTF, HTML, e-mail, Markdown, CSV and plain text can be read."
 
@@ -103,7 +102,7 @@ def _by_extension(name: str) -> str | None:
 
 
 def _by_content(data: bytes, wanted: list[str], max_unpacked: int) -> str | None:
-    begin = data[:_PDF_BEGIN]
+    begin = data[:PDF_BEGIN]
     if begin.lstrip().startswith(b"%PDF-") or (PDF in wanted and b"%PDF-" in begin):
         return PDF
     if data.startswith(b"PK\x03\x04"):
@@ -176,7 +175,7 @@ def _refuse_binary(wanted: list[str]) -> None:
 
 def _guess(data: bytes, textual: list[str]) -> str:
     """The kind of a text that nobody names more exactly."""
-    begin = data[:_PDF_BEGIN].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    begin = data[:PDF_BEGIN].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if not textual and begin.startswith((b"<!doctype html", b"<html")):
         return HTML
     return textual[0] if textual else TEXT

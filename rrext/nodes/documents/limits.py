@@ -13,10 +13,16 @@ MAX_ATTACHMENTS: Final = 100
 # measures.py
 LONGEST: Final = 200_000
 """Characters of one piece, whatever its size in tokens: a store takes no more."""
+BYTES_PER_TOKEN: Final = 4
+"""UTF-8 bytes of an estimated token: what common vocabularies need for English prose, and more than for most else."""
+CHARACTERS_PER_TOKEN: Final = 16
+"""Characters of text that are looked at for each token of the size. Prose has 4; long runs of blanks have more."""
 
 # boundaries.py
 LOOKAHEAD: Final = 256
 """Characters that are looked at behind a cut: the next word's begin, a heading's line."""
+LONGEST_CLUSTER: Final = 64
+"""Characters that may make up one that a person sees; a flag has 2, a family 11. Longer ones are cut."""
 
 # tables.py
 HEADER_LINES: Final = 2
@@ -25,3 +31,53 @@ HEADER_LINES: Final = 2
 # split.py
 BATCH: Final = 256
 """Chunks that are sent on at a time: stores and embedders work on hundreds at once, and memory holds no more."""
+SMALLEST_CHUNK, LARGEST_CHUNK = 16, 100_000
+"""Units of a piece: below, words are cut; above, a store may not take it."""
+
+# extraction.py
+LONGEST_DETAIL: Final = 200
+"""Characters of the parser's own words in a message."""
+
+# facts.py
+LONGEST_FACT: Final = 1000
+"""Characters of one value. Each chunk carries them all, and the file's author chose them; longer ones end in `…`."""
+MOST_NAMES: Final = 50
+"""Names in a list, as recipients; of more, the first ones are kept and `…` says so."""
+FRONT_MATTER: Final = 4096
+"""Characters of a Markdown file in which its front matter ends."""
+
+# kinds.py
+PDF_BEGIN: Final = 1024
+"""Where a PDF's mark may stand at the latest; the format's own reader allows so much before it."""
+
+# nesting.py
+DEEPEST: Final = 48
+"""Elements in each other that are kept; the tags of deeper ones go, their text stays."""
+
+# outline.py
+LONGEST_TITLE: Final = 200
+"""Characters of a heading that are kept; more is no heading, and would stand in every chunk below it."""
+
+# plain.py
+TEXT_PROBE: Final = 65_536
+"""Bytes that are looked at to tell text from other things."""
+CHARSET_BEGIN: Final = 2048
+"""Where an HTML page has to declare its encoding; the standard says the first 1024 bytes."""
+
+# process.py
+START_TIMEOUT: Final = 30.0
+"""Seconds for the process to start; a loaded machine needs a few."""
+ENDING_TIMEOUT: Final = 5.0
+"""Seconds for a process that closed its end to be gone, so that its exit code tells why."""
+SENT_AT_ONCE: Final = 1024 * 1024
+"""Bytes that one call of `send` or `recv` moves between two looks at the deadline."""
+
+# reading.py
+LONGEST_CELL: Final = 16 * 1024 * 1024
+"""Characters of one field of a CSV file; the standard library's own limit is 128 KiB."""
+
+# worker.py
+WORKER_GRACE: Final = 10.0
+"""Seconds beyond a document's time; the server ends this process long before."""
+OPEN_FILES: Final = 64
+"""Descriptors: the socket, the standard streams, and what imports need."""

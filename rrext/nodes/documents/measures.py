@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rrext.nodes.documents.limits import LONGEST
+from rrext.nodes.documents.limits import BYTES_PER_TOKEN, CHARACTERS_PER_TOKEN, LONGEST
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-_BYTES_PER_TOKEN: Final = 4
-"""UTF-8 bytes of an estimated token: what common vocabularies need for English prose, and more than for most else."""
-_CHARACTERS_PER_TOKEN: Final = 16
-"""Characters of text that are looked at for each token of the size. Prose has 4; long runs of blanks have more."""
 
 
 class Measure(Protocol):
@@ -55,7 +50,7 @@ class EstimatedTokens:
     """Sizes in tokens where there is no tokenizer: a token is taken to have four bytes of UTF-8."""
 
     def __init__(self, size: int) -> None:
-        self._bytes = size * _BYTES_PER_TOKEN
+        self._bytes = size * BYTES_PER_TOKEN
         self.reach = min(self._bytes, LONGEST)
 
     def fit(self, text: str) -> int:
@@ -65,7 +60,7 @@ class EstimatedTokens:
         return len(text) <= self.reach and len(text.encode("utf-8")) <= self._bytes
 
     def tail(self, text: str, overlap: int) -> int:
-        count = overlap * _BYTES_PER_TOKEN
+        count = overlap * BYTES_PER_TOKEN
         if not count:
             return 0
         return len(text[-count:].encode("utf-8")[-count:].decode("utf-8", "ignore"))
@@ -77,7 +72,7 @@ class Tokens:
     def __init__(self, size: int, tokenizer: Tokenizer) -> None:
         self._size = size
         self._tokenizer = tokenizer
-        self.reach = min(size * _CHARACTERS_PER_TOKEN, LONGEST)
+        self.reach = min(size * CHARACTERS_PER_TOKEN, LONGEST)
 
     def fit(self, text: str) -> int:
         text = text[: self.reach]
@@ -90,7 +85,7 @@ class Tokens:
     def tail(self, text: str, overlap: int) -> int:
         if not overlap:
             return 0
-        text = text[-overlap * _CHARACTERS_PER_TOKEN :]
+        text = text[-overlap * CHARACTERS_PER_TOKEN :]
         starts = self._starts(text)
         return len(text) if len(starts) <= overlap else len(text) - starts[-overlap]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_DEEPEST: Final = 48
-"""Elements in each other that are kept; the tags of deeper ones go, their text stays."""
+from rrext.nodes.documents.limits import DEEPEST
+
 _MARK: Final = re.compile(r"<!--|<(/?)([a-zA-Z][a-zA-Z0-9]{0,31})(?=[\s/>])[^<>]*>")
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
 _UNSEEN: Final = {
@@ -46,7 +46,7 @@ def flattened(page: str) -> str:
 
 
 class _Flattener:
-    """Goes through the tags of one page once. No more than `_DEEPEST` elements are ever open, so this takes linear time."""
+    """Goes through the tags of one page once. No more than `DEEPEST` elements are ever open, so this takes linear time."""
 
     def __init__(self, page: str) -> None:
         self._page = page
@@ -85,7 +85,7 @@ class _Flattener:
                 break
         if is_empty:
             self._out.append(tag)
-        elif len(self._open) < _DEEPEST:
+        elif len(self._open) < DEEPEST:
             self._out.append(tag)
             self._open.append(name)
         else:

@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rrext.nodes.documents.limits import LOOKAHEAD
+from rrext.nodes.documents.limits import LONGEST_TITLE, LOOKAHEAD
 
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)([^\n]*)")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 _CLOSING: Final = re.compile(r"[ \t]+#+[ \t]*$")
-_TITLE: Final = 200
-"""Characters of a heading that are kept; more is no heading, and would stand in every chunk below it."""
-assert _TITLE < LOOKAHEAD
+assert LONGEST_TITLE < LOOKAHEAD
 
 
 class Outline:
@@ -48,7 +46,7 @@ class Outline:
             line = window[begin:end]
             heading = None if self._fence else _HEADING.match(line)
             if heading is not None:
-                self._enter(len(heading[1]), _CLOSING.sub("", heading[2])[:_TITLE].strip())
+                self._enter(len(heading[1]), _CLOSING.sub("", heading[2])[:LONGEST_TITLE].strip())
             else:
                 self._fence = _after(self._fence, line)
         if cut:

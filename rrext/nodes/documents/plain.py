@@ -6,6 +6,7 @@ import codecs
 import re
 from typing import Final
 
+from rrext.nodes.documents.limits import CHARSET_BEGIN, TEXT_PROBE
 from rrext.nodes.documents.records import corrupt
 
 _MARKS: Final = (
@@ -15,12 +16,8 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_PROBE: Final = 65_536
-"""Bytes that are looked at to tell text from other things."""
 _BINARY: Final = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _CHARSET: Final = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
-_CHARSET_BEGIN: Final = 2048
-"""Where an HTML page has to declare its encoding; the standard says the first 1024 bytes."""
 _IN_ASCII: Final = ("iso2022", "hz")
 """Charsets that use bytes of ASCII alone, so that each of their texts is UTF-8 too, but another one."""
 _NO_CHARSET: Final = ("unicode-escape", "unicode_escape")
@@ -31,7 +28,7 @@ def looks_like_text(data: bytes) -> bool:
     """Whether there is no byte that no text has: control characters other than space, line and page ends."""
     if any(data.startswith(mark) for mark, _ in _MARKS):
         return True
-    return _BINARY.search(data, 0, _PROBE) is None
+    return _BINARY.search(data, 0, TEXT_PROBE) is None
 
 
 def decode(data: bytes, declared: str = "", *, is_html: bool = False) -> str:
@@ -51,7 +48,7 @@ def _decoded(data: bytes, declared: str, *, is_html: bool) -> str:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _strictly(data, encoding)
-    named = _named(declared.encode("utf-8", "replace")) or (_named(data[:_CHARSET_BEGIN]) if is_html else None)
+    named = _named(declared.encode("utf-8", "replace")) or (_named(data[:CHARSET_BEGIN]) if is_html else None)
     if named is not None and named.startswith(_IN_ASCII):
         return _strictly(data, named)
     try:

@@ -9,20 +9,14 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import Final
 
 import msgspec
 
 from rrext.errors import Unavailable
 from rrext.nodes.child.launch import environment, module_command
+from rrext.nodes.documents.limits import ENDING_TIMEOUT, SENT_AT_ONCE, START_TIMEOUT
 from rrext.nodes.documents.records import READY, Answer, Request
 from rrext.nodes.sandbox.blocks import block
-
-_START: Final = 30.0
-"""Seconds for the process to start; a loaded machine needs a few."""
-_ENDING: Final = 5.0
-"""Seconds for a process that closed its end to be gone, so that its exit code tells why."""
-_PIECE: Final = 1024 * 1024
 
 
 class ReaderProcess:
@@ -100,7 +94,7 @@ class ReaderProcess:
     def end(self) -> int:
         """The exit code of a process that broke. It has a moment to end by itself, so that the code tells why."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(_ENDING)
+            self._child.wait(ENDING_TIMEOUT)
         self.kill()
         return self.wait()
 
@@ -118,7 +112,7 @@ class ReaderProcess:
 
     def _wait_until_ready(self) -> None:
         try:
-            said = self._receive(time.monotonic() + _START)
+            said = self._receive(time.monotonic() + START_TIMEOUT)
         except (EOFError, OSError):
             said = b""
         if said == READY:
@@ -140,7 +134,7 @@ class ReaderProcess:
         view = memoryview(data)
         while view:
             self._link.settimeout(_left(deadline))
-            view = view[self._link.send(view[:_PIECE]) :]
+            view = view[self._link.send(view[:SENT_AT_ONCE]) :]
 
     def _receive(self, deadline: float) -> bytes:
         size = int.from_bytes(self._exactly(4, deadline), "little")
@@ -150,7 +144,7 @@ class ReaderProcess:
         data = bytearray()
         while len(data) < size:  # what the process says is nothing to reserve memory for
             self._link.settimeout(_left(deadline))
-            piece = self._link.recv(min(size - len(data), _PIECE))
+            piece = self._link.recv(min(size - len(data), SENT_AT_ONCE))
             if not piece:
                 raise EOFError("the process is gone")
             data += piece

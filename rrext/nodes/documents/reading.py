@@ -17,7 +17,7 @@ from rrext.nodes.documents import formats
 from rrext.nodes.documents.extraction import extract
 from rrext.nodes.documents.facts import facts_of, front_matter_title
 from rrext.nodes.documents.kinds import kind_of
-from rrext.nodes.documents.limits import MAX_NESTING
+from rrext.nodes.documents.limits import LONGEST_CELL, MAX_NESTING
 from rrext.nodes.documents.mail import read_mail
 from rrext.nodes.documents.markup import without_head
 from rrext.nodes.documents.nesting import flattened
@@ -26,8 +26,6 @@ from rrext.nodes.documents.records import Parsed, Piece, Request, corrupt, empty
 from rrext.nodes.documents.slides import speaker_notes
 from rrext.nodes.documents.tables import cut_tables, table_of
 
-_CELL: Final = 16 * 1024 * 1024
-"""Characters of one field of a CSV file; the standard library's own limit is 128 KiB."""
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile('"[^"]*"')
 _NOTHING: Final = " \t\n\f|:-#*>"
@@ -96,7 +94,7 @@ def _extracted(data: bytes, kind: str) -> tuple[str, dict[str, Any]]:
 
 
 def _rows(text: str, kind: str) -> list[Piece]:
-    csv.field_size_limit(_CELL)
+    csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if kind == formats.TSV else _delimiter(text)
     try:
         table = table_of(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))

@@ -14,15 +14,12 @@ from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.node import Entry, Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.documents.chunks import ChunkMaker
-from rrext.nodes.documents.limits import BATCH
+from rrext.nodes.documents.limits import BATCH, LARGEST_CHUNK, SMALLEST_CHUNK
 from rrext.nodes.documents.measures import Characters, EstimatedTokens, Measure
 from rrext.nodes.documents.splitter import Passage, Splitter
 from rrext.nodes.documents.strategies import strategy_for
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
-
-SMALLEST, LARGEST = 16, 100_000
-"""Units of a piece: below, words are cut; above, a store may not take it."""
 
 Strategy = Literal["auto", "characters", "sentences", "markdown", "code"]
 MakeMeasure = Callable[[int], Measure]
@@ -124,8 +121,8 @@ class SplitNode(Node):
         self,
         text: str,
         strategy: Strategy | None = None,
-        size: Annotated[int, msgspec.Meta(ge=SMALLEST, le=LARGEST)] | None = None,
-        overlap: Annotated[int, msgspec.Meta(ge=0, le=LARGEST)] | None = None,
+        size: Annotated[int, msgspec.Meta(ge=SMALLEST_CHUNK, le=LARGEST_CHUNK)] | None = None,
+        overlap: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_CHUNK)] | None = None,
         name: str = "",
         mime_type: str = "",
         *,
@@ -186,8 +183,8 @@ def _overlap(given: int | None, size: int) -> int:
 
 
 def _check_sizes(node_id: str, size: int, overlap: int) -> None:
-    if not SMALLEST <= size <= LARGEST:
-        raise Unavailable(f'"size" of node "{node_id}" is {size}: it has to be {SMALLEST} to {LARGEST:,}')
+    if not SMALLEST_CHUNK <= size <= LARGEST_CHUNK:
+        raise Unavailable(f'"size" of node "{node_id}" is {size}: it has to be {SMALLEST_CHUNK} to {LARGEST_CHUNK:,}')
     if not 0 <= overlap <= size // 2:
         raise Unavailable(f'"overlap" of node "{node_id}" is {overlap}: it has to be 0 to half of "size", {size // 2}')
 

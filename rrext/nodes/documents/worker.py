@@ -22,15 +22,12 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.documents.extraction import warm_up
+from rrext.nodes.documents.limits import OPEN_FILES, WORKER_GRACE
 from rrext.nodes.documents.reading import read
 from rrext.nodes.documents.records import READY, Answer, Request
 from rrext.nodes.sandbox.blocks import block, receive
 
-_GRACE = 10.0
-"""Seconds beyond a document's time; the server ends this process long before."""
 _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
-_OPEN_FILES = 64
-"""Descriptors: the socket, the standard streams, and what imports need."""
 
 
 def main() -> None:
@@ -39,7 +36,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the whole group: the server decides
     _bound(resource.RLIMIT_AS, int(sys.argv[2]))
     _bound(resource.RLIMIT_CORE, 0)  # a dump would hold what documents say
-    _bound(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    _bound(resource.RLIMIT_NOFILE, OPEN_FILES)
     _load()
     _bound(resource.RLIMIT_FSIZE, 0)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
@@ -51,7 +48,7 @@ def main() -> None:
 
 def _answer(data: bytes, request: Request) -> bytes:
     """The answer as JSON."""
-    signal.setitimer(signal.ITIMER_REAL, request.timeout + _GRACE)  # nobody handles SIGALRM: it ends the process
+    signal.setitimer(signal.ITIMER_REAL, request.timeout + WORKER_GRACE)  # nobody handles SIGALRM: it ends the process
     try:
         return msgspec.json.encode(Answer(parsed=read(data, request)))
     except ToolError as error:

@@ -12,10 +12,8 @@ from unicodedata import normalize
 from zlib import crc32
 
 from rrext.nodes.embeddings.embedder import TextKind, require_texts
+from rrext.nodes.embeddings.limits import HASHED_SIZE
 from rrext.tools.context import ToolContext
-
-DEFAULT_SIZE: Final = 384
-"""Numbers in a vector: as many as small sentence models have, so that a column made for one fits the other."""
 
 WORD: Final = re.compile(r"\w+")
 WORD_WEIGHT, PAIR_WEIGHT, TRIGRAM_WEIGHT = 4, 2, 1
@@ -31,14 +29,14 @@ class HashingEmbedder:
     lost. Take it for tests, for search by wording, and until a real model is bound.
     """
 
-    def __init__(self, size: int = DEFAULT_SIZE) -> None:
+    def __init__(self, size: int = HASHED_SIZE) -> None:
         self.size: int | None = size
         self.model = f"hashing-{size}"
 
     def embed(self, texts: Sequence[str], kind: TextKind, ctx: ToolContext) -> list[list[float]]:
         """One vector for each text; both kinds are embedded alike. Raises `InvalidArguments` for a blank text."""
         require_texts(texts)
-        size = self.size or DEFAULT_SIZE
+        size = self.size or HASHED_SIZE
         vectors = []
         for text in texts:
             ctx.check()
@@ -46,7 +44,7 @@ class HashingEmbedder:
         return vectors
 
 
-def hashed(text: str, size: int = DEFAULT_SIZE) -> list[float]:
+def hashed(text: str, size: int = HASHED_SIZE) -> list[float]:
     """The vector of one text: `size` numbers, of length 1. Case, width and composition of letters do not count.
 
     All is counted in whole numbers, and each number is rounded once: that makes it the same on every machine.

@@ -19,9 +19,15 @@ BOUND_MAX_CHARACTERS: Final = 1_000_000
 # transformer/embedder.py
 MAX_BATCH: Final = 64
 """Texts in a batch; more at once are no faster."""
+MAX_SQUARE: Final = 1 << 20
+"""Texts of a batch times the square of their tokens: the attention of a layer then takes some 50 MB."""
 
 # node.py
 MAX_TEXTS: Final = 2048
 """Texts in one call of `embed`: as many as model servers take. Their vectors have to fit into one result as well."""
 MAX_CHARACTERS: Final = 4_000_000
 """Characters in one call of `embed`; thousands of pages, which no caller waits for."""
+
+# hashing.py
+HASHED_SIZE: Final = 384
+"""Numbers in a vector: as many as small sentence models have, so that a column made for one fits the other."""

@@ -12,9 +12,9 @@ from rrext.errors import InvalidArguments
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import Embedder, TextKind, require_texts
-from rrext.nodes.embeddings.hashing import DEFAULT_SIZE, HashingEmbedder
+from rrext.nodes.embeddings.hashing import HashingEmbedder
 from rrext.nodes.embeddings.lanes import Pending, pending_documents, pending_question
-from rrext.nodes.embeddings.limits import MAX_CHARACTERS, MAX_TEXTS
+from rrext.nodes.embeddings.limits import HASHED_SIZE, MAX_CHARACTERS, MAX_TEXTS
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -108,7 +108,7 @@ class HashingNode(EmbeddingNode):
     title = "Embedding (hashing)"
 
     class Config:
-        size: Annotated[int, msgspec.Meta(ge=16, le=4096), "Numbers in a vector; fewer make more words collide."] = DEFAULT_SIZE
+        size: Annotated[int, msgspec.Meta(ge=16, le=4096), "Numbers in a vector; fewer make more words collide."] = HASHED_SIZE
 
     @classmethod
     @asynccontextmanager

@@ -14,12 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from rrext.nodes.files.limits import LEAVING_TIMEOUT, LOCK_AGAIN
+
 NEXT: Final = ".next"
 """How the name of the second file ends."""
-LEAVING: Final = 5.0
-"""Seconds to wait at least for who works for a process that was killed: it needs up to these to end."""
-_AGAIN: Final = 0.02
-"""Seconds between attempts: the system knows no waiting for such a lock that can be given up."""
 
 
 class InUse(Exception):
@@ -47,7 +45,7 @@ class FileLock:
         begun = time.monotonic()
 
         def is_over(holder: str) -> bool:
-            return time.monotonic() - begun > (max(wait, LEAVING) if is_gone(holder) else wait)
+            return time.monotonic() - begun > (max(wait, LEAVING_TIMEOUT) if is_gone(holder) else wait)
 
         file = _opened(path)
         try:
@@ -58,7 +56,7 @@ class FileLock:
                         check()
                         if is_over(_holder(file)):
                             raise InUse(_holder(file))
-                        time.sleep(_AGAIN)
+                        time.sleep(LOCK_AGAIN)
             finally:
                 os.close(following)
             os.ftruncate(file, 0)

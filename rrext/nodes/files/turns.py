@@ -7,17 +7,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-LOOK: Final = 0.2
-"""Seconds between looks at whether another process waits, while it is open."""
-TURN: Final = 1.0
-"""Seconds that a process keeps it though another waits, if it is busy: opening it takes a while."""
-LAST: Final = 1.0
-"""Seconds that new uses are held up for the last ones to end. If they do not, all goes on for another turn."""
-PATIENCE: Final = 5.0
-"""Seconds that closing for good waits for uses to end, unless said otherwise."""
-_AGAIN: Final = 0.05
+from rrext.nodes.files.limits import CLOSING_TIMEOUT, LAST_USES, TURN, TURN_AGAIN, TURN_LOOK
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +71,7 @@ class Turns(Generic[T]):
                 if not self._is_moving:
                     self._is_moving = True
                     break
-                self._changed.wait(_AGAIN)
+                self._changed.wait(TURN_AGAIN)
             else:
                 self._users += 1
                 return self._held
@@ -120,10 +112,10 @@ class Turns(Generic[T]):
 
     def rest(self, check: Callable[[], object]) -> None:
         """Close it when nobody uses it any more; the next use opens it again."""
-        while not self._let_go(0.0, _AGAIN):
+        while not self._let_go(0.0, TURN_AGAIN):
             check()
 
-    def close(self, patience: float = PATIENCE) -> None:
+    def close(self, patience: float = CLOSING_TIMEOUT) -> None:
         """Close it for good; what still uses it after so many seconds fails."""
         with self._changed:
             self._is_closed = True
@@ -135,10 +127,10 @@ class Turns(Generic[T]):
             held.close()
 
     def _watch(self, held: T, ended: threading.Event) -> None:
-        while not ended.wait(LOOK):
+        while not ended.wait(TURN_LOOK):
             try:
                 if held.is_wanted():
-                    self._let_go(TURN, LAST)
+                    self._let_go(TURN, LAST_USES)
             except Exception:
                 log.exception("%r was not given away in order", held)
 

@@ -41,3 +41,37 @@ MESSAGE_MAX: Final = 500
 # ladybug/file.py
 IDLE_CONNECTIONS: Final = 8
 """Connections that are kept for the next calls; making one is cheap."""
+PLANNED_STATEMENTS: Final = 16
+"""Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
+OPEN_AGAIN: Final = 0.02
+"""Seconds between attempts to open a file that another program has open."""
+
+# ladybug/backend.py
+WRITE_TURN: Final = 0.05
+"""Seconds between looks at whether a call that waits for its turn to write is still wanted."""
+
+# ladybug/calls.py
+STUCK_AFTER: Final = 1.5
+"""Seconds after which a statement that does not stop ends with its process: some of the engine's functions never look up."""
+START_PATIENCE: Final = 5.0
+"""The same for a transaction that begins, for which another process may have to let go of the file."""
+COMMIT_PATIENCE: Final = 15.0
+"""The same for a commit, which may have much to write."""
+OPEN_PATIENCE: Final = 60.0
+"""The same for opening a database, which may have much to do again after a crash."""
+
+# ladybug/process.py
+CLOSING_TIMEOUT: Final = 10.0
+"""Seconds for the process to undo what is open and to close the database."""
+FIRST_ROWS: Final = 64
+"""Rows that come with the answer to a statement, so that most need one answer only."""
+
+# ladybug/worker.py
+INTERRUPT_AGAIN: Final = 0.05
+"""Seconds until a step that is to stop is told once more: the first time may have come before it began."""
+LEAVING_TIMEOUT: Final = 5.0
+"""Seconds that undoing what is open and closing the database may take once the server is gone."""
+
+# parameters.py
+READING_ATTEMPTS: Final = 32
+"""How often a statement is tried with parameters that are meant otherwise."""

@@ -18,8 +18,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-ATTEMPTS: Final = 32
-"""How often a statement is tried with parameters that are meant otherwise."""
+from rrext.nodes.graph.limits import READING_ATTEMPTS
+
 INTEGERS: Final = range(-(2**63), 2**63)
 INTERVAL: Final = re.compile(r'parsing interval\. Given: "(.*?)"', re.S)
 MAP: Final = re.compile(r"casting function from STRUCT.* to MAP|casting function from MAP.* to |is incompatible with MAP")
@@ -71,7 +71,7 @@ class Readings:
         self._base = self.params  # before what is tried now
         self._problem = ""
         self._ways: Iterator[tuple[Shape, ...]] = iter(())
-        self._left = ATTEMPTS
+        self._left = READING_ATTEMPTS
 
     def learn(self, message: str) -> bool:
         """Take from the engine's error what it expected; whether `params` are others now."""

@@ -22,11 +22,9 @@ from typing import Any, Final
 import msgspec
 
 from rrext.errors import ToolError
-from rrext.nodes.http.limits import MAX_SENTENCE
+from rrext.nodes.http.limits import MAX_SENTENCE, SHORTEST_SECRET
 
 HIDDEN: Final = "•••"
-SHORTEST_SECRET: Final = 4
-"""A shorter key would be found in ordinary words."""
 
 CODES: Final = {401: "model_unauthorized", 403: "model_unauthorized", 404: "model_not_found", 429: "model_rate_limited"}
 HINTS: Final = {

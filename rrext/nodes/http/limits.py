@@ -7,6 +7,8 @@ from typing import Final
 # failures.py
 MAX_SENTENCE: Final = 500
 """Characters of the server's own words that are quoted."""
+SHORTEST_SECRET: Final = 4
+"""A shorter key would be found in ordinary words."""
 
 # endpoint.py
 CONNECT_TIMEOUT: Final = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-_PIECE = 262_144
+from rrext.nodes.sandbox.limits import RECEIVED_AT_ONCE
 
 
 def block(data: bytes) -> bytes:
@@ -20,7 +20,7 @@ def receive(link: socket.socket) -> bytes:
 def receive_rest(link: socket.socket) -> bytes:
     """Everything until the other end closes."""
     pieces: list[bytes] = []
-    while piece := link.recv(_PIECE):
+    while piece := link.recv(RECEIVED_AT_ONCE):
         pieces.append(piece)
     return b"".join(pieces)
 

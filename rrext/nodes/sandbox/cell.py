@@ -12,6 +12,7 @@ import sandlock
 
 from rrext.nodes.sandbox.blocks import block
 from rrext.nodes.sandbox.interpreter import Files, command
+from rrext.nodes.sandbox.limits import NICENESS
 from rrext.nodes.sandbox.privileges import status_of
 from rrext.nodes.sandbox.seccomp import compile_filter
 
@@ -27,7 +28,6 @@ _BOOT = (
     "raise SystemExit(n['main'](n['encode_result']))\n"
 )
 _FILTERS = 2  # sandlock's and the guest's own, beside any that the server was started with
-_NICE = 5  # when cores are scarce, the server comes first
 
 
 class WallMissing(Exception):
@@ -73,7 +73,7 @@ class Cell:
         ):
             resource.prlimit(self.pid, limit, (value, value))
         # No process may become more important without a privilege, and a server that runs under `nice` is less so already.
-        os.setpriority(os.PRIO_PROCESS, self.pid, max(_NICE, os.getpriority(os.PRIO_PROCESS, self.pid)))
+        os.setpriority(os.PRIO_PROCESS, self.pid, max(NICENESS, os.getpriority(os.PRIO_PROCESS, self.pid)))
 
     def check_walls(self) -> None:
         """Look at the guest from outside, after it says that it is locked in. Raises `WallMissing`."""

@@ -10,14 +10,11 @@ import msgspec
 
 from rrext.errors import Cancelled, InvalidArguments
 from rrext.nodes.base.node import Node
-from rrext.nodes.sandbox.protocol import MIB, PythonSandbox, SandboxLimits
+from rrext.nodes.sandbox.limits import LEAST_MEMORY, LONGEST_TIMEOUT, MIB, MOST_MEMORY, SHORTEST_TIMEOUT, SandboxLimits
+from rrext.nodes.sandbox.protocol import PythonSandbox
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
-SHORTEST, LONGEST = 1.0, 1200.0
-"""RocketRide's bounds of `timeout`, in seconds."""
-LEAST_MEMORY, MOST_MEMORY = 64, 64 * 1024
-"""MiB: below, the interpreter does not start; above, it is a slip of the keyboard."""
 DEFAULTS = SandboxLimits()
 
 OUTPUT_SCHEMA = {
@@ -110,5 +107,5 @@ def limits_of(config: Any) -> SandboxLimits:
     """The bounds that a component's settings ask for, within what is sensible."""
     memory = min(max(config.memory, LEAST_MEMORY), MOST_MEMORY)
     total = min(max(config.totalMemory, memory), MOST_MEMORY)
-    timeout = min(max(config.timeout, SHORTEST), LONGEST)
+    timeout = min(max(config.timeout, SHORTEST_TIMEOUT), LONGEST_TIMEOUT)
     return SandboxLimits(timeout=timeout, memory=memory * MIB, total_memory=total * MIB)

@@ -10,7 +10,8 @@ import msgspec
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.capture import cut_middle
-from rrext.nodes.sandbox.protocol import MIB, PythonRun, SandboxLimits
+from rrext.nodes.sandbox.limits import MIB, SandboxLimits
+from rrext.nodes.sandbox.protocol import PythonRun
 
 _KILLED = 128
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))

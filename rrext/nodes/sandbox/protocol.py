@@ -7,28 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-MIB = 1024 * 1024
-
-
-class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The bounds of one program. Each is enforced from outside the program."""
-
-    timeout: float = 20.0
-    """Seconds of wall-clock time; then the program is killed. RocketRide's default."""
-    memory: int = 512 * MIB
-    """Bytes of address space, the interpreter's own 30 MiB included: room for a few million objects, while the 64
-    calls of a full server stay below what a large machine has."""
-    total_memory: int = 2048 * MIB
-    """Bytes of memory that all programs of one sandbox use at a time, which is four programs at their limit, or the server's
-    64 places full of ordinary ones; beyond it the program that uses most is killed."""
-    threads: int = 64
-    """Threads at a time. Ordinary pools use under 40; a thread costs the machine memory that `memory` does not count."""
-    open_files: int = 64
-    """Open descriptors. The program has three; an event loop needs three more. Each pipe holds 64 KiB of the kernel's."""
-    output: int = 51_200
-    """Characters kept of each of stdout and stderr, cut in the middle. RocketRide's figure."""
-    result: int = 4 * MIB
-    """Bytes of `result` as JSON: a quarter of what an answer may have."""
+from rrext.nodes.sandbox.limits import SandboxLimits
 
 
 class PythonRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,21 +14,16 @@ import msgspec
 from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
 from rrext.nodes.sandbox.blocks import block, receive, receive_rest
 from rrext.nodes.sandbox.interpreter import command
+from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
 from rrext.nodes.sandbox.outcome import Answer, outcome
 from rrext.nodes.sandbox.probe import probe, verdict
-from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
+from rrext.nodes.sandbox.protocol import PythonRun
 
 INSTALL = 'pip install "rrext[python]"'
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WARDEN = os.path.join(_HERE, "warden.py")
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
 _BOOT = "import sys; sys.path.extend(sys.argv[2:]); from rrext.nodes.sandbox.warden import main; main()"
-_START = 30.0
-"""Seconds for the warden to be ready; it takes a tenth of one."""
-_OVERTIME = 60.0
-"""Seconds after which a supervisor that should have answered is given up."""
-_FAREWELL = 2.0
-"""Seconds for the warden to end by itself."""
 
 
 def missing_piece() -> str | None:
@@ -122,9 +117,9 @@ class SandlockSandbox:
         with ours:
             with theirs, self._lock:
                 self._hand_over(theirs)
-            ours.settimeout(limits.timeout + _OVERTIME)
+            ours.settimeout(limits.timeout + OVERTIME)
             try:
-                ours.sendall(block(msgspec.json.encode({"code": code, **msgspec.structs.asdict(limits)})))
+                ours.sendall(block(msgspec.json.encode({"code": code, **limits._asdict()})))
                 if on_cancel is not None:
                     on_cancel(cancel)
                 answer, report = receive(ours), receive_rest(ours)
@@ -185,7 +180,7 @@ class SandlockSandbox:
             control.close()
         if warden is not None:
             try:
-                warden.wait(_FAREWELL)
+                warden.wait(FAREWELL)
             except subprocess.TimeoutExpired:
                 warden.kill()
                 warden.wait()
@@ -202,7 +197,7 @@ class _Greeting(msgspec.Struct, frozen=True):
 
 def _greeting(control: socket.socket) -> _Greeting:
     """The warden's first word."""
-    control.settimeout(_START)
+    control.settimeout(WARDEN_START)
     try:
         word = control.recv(65_536)
     except TimeoutError:

@@ -21,15 +21,8 @@ from rrext.nodes.sandbox.capture import Capture
 from rrext.nodes.sandbox.cell import Cell, WallMissing
 from rrext.nodes.sandbox.guest import LOCKED
 from rrext.nodes.sandbox.interpreter import Files
+from rrext.nodes.sandbox.limits import ENVELOPE, GLANCE, GUEST_START, READ_AT_ONCE
 from rrext.nodes.sandbox.usage import Share
-
-_START = 30.0
-"""Seconds for the interpreter to start; a loaded machine needs a few."""
-_GLANCE = 0.05
-"""Seconds between two looks at the number of threads, and at the memory of all guests."""
-_PIECE = 65_536
-_ENVELOPE = 64
-"""Bytes of a report beside the result itself."""
 
 
 def supervise(host: socket.socket, files: Files, guest_code: bytes, share: Share) -> None:
@@ -69,7 +62,7 @@ class _Watch:
         self._report = bytearray()
         self._why = ""
         self._locked = False
-        self._deadline = time.monotonic() + _START
+        self._deadline = time.monotonic() + GUEST_START
 
     def serve(self) -> None:
         """Run the program to its end and answer the server."""
@@ -96,7 +89,7 @@ class _Watch:
         poll.register(self._host, select.POLLIN)  # the server says nothing more: whatever comes is its end
         glance = 0.0
         while True:
-            ready = [fd for fd, _ in poll.poll(_GLANCE * 1000)]
+            ready = [fd for fd, _ in poll.poll(GLANCE * 1000)]
             for fd in ready:
                 if fd in sources and not _move(fd, sources[fd]):
                     poll.unregister(fd)
@@ -109,7 +102,7 @@ class _Watch:
             if now >= self._deadline:
                 self._stop("timeout" if self._locked else "walls")
             if now >= glance:
-                glance = now + _GLANCE
+                glance = now + GLANCE
                 self._look()
         for fd, take in sources.items():
             os.set_blocking(fd, False)
@@ -133,7 +126,7 @@ class _Watch:
         if not self._locked and not self._why:
             self._release(data[:1])
             data = data[1:]
-        if len(self._report) <= self._request["result"] + _ENVELOPE:  # a longer one is cut, which makes it unreadable
+        if len(self._report) <= self._request["result"] + ENVELOPE:  # a longer one is cut, which makes it unreadable
             self._report += data
 
     def _release(self, word: bytes) -> None:
@@ -158,7 +151,7 @@ class _Watch:
 def _move(fd: int, take: Any) -> bool:
     """Pass on what there is to read; False at the end, or if there is nothing."""
     try:
-        data = os.read(fd, _PIECE)
+        data = os.read(fd, READ_AT_ONCE)
     except (BlockingIOError, ConnectionResetError):
         return False
     take(data)

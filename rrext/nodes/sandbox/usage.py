@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import mmap
 
-SHARES = 1024
-"""Guests at a time."""
+from rrext.nodes.sandbox.limits import SHARES
 
 
 class Usage:

@@ -19,10 +19,11 @@ import socket
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+from rrext.nodes.sandbox.limits import PARENT_LOOK
+
 if TYPE_CHECKING:
     from rrext.nodes.sandbox.usage import Share
 
-_LOOK = 1000  # milliseconds between two looks at the parent, should the socket's other end live on elsewhere
 _PR_SET_PDEATHSIG = 1
 
 
@@ -65,7 +66,7 @@ class _Warden:
         poll = select.poll()
         poll.register(control, select.POLLIN)
         while os.getppid() == server:
-            ready = [fd for fd, _ in poll.poll(_LOOK)]
+            ready = [fd for fd, _ in poll.poll(PARENT_LOOK)]
             for ended in self.running.keys() & ready:
                 poll.unregister(ended)
                 os.close(ended)

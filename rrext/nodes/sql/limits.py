@@ -28,6 +28,8 @@ MAX_SCHEMA_TEXT: Final = 24_000
 """Characters of the schema in a prompt, about 6,000 tokens: what a model of any size still reads with attention."""
 MAX_COLUMNS: Final = 150
 """Columns of one table that are shown; those that the question names first."""
+SHORTEST_WORD: Final = 3
+"""Letters of a word that says something."""
 
 # transaction.py
 FIRST_BATCH: Final = 64
@@ -45,6 +47,8 @@ LONGEST_WAIT: Final = 3600
 # mysql/node.py
 CANCEL_TIMEOUT: Final = 5.0
 """Seconds for the connection that carries a KILL QUERY."""
+SPARE_TIME: Final = 30.0
+"""Seconds beyond the statement timeout without a word from the server: it is gone then."""
 
 # mysql/rows.py
 MYSQL_DRAINED: Final = 2000
@@ -88,3 +92,38 @@ LARGEST_HEAP: Final = 512 * 1024 * 1024
 """Bytes of all SQLite in the process. A row may have thousands of such values; statements that need more fail."""
 CACHED_STATEMENTS: Final = 256
 """Prepared statements that a connection keeps; programs repeat a few dozen."""
+
+# duckdb/engine.py
+FILE_LEAVING: Final = 1.0
+"""Seconds that a file which another process has is waited for: that of a server which was killed is about to end."""
+OPEN_AGAIN: Final = 0.05
+"""Seconds between attempts to open it."""
+HEAPS: Final = 3
+HEAP_BASE: Final = 1024**3
+"""A DuckDB process may have `HEAPS` times `memory_limit` plus `HEAP_BASE` bytes, for what DuckDB's allocator keeps mapped but
+unused, values that `memory_limit` does not count, Python's own, and a second instance while files are read. Ordinary work
+within a limit of 200 MB, 1 GB and 3 GB, in eight connections at once, mapped 2.8, 2.8 and 0.8 times the limit at most."""
+
+# duckdb/files.py
+LOOK_SHARE: Final = 20
+"""A look at the files is followed by at least so many times its own duration without another."""
+QUICK_LOOK: Final = 0.002
+"""Seconds of a look that is always taken anew."""
+
+# duckdb/node.py
+CLOSING_TIMEOUT: Final = 10.0
+"""Seconds for the process to undo what is open and to close the database."""
+
+# duckdb/process.py
+FIRST_ROWS: Final = 64
+"""Rows that come with the answer to a statement, so that most need one answer only."""
+MORE_ROWS: Final = 1024
+"""Rows that are fetched at once after those; fewer if they are large."""
+STUCK_AFTER: Final = 2.0
+"""Seconds after which a statement that was cancelled, and does not stop, ends with its process: some never look up."""
+SETTLING_TIMEOUT: Final = 2.0
+"""Seconds that commits of others have until then to be answered."""
+
+# duckdb/worker.py
+LEAVING_TIMEOUT: Final = 5.0
+"""Seconds that undoing what is open and closing the database may take once the server is gone."""

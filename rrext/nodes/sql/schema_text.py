@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT
+from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT, SHORTEST_WORD
 from rrext.nodes.sql.schema import Schema, Table
 
 _WORDS: Final = re.compile(r"[^\W_]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LINE: Final = re.compile(r"\s+")
-_SHORTEST: Final = 3
-"""Letters of a word that says something."""
 
 
 def schema_text(schema: Schema, question: str) -> str:
@@ -66,10 +64,10 @@ def _score(table: Table, asked: frozenset[str]) -> int:
 def _stems(text: str) -> frozenset[str]:
     """The words of a text or of a name, without an ending that plurals have."""
     words = _WORDS.findall(_CAMEL.sub(" ", text).casefold())
-    return frozenset(_stem(word) for word in words if len(word) >= _SHORTEST)
+    return frozenset(_stem(word) for word in words if len(word) >= SHORTEST_WORD)
 
 
 def _stem(word: str) -> str:
-    if word.endswith("ies") and len(word) > _SHORTEST + 1:
+    if word.endswith("ies") and len(word) > SHORTEST_WORD + 1:
         return f"{word[:-3]}y"
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word

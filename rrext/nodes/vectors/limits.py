@@ -57,7 +57,65 @@ CANCEL_AGAIN: Final = 0.2
 """Seconds between attempts: one that comes before the statement has begun does nothing."""
 CUT_AFTER: Final = 5.0
 """Seconds after which a statement that goes on in spite of all is left alone: its thread here has to be free again."""
+SERVER_GRACE: Final = 1.0
+"""Seconds by which the server's own limit is later than the call's: the call's end should be told as such."""
 
 # postgres/index.py
 CLOSING_WAIT: Final = 10.0
 """Seconds that a store which is closed waits for its builder, whose statement was cancelled."""
+INDEX_LOOK: Final = 30.0
+"""Seconds between two looks at how many chunks there are: counting takes time too."""
+BUILD_MEMORY: Final = "256MB"
+"""Room for the graph while it is built: 384 numbers of 100,000 chunks fit; what does not fit takes several times as long."""
+
+# edge/folder.py
+COMPARED_HEAD: Final = 64 * 1024
+"""Bytes of each file that are compared with the manifest, beside its size: where the engine's headers are."""
+
+# edge/journal.py
+ENGINE_BATCH: Final = 64
+"""Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
+
+# edge/opened.py
+FLUSH_EVERY: Final = 16 * 1024 * 1024
+"""Bytes that wait in the engine's log at most before they go to their places. All of them are read again after a crash."""
+WRITTEN_TIMES: Final = 3
+"""How many times the bytes of a change are written: in the journal, in the engine's log, and at their places."""
+WRITE_AGAIN: Final = 0.05
+"""Seconds between looks at whether a call that waits for others is still wanted."""
+
+# edge/remote.py
+CLOSING_TIMEOUT: Final = 10.0
+"""Seconds for the process to close the store in order. What was answered is in the engine's log already."""
+
+# edge/store.py
+NAMES_PAGE: Final = 1000
+"""Points whose names are read in one call of the engine: about 4 ms."""
+MAKE_TRIES: Final = 5
+"""How often a store is made that another process makes otherwise at the same time."""
+
+# edge/worker.py
+READERS: Final = 2
+"""Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
+
+# postgres/frequent.py
+FREQUENT_SHARE: Final = 0.05
+"""The share of all chunks from which a word is one of these."""
+FREQUENT_FROM: Final = 10_000
+"""Chunks from which it matters. In a small store, a word that is in a tenth of the chunks may be what was asked for."""
+FREQUENT_LOOK: Final = 60.0
+"""Seconds between two looks: the server counts anew when a tenth of a table has changed."""
+
+# postgres/store.py
+CHANGE_TRIES: Final = 5
+"""How often a change that came into another's way is tried; each time at least one of those in the way is done."""
+ROWS_AT_ONCE: Final = 10_000
+"""Chunks in one statement."""
+
+# postgres/table.py
+INLINE_SIZE: Final = 500
+"""Up to so many numbers (2 kB) a vector lies within its row: searching all of them is three times as fast."""
+
+# sent.py
+KEPT_CHUNKS: Final = 100_000
+"""Chunks that are kept at most, as many as one call of `upsert` may have; an object with more is stored in parts."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Final
 
 from rrext.nodes.vectors.incoming import Draft
+from rrext.nodes.vectors.limits import KEPT_CHUNKS
 from rrext.nodes.vectors.store import Chunk, Scope, Space, VectorStore
 from rrext.tools.context import ToolContext
-
-MANY: Final = 100_000
-"""Chunks that are kept at most, as many as one call of `upsert` may have; an object with more is stored in parts."""
 
 
 class Sent:
@@ -30,7 +27,7 @@ class Sent:
     @property
     def is_full(self) -> bool:
         """Whether some have to be stored before the others come."""
-        return len(self._chunks) >= MANY
+        return len(self._chunks) >= KEPT_CHUNKS
 
     def add(self, drafts: Sequence[Draft], vectors: Sequence[array[float]], space: Space) -> None:
         """Chunks of some objects; one that came before is replaced."""

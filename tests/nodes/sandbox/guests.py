@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
+from rrext.nodes.sandbox.limits import SandboxLimits
+from rrext.nodes.sandbox.protocol import PythonRun
 from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
 
 GONE_WITHIN = 10.0

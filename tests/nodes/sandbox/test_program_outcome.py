@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import Cancelled, ToolError, Unavailable
+from rrext.nodes.sandbox.limits import SandboxLimits
 from rrext.nodes.sandbox.outcome import Answer, outcome
 from rrext.nodes.sandbox.probe import probe, verdict
-from rrext.nodes.sandbox.protocol import PythonRun, SandboxLimits
+from rrext.nodes.sandbox.protocol import PythonRun
 
 LIMITS = SandboxLimits(timeout=2.5)
 LIBRARY = os.path.dirname(os.path.realpath(os.__file__))

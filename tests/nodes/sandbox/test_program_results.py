@@ -99,7 +99,7 @@ def test_a_program_that_is_none_says_where(guests: Guests, code: str, line: int,
 
 
 def limits(**values: float):
-    from rrext.nodes.sandbox.protocol import SandboxLimits
+    from rrext.nodes.sandbox.limits import SandboxLimits
 
     return SandboxLimits(**{"timeout": 10.0, **values})  # type: ignore[arg-type]
 

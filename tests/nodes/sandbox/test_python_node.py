@@ -14,8 +14,9 @@ import pytest
 from rrext.errors import Cancelled, InvalidArguments, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS
 from rrext.nodes.sandbox import landlock, sandlock_engine
+from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 from rrext.nodes.sandbox.node import PythonNode, limits_of
-from rrext.nodes.sandbox.protocol import MIB, PythonRun, SandboxLimits
+from rrext.nodes.sandbox.protocol import PythonRun
 from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox, missing_piece
 from rrext.tools.context import CancelToken, ToolContext
 

@@ -20,7 +20,7 @@ SYSTEM_PYTHON = f"/usr/bin/python{sys.version_info.major}.{sys.version_info.mino
 SPEAK = """
 import json, sys
 from rrext.errors import Unavailable
-from rrext.nodes.sandbox.protocol import SandboxLimits
+from rrext.nodes.sandbox.limits import SandboxLimits
 from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
 sandbox = SandlockSandbox()
 answers = []

@@ -34,7 +34,7 @@ def process_of(db: Desk) -> DuckdbProcess:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not stop is ended soon, so that others are at work then."""
-    monkeypatch.setattr(duckdb_process, "STUCK", 0.2)
+    monkeypatch.setattr(duckdb_process, "STUCK_AFTER", 0.2)
 
 
 @asynccontextmanager

@@ -95,14 +95,14 @@ def test_a_folder_whose_server_was_killed_is_waited_for(orphan: int, tmp_path: P
         return is_gone(owner)
 
     monkeypatch.setattr(file_lock, "is_gone", go_on)
-    monkeypatch.setattr(file_lock, "LEAVING", 30.0)
+    monkeypatch.setattr(file_lock, "LEAVING_TIMEOUT", 30.0)
     store = edge_store(tmp_path / "store", wait=0)
     assert len(everything(store, "0")) == 3
     store.close()
 
 
 def test_a_folder_is_not_waited_for_without_end(orphan: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_lock, "LEAVING", 0.05)
+    monkeypatch.setattr(file_lock, "LEAVING_TIMEOUT", 0.05)
     store = edge_store(tmp_path / "store", wait=0)
     with pytest.raises(ToolError) as failure:
         everything(store, "0")

@@ -12,7 +12,7 @@ import msgspec
 
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.embeddings.embedder import TextKind, require_texts
-from rrext.nodes.embeddings.limits import MAX_BATCH
+from rrext.nodes.embeddings.limits import MAX_BATCH, MAX_SQUARE
 from rrext.nodes.embeddings.transformer.encoder import Encoder, pooled, unit
 from rrext.nodes.embeddings.transformer.folder import ModelFolder
 from rrext.tools.context import ToolContext
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 Runtime = Literal["auto", "numpy", "onnx"]
-
-MAX_SQUARE: Final = 1 << 20
-"""Texts of a batch times the square of their tokens: the attention of a layer then takes some 50 MB."""
 
 log: Final = logging.getLogger("rrext.embeddings")
 

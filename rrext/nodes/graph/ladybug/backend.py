@@ -22,11 +22,10 @@ from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.file import Lease, OpenDatabase
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
 from rrext.nodes.graph.ladybug.tally import Tally
+from rrext.nodes.graph.limits import WRITE_TURN
 from rrext.nodes.graph.parameters import Readings
 from rrext.nodes.graph.values import EmbeddedValues
 
-TURN: Final = 0.05
-"""Seconds between looks at whether a call that waits for its turn to write is still wanted."""
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
 """What the engine raises when it runs a statement, and when its values become Python's."""
 
@@ -64,9 +63,9 @@ class EmbeddedBackend(GraphBackend):
     def wait_to_write(self, check: Callable[[], None]) -> None:
         """Wait for the turn to write: the engine has one writing transaction at a time."""
         left = self._settings.lock_timeout
-        while not self.writing.acquire(timeout=min(TURN, left)):
+        while not self.writing.acquire(timeout=min(WRITE_TURN, left)):
             check()
-            left -= TURN
+            left -= WRITE_TURN
             if left <= 0:
                 raise ToolError(
                     f"Another transaction writes, and did not end within {self._settings.lock_timeout:g} s (lock_timeout)",

@@ -10,24 +10,17 @@ from typing import Final
 import msgspec
 
 from rrext.nodes.child.engine import Cancel, EngineRequest
+from rrext.nodes.graph.limits import COMMIT_PATIENCE, OPEN_PATIENCE, START_PATIENCE, STUCK_AFTER
 
 ENGINE_FAILED: Final = "engine_failed"
 """The code of an answer that says what the engine itself raised."""
-STUCK: Final = 1.5
-"""Seconds after which a statement that does not stop ends with its process: some of the engine's functions never look up."""
-STARTING: Final = 5.0
-"""The same for a transaction that begins, for which another process may have to let go of the file."""
-COMMITTING: Final = 15.0
-"""The same for a commit, which may have much to write."""
-OPENING: Final = 60.0
-"""The same for opening a database, which may have much to do again after a crash."""
 
 
 class Open(EngineRequest, frozen=True, tag=True):
     """Open the database, if it is not open. Belongs to no transaction."""
 
     begins = True
-    patience = OPENING
+    patience = OPEN_PATIENCE
 
 
 class Start(EngineRequest, frozen=True, tag=True):
@@ -38,7 +31,7 @@ class Start(EngineRequest, frozen=True, tag=True):
     timeout: float
 
     begins = True
-    patience = STARTING
+    patience = START_PATIENCE
 
 
 class Run(EngineRequest, frozen=True, tag=True):
@@ -50,7 +43,7 @@ class Run(EngineRequest, frozen=True, tag=True):
     size: int
     counts: bool = False
 
-    patience = STUCK
+    patience = STUCK_AFTER
 
 
 class Fetch(EngineRequest, frozen=True, tag=True):
@@ -59,7 +52,7 @@ class Fetch(EngineRequest, frozen=True, tag=True):
     transaction: int
     size: int
 
-    patience = STUCK
+    patience = STUCK_AFTER
 
 
 class Explain(EngineRequest, frozen=True, tag=True):
@@ -69,7 +62,7 @@ class Explain(EngineRequest, frozen=True, tag=True):
     cypher: str
     params: bytes
 
-    patience = STUCK
+    patience = STUCK_AFTER
 
 
 class Commit(EngineRequest, frozen=True, tag=True):
@@ -78,7 +71,7 @@ class Commit(EngineRequest, frozen=True, tag=True):
     transaction: int
 
     changes = True
-    patience = COMMITTING
+    patience = COMMIT_PATIENCE
 
 
 class End(EngineRequest, frozen=True, tag=True):

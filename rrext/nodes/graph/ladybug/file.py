@@ -15,13 +15,9 @@ from typing import Any, Final
 from rrext.errors import Unavailable
 from rrext.nodes.files.file_lock import FileLock, InUse
 from rrext.nodes.graph.ladybug.rules import EmbeddedSettings, sentence
-from rrext.nodes.graph.limits import IDLE_CONNECTIONS
+from rrext.nodes.graph.limits import IDLE_CONNECTIONS, OPEN_AGAIN, PLANNED_STATEMENTS
 
 MIB: Final = 1024 * 1024
-STATEMENTS: Final = 16
-"""Statements with parameters after which a connection is not used again: it keeps the plan of each, half a megabyte."""
-_AGAIN: Final = 0.02
-"""Seconds between attempts to open a file that another program has open."""
 
 
 class Lease:
@@ -65,7 +61,7 @@ class OpenDatabase:
                     check()
                     if "lock" not in str(error) or time.monotonic() > until:
                         raise _not_opened(str(error), read_only=read_only, is_there=os.path.exists(path)) from None
-                time.sleep(_AGAIN)
+                time.sleep(OPEN_AGAIN)
         except BaseException:
             if file_lock is not None:
                 file_lock.release()
@@ -83,7 +79,7 @@ class OpenDatabase:
     def give_back(self, lease: Lease, *, is_good: bool) -> None:
         """A transaction is over. A connection that was interrupted is not used again."""
         with self._lock:
-            if is_good and len(lease.statements) <= STATEMENTS and len(self._idle) < IDLE_CONNECTIONS:
+            if is_good and len(lease.statements) <= PLANNED_STATEMENTS and len(self._idle) < IDLE_CONNECTIONS:
                 self._idle.append(lease)
                 return
         with suppress(Exception):

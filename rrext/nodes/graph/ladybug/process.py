@@ -18,12 +18,8 @@ from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Open, Rows, Run, Start
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
+from rrext.nodes.graph.limits import CLOSING_TIMEOUT, FIRST_ROWS
 from rrext.tools.context import ToolContext
-
-PATIENCE: Final = 10.0
-"""Seconds for the process to undo what is open and to close the database."""
-FIRST: Final = 64
-"""Rows that come with the answer to a statement, so that most need one answer only."""
 
 CLOSED: Final = "The graph database is closed: the node is being unloaded"
 CRASHED: Final = "graph_crashed"
@@ -81,7 +77,7 @@ class ProcessBackend(GraphBackend):
         )
 
     def close(self) -> None:
-        self.supervisor.close(PATIENCE)
+        self.supervisor.close(CLOSING_TIMEOUT)
 
 
 class _RemoteTransaction(GraphTransaction):
@@ -100,7 +96,7 @@ class _RemoteTransaction(GraphTransaction):
         self._ask(Start(self._number, self._read_only, self._timeout))
 
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
-        answer = self.rows(Run(self._number, cypher, msgspec.json.encode(params), FIRST, counts))
+        answer = self.rows(Run(self._number, cypher, msgspec.json.encode(params), FIRST_ROWS, counts))
         return _RemoteCursor(self, self._number, answer)
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:

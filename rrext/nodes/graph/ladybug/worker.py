@@ -23,12 +23,8 @@ from rrext.nodes.graph.backend import GraphCursor, GraphTransaction
 from rrext.nodes.graph.ladybug.backend import EmbeddedBackend
 from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Message, Open, Rows, Run, Start
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
+from rrext.nodes.graph.limits import INTERRUPT_AGAIN, LEAVING_TIMEOUT
 from rrext.threads import Workers
-
-AGAIN = 0.05
-"""Seconds until a step that is to stop is told once more: the first time may have come before it began."""
-LEAVING = 5.0
-"""Seconds that undoing what is open and closing the database may take once the server is gone."""
 
 
 class LadybugSession:
@@ -95,7 +91,7 @@ class LadybugSession:
         self._is_interrupted = True
         while True:
             self._transaction.cancel()
-            if self._lock.acquire(timeout=AGAIN):
+            if self._lock.acquire(timeout=INTERRUPT_AGAIN):
                 self._lock.release()
                 return
 
@@ -135,7 +131,7 @@ class LadybugWorker:
                 self._at_work[call] = seat
             self._threads.run(lambda call=call, message=message, seat=seat: self._do(call, message, seat))
         # A statement that nothing stops must not keep a process that nobody has any more.
-        leaving = threading.Timer(LEAVING, os._exit, (1,))
+        leaving = threading.Timer(LEAVING_TIMEOUT, os._exit, (1,))
         leaving.daemon = True
         leaving.start()
         for seat in list(self._seats.values()):

@@ -16,18 +16,7 @@ import duckdb
 from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.sql.duckdb.files import reading
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings
-from rrext.nodes.sql.limits import KEPT_STATEMENTS, LONGEST_KEPT
-
-LEAVING: Final = 1.0
-"""Seconds that a file which another process has is waited for: that of a server which was killed is about to end."""
-TURN: Final = 0.05
-"""Seconds between attempts to open it."""
-
-HEAPS: Final = 3
-GIB: Final = 1024**3
-"""The process may have `HEAPS` times `memory_limit`, and 1 GB: what DuckDB's allocator keeps mapped but unused, values that
-`memory_limit` does not count, Python's own, and a second instance while files are read. Ordinary work within a limit of
-200 MB, 1 GB and 3 GB, in eight connections at once, had mapped 2.8, 2.8 and 0.8 times the limit at most."""
+from rrext.nodes.sql.limits import FILE_LEAVING, HEAP_BASE, HEAPS, KEPT_STATEMENTS, LONGEST_KEPT, OPEN_AGAIN
 
 _CHANGES: Final = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE_INTO"})
 _GIVES_ROWS: Final = _CHANGES | {"SELECT", "EXPLAIN", "CALL", "PRAGMA", "RELATION", "SHOW", "EXECUTE", "MULTI"}
@@ -119,7 +108,7 @@ class DuckdbEngine:
         return root
 
     def _connected(self, path: str, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-        until = monotonic() + LEAVING
+        until = monotonic() + FILE_LEAVING
         while True:
             try:
                 return duckdb.connect(path, read_only=read_only, config=self._config())
@@ -132,7 +121,7 @@ class DuckdbEngine:
                         f'The database cannot be used: another process has "{os.path.basename(path)}" open',
                         hint="DuckDB lets several processes have a file open only if all of them open it to read.",
                     ) from error
-            sleep(TURN)
+            sleep(OPEN_AGAIN)
 
     def _config(self) -> dict[str, Any]:
         settings = self._settings
@@ -233,6 +222,6 @@ def limit_memory(root: duckdb.DuckDBPyConnection) -> None:
     row = root.execute("SELECT current_setting('memory_limit')").fetchall()[0]  # all of it, as else its transaction stays open
     number, _, unit = str(row[0]).partition(" ")
     if unit in _UNITS:
-        most = int(float(number) * _UNITS[unit]) * HEAPS + GIB
+        most = int(float(number) * _UNITS[unit]) * HEAPS + HEAP_BASE
         with suppress(OSError, ValueError):  # a system without this limit, or with a smaller one
             resource.setrlimit(resource.RLIMIT_DATA, (most, most))

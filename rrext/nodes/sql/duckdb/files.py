@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from rrext.errors import Unavailable
+from rrext.nodes.sql.limits import LOOK_SHARE, QUICK_LOOK
 
 _READERS: Final = {
     ".csv": "read_csv", ".tsv": "read_csv", ".txt": "read_csv",
@@ -18,11 +19,6 @@ _READERS: Final = {
     ".json": "read_json", ".jsonl": "read_json", ".ndjson": "read_json",
 }  # fmt: skip
 _PACKED: Final = (".gz", ".zst")
-
-SHARE: Final = 20
-"""A look at the files is followed by at least so many times its own duration without another."""
-QUICK: Final = 0.002
-"""Seconds of a look that is always taken anew."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -53,7 +49,7 @@ class FileTables:
         if began >= self._due:
             self._found = {table: self._source(table, setting) for table, setting in self._settings.items()}
             now = monotonic()
-            self._due = now + SHARE * (now - began) if now - began > QUICK else 0.0
+            self._due = now + LOOK_SHARE * (now - began) if now - began > QUICK_LOOK else 0.0
         return self._found
 
     def _source(self, table: str, setting: str) -> Source:

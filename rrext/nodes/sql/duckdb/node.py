@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -19,12 +19,10 @@ from rrext.nodes.sql.duckdb.files import FileTables
 from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, Load, Open
 from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbConnection, DuckdbError, DuckdbProcess
 from rrext.nodes.sql.duckdb.schema import read_schema
+from rrext.nodes.sql.limits import CLOSING_TIMEOUT
 from rrext.nodes.sql.node import SqlNode
 from rrext.nodes.sql.schema import Schema
 from rrext.tools.context import ToolContext
-
-PATIENCE: Final = 10.0
-"""Seconds for the process to undo what is open and to close the database."""
 
 T = TypeVar("T")
 
@@ -74,7 +72,7 @@ class DuckdbBackend(Backend):
         return link
 
     def close(self) -> None:
-        self._supervisor.close(PATIENCE)
+        self._supervisor.close(CLOSING_TIMEOUT)
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
         return self._supervisor.repeated(attempt, ctx, reads=reads, timeout=timeout)

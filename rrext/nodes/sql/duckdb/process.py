@@ -35,6 +35,7 @@ from rrext.nodes.sql.duckdb.messages import (
     is_over,
     message_frame,
 )
+from rrext.nodes.sql.limits import FIRST_ROWS, MORE_ROWS, SETTLING_TIMEOUT, STUCK_AFTER
 
 WHAT: Final = "the DuckDB database"
 CLOSED: Final = "The database is closed: its component was unloaded"
@@ -42,15 +43,6 @@ _CRASHED: Final = (
     "connection_lost",
     "The next call starts another process. SIGKILL often means that memory was short.",
 )
-
-FIRST: Final = 64
-"""Rows that come with the answer to a statement, so that most need one answer only."""
-MORE: Final = 1024
-"""Rows that are fetched at once after those; fewer if they are large."""
-STUCK: Final = 2.0
-"""Seconds after which a statement that was cancelled, and does not stop, ends with its process: some never look up."""
-SETTLING: Final = 2.0
-"""Seconds that commits of others have until then to be answered."""
 
 
 class DuckdbError(Exception):
@@ -177,9 +169,9 @@ class DuckdbConnection:
         """Run a statement, up to its first rows. With `only`, it is the only one of a transaction that may write, and nothing
         may be kept of it if it has more rows than so many."""
         begin, self._begin = self._begin, ""
-        size = FIRST
+        size = FIRST_ROWS
         if only is not None:
-            begin, size = "once", min(FIRST, only)
+            begin, size = "once", min(FIRST_ROWS, only)
         request = Run(begin, sql, list(params), not self.reads_only, size)
         first = self.rows(request)
         if is_over(request, first):
@@ -242,8 +234,8 @@ class DuckdbConnection:
         now = monotonic()
         if self._cancelled_since is None:
             self._cancelled_since = now
-        late = now - self._cancelled_since - STUCK
-        if late > 0 and (late > SETTLING or not self.process.has_commits):
+        late = now - self._cancelled_since - STUCK_AFTER
+        if late > 0 and (late > SETTLING_TIMEOUT or not self.process.has_commits):
             self.process.doom()
         else:
             self.process.tell(Interrupt(self._number, self._request))
@@ -272,7 +264,7 @@ class DuckdbCursor:
 
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
         if not self._rows and not self._is_last:
-            answer = self._link.rows(Fetch(max(size, MORE)))
+            answer = self._link.rows(Fetch(max(size, MORE_ROWS)))
             self._rows, self._is_last = answer.rows, answer.is_last
             self.rowcount += max(0, answer.changed)
         if len(self._rows) <= size:

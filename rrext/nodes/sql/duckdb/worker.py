@@ -33,11 +33,10 @@ from rrext.nodes.sql.duckdb.messages import (
     message_frame,
 )
 from rrext.nodes.sql.duckdb.session import DuckdbSession, failure_of
+from rrext.nodes.sql.limits import LEAVING_TIMEOUT
 
 NOBODYS: Final = 0
 """The number of a request that nobody interrupts."""
-LEAVING: Final = 5.0
-"""Seconds that undoing what is open and closing the database may take once the server is gone."""
 
 
 class DuckdbWorker:
@@ -59,7 +58,7 @@ class DuckdbWorker:
             if seat is not None:
                 seat.interrupt(message.request)
         # A statement that nothing stops must not keep a process that nobody has any more.
-        leaving = threading.Timer(LEAVING, os._exit, (1,))
+        leaving = threading.Timer(LEAVING_TIMEOUT, os._exit, (1,))
         leaving.daemon = True
         leaving.start()
         for seat in list(self._seats.values()):

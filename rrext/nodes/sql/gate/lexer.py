@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from rrext.errors import InvalidArguments
 from rrext.nodes.sql.gate.dialect import SqlDialect
-from rrext.nodes.sql.gate.limits import MAX_TOKENS
+from rrext.nodes.sql.gate.limits import MAX_TOKENS, NESTED_COMMENTS, SCAN_STEPS
 from rrext.nodes.sql.gate.tokens import (
     ESCAPED_NAME,
     NAME,
@@ -28,18 +28,15 @@ from rrext.nodes.sql.gate.tokens import (
     SqlToken,
 )
 
+
 _AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER, VARIABLE})
 
 _SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
 """Databases make ASCII letters small, and leave the others as they are."""
 
-_STEPS: Final = 1000
-"""Doubled quotes and escapes that one step of the scan passes over; between steps other threads run."""
 _EXECUTED: Final = ("!", "M!", "m!")
 """What a comment begins with that MySQL or MariaDB runs."""
 _SETTING_HINT: Final = re.compile(r"\b(?:set_var|resource_group|set)\s*\(", re.IGNORECASE)
-_COMMENTS: Final = 100
-"""Comments within a comment, as far as anybody looks."""
 
 
 @lru_cache(maxsize=8)
@@ -159,10 +156,10 @@ def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tu
 
 @lru_cache(maxsize=16)
 def _inside(quote: str, *, escapes: bool) -> re.Pattern[str]:
-    """What stands between two quotes: a part of it that has at most `_STEPS` doubled quotes and escapes."""
+    """What stands between two quotes: a part of it that has at most `SCAN_STEPS` doubled quotes and escapes."""
     plain = rf"[^{re.escape(quote)}{chr(92) * 2 if escapes else ''}]*+"
     special = rf"(?:{re.escape(quote)}{{2}}|\\.)" if escapes else rf"{re.escape(quote)}{{2}}"
-    return re.compile(rf"{plain}(?:{special}{plain}){{0,{_STEPS}}}+", re.DOTALL)
+    return re.compile(rf"{plain}(?:{special}{plain}){{0,{SCAN_STEPS}}}+", re.DOTALL)
 
 
 def _after_quoted(sql: str, start: int, at: int, quote: str, *, escapes: bool = False) -> int:
@@ -201,7 +198,7 @@ def _after_nested(sql: str, start: int) -> int:
     """The place behind a comment that may hold others; -1 if it is not closed."""
     depth, at = 1, start + 2
     opening = sql.find("/*", at)
-    for _ in range(_COMMENTS):
+    for _ in range(NESTED_COMMENTS):
         closing = sql.find("*/", at)
         if closing < 0:
             return -1
@@ -214,7 +211,7 @@ def _after_nested(sql: str, start: int) -> int:
             return at
         if 0 <= opening < at:
             opening = sql.find("/*", at)
-    raise placed(sql, start, f"a comment has more than {_COMMENTS} others inside")
+    raise placed(sql, start, f"a comment has more than {NESTED_COMMENTS} others inside")
 
 
 def placeholders(sql: str, dialect: SqlDialect) -> list[SqlToken]:

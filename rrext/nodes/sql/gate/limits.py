@@ -7,6 +7,10 @@ from typing import Final
 # lexer.py
 MAX_TOKENS: Final = 20_000
 """Words, literals and signs of a statement that is judged, beside those of plain lists: some 25 ms of scanning."""
+SCAN_STEPS: Final = 1000
+"""Doubled quotes and escapes that one step of the scan passes over; between steps other threads run."""
+NESTED_COMMENTS: Final = 100
+"""Comments within a comment, as far as anybody looks."""
 
 # inspection.py
 LONGEST_NAME: Final = 80

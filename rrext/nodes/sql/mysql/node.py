@@ -16,7 +16,7 @@ from rrext.nodes.databases.failure import Failure, FailureKind
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
-from rrext.nodes.sql.limits import CANCEL_TIMEOUT
+from rrext.nodes.sql.limits import CANCEL_TIMEOUT, SPARE_TIME
 from rrext.nodes.sql.mysql.dialect import MYSQL
 from rrext.nodes.sql.mysql.rows import RowStream
 from rrext.nodes.sql.mysql.schema import read_schema
@@ -28,9 +28,6 @@ from rrext.nodes.sql.schema import Schema
 if TYPE_CHECKING:
     import pymysql
 
-
-SPARE: Final = 30.0
-"""Seconds beyond the statement timeout without a word from the server: it is gone then."""
 
 RESET_CONNECTION: Final = 0x1F
 """The protocol's command that makes a session as good as new; PyMySQL has no name for it."""
@@ -114,7 +111,7 @@ class MysqlBackend(Backend):
     def connect(self, *, read_only: bool) -> MysqlConnection:
         import pymysql
 
-        silence = self._timeout + SPARE if self._timeout else None
+        silence = self._timeout + SPARE_TIME if self._timeout else None
         try:
             raw = pymysql.connect(**self._options, read_timeout=silence)
         except (pymysql.MySQLError, OSError, UnicodeError, RuntimeError) as error:

@@ -22,16 +22,13 @@ import msgspec
 from rrext.errors import ToolError
 from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
 from rrext.nodes.vectors.edge.journal import Journal
+from rrext.nodes.vectors.limits import COMPARED_HEAD
 from rrext.nodes.vectors.store import Space
 
 FORMAT: Final = 2
 """The version of this layout and of the engine's fields. A store of a version that is not known is not opened."""
-OLDER: Final = frozenset({1})
-"""Versions that become today's when they are opened: 1 has no words beside its contents."""
 ENGINE: Final = "qdrant-edge"
 LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
-HEAD: Final = 64 * 1024
-"""Bytes of each file that are compared with the manifest, beside its size: where the engine's headers are."""
 VOLATILE: Final = "_journal.dat"
 """How the names of files end that the engine makes and removes as it likes, also when it fails to open a store."""
 
@@ -126,7 +123,7 @@ class StoreFolder:
             found = msgspec.json.decode((self.path / DATA / MANIFEST).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError) as error:
             raise self.corrupt(f'"{DATA}/{MANIFEST}" cannot be read: {error}') from error
-        if found.engine != ENGINE or found.format not in OLDER | {FORMAT}:
+        if found.engine != ENGINE or found.format != FORMAT:
             raise ToolError(
                 f'The store in "{self.shown}" is {found.engine}, format {found.format}; this version reads {ENGINE}, {FORMAT}',
                 code="store_format",
@@ -238,7 +235,7 @@ def _files(shard: Path) -> dict[str, tuple[int, int]]:
             if name.endswith(VOLATILE):
                 continue
             with open(path, "rb") as file:
-                found[path.relative_to(shard).as_posix()] = (os.fstat(file.fileno()).st_size, crc32(file.read(HEAD)))
+                found[path.relative_to(shard).as_posix()] = (os.fstat(file.fileno()).st_size, crc32(file.read(COMPARED_HEAD)))
     return found
 
 

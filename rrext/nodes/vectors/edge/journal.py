@@ -16,10 +16,9 @@ from zlib import crc32
 
 import msgspec
 
+from rrext.nodes.vectors.limits import ENGINE_BATCH
 from rrext.nodes.vectors.store import Chunk
 
-BATCH: Final = 64
-"""Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
 HEAD: Final = struct.Struct("<8sQI")
 """Mark, length and checksum of what follows. It is written last."""
 MARK: Final = b"rrextjn1"
@@ -46,7 +45,7 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What a request does: store the chunks of the pieces, at most `BATCH` each, and delete the points of `gone`."""
+    """What a request does: store the chunks of the pieces, at most `ENGINE_BATCH` each, and delete the points of `gone`."""
 
     pieces: Sequence[Piece] = ()
     gone: Sequence[Any] = ()
@@ -95,9 +94,9 @@ class Journal:
 
 
 def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> Iterator[Piece]:
-    """Chunks and their vectors in pieces of at most `BATCH`."""
-    for start in range(0, len(chunks), BATCH):
-        some = slice(start, start + BATCH)
+    """Chunks and their vectors in pieces of at most `ENGINE_BATCH`."""
+    for start in range(0, len(chunks), ENGINE_BATCH):
+        some = slice(start, start + ENGINE_BATCH)
         numbers = b"".join(array("f", vector).tobytes() for vector in vectors[some])
         yield Piece(msgspec.json.encode(chunks[some]), numbers)
 

@@ -12,22 +12,14 @@ import qdrant_edge as qe
 
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.files.turns import Turns
-from rrext.nodes.vectors.edge.folder import FORMAT, Manifest, StoreFolder
-from rrext.nodes.vectors.edge.journal import BATCH, Change
+from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
+from rrext.nodes.vectors.edge.journal import Change
 from rrext.nodes.vectors.edge.places import Places
-from rrext.nodes.vectors.edge.reindex import index_words
 from rrext.nodes.vectors.edge.requests import OBJECT, PARENT, create_shard, point_of
+from rrext.nodes.vectors.limits import ENGINE_BATCH, FLUSH_EVERY, WRITE_AGAIN, WRITTEN_TIMES
 from rrext.nodes.vectors.store import Space
 from rrext.tools.context import ToolContext
 
-FLUSH_EVERY: Final = 16 * 1024 * 1024
-"""Bytes that wait in the engine's log at most before they go to their places. All of them are read again after a crash."""
-ROOM: Final = 3
-"""How many times the bytes of a change are written: in the journal, in the engine's log, and at their places."""
-INDEXES: Final = "/payload_index/"
-"""Where the engine has files that go when an index goes."""
-AGAIN: Final = 0.05
-"""Seconds between looks at whether a call that waits for others is still wanted."""
 LOCKED: Final = "WouldBlock"
 """What the engine says of a log that is locked."""
 
@@ -58,7 +50,7 @@ class OpenShard:
     def do(self, change: Change) -> None:
         """Make a change, as a whole: once it is noted in the journal, whoever opens the store carries it out."""
         if change.pieces:
-            self.folder.require_room(self._min_free, ROOM * change.size)
+            self.folder.require_room(self._min_free, WRITTEN_TIMES * change.size)
         self.is_between = True
         try:
             self.folder.journal.write(change)
@@ -73,7 +65,7 @@ class OpenShard:
         except OSError as error:
             raise self.folder.unusable(error) from error
         if change is not None and change.pieces:
-            self.folder.require_room(self._min_free, ROOM * change.size)
+            self.folder.require_room(self._min_free, WRITTEN_TIMES * change.size)
         self._carry_out(change or Change())
 
     def _carry_out(self, change: Change) -> None:
@@ -88,8 +80,8 @@ class OpenShard:
                 for chunk in chunks:
                     places.add(chunk.parent, chunk.object_id)
             self._written(piece.size)
-        for start in range(0, len(change.gone), BATCH):
-            ids = list(change.gone[start : start + BATCH])
+        for start in range(0, len(change.gone), ENGINE_BATCH):
+            ids = list(change.gone[start : start + ENGINE_BATCH])
             self._forget(places, ids)
             with engine_errors():
                 self.shard.update(qe.UpdateOperation.delete_points(ids))
@@ -157,7 +149,7 @@ class ShardTurns:
     @contextmanager
     def writing(self, ctx: ToolContext) -> Iterator[OpenShard | None]:
         """The same, for one at a time who changes or counts. If a change fails, it is done when the store is opened again."""
-        while not self._writing.acquire(timeout=AGAIN):
+        while not self._writing.acquire(timeout=WRITE_AGAIN):
             ctx.check()
         opened = None
         try:
@@ -209,8 +201,6 @@ class ShardTurns:
                 folder.save(manifest)
                 raise
             try:
-                if manifest.format != FORMAT:
-                    manifest = _renewed(folder, manifest, shard, self._min_free)
                 opened = OpenShard(folder, manifest, shard, self._min_free)
                 opened.resume()
             except BaseException:
@@ -224,18 +214,6 @@ class ShardTurns:
 
 def _refusal() -> Unavailable:
     return Unavailable("This vector store is closed: its pipeline ends")
-
-
-def _renewed(folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> Manifest:
-    """Make a store of an older format one of today's. It stays the older one until that is done."""
-    folder.require_room(min_free)
-    kept = {name: file for name, file in manifest.files.items() if INDEXES not in name}
-    folder.save(msgspec.structs.replace(manifest, clean=False, files=kept))
-    with engine_errors():
-        index_words(shard)
-    renewed = msgspec.structs.replace(manifest, format=FORMAT, clean=False, files=folder.files())
-    folder.save(renewed)
-    return renewed
 
 
 def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:

@@ -6,12 +6,11 @@ import builtins
 import itertools
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
 from rrext.errors import Unavailable
-from rrext.nodes.vectors.edge.journal import BATCH, pieces_of
+from rrext.nodes.vectors.edge.journal import pieces_of
 from rrext.nodes.vectors.edge.messages import (
     Delete,
     FindSpace,
@@ -26,11 +25,9 @@ from rrext.nodes.vectors.edge.messages import (
     Upsert,
 )
 from rrext.nodes.vectors.edge.process import CLOSED, EdgeProcess
+from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, ENGINE_BATCH
 from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, Version
 from rrext.tools.context import ToolContext
-
-PATIENCE: Final = 10.0
-"""Seconds for the process to close the store in order. What was answered is in the engine's log already."""
 
 
 class ProcessStore:
@@ -44,7 +41,9 @@ class ProcessStore:
     `place` says where the folder is, and how messages name it; it is asked whenever a process is started and may raise.
     """
 
-    def __init__(self, place: Callable[[], tuple[str, str]], *, min_free: int, wait: float, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, place: Callable[[], tuple[str, str]], *, min_free: int, wait: float, patience: float = CLOSING_TIMEOUT
+    ) -> None:
         self._place = place
         self._min_free = min_free
         self._wait = wait
@@ -79,7 +78,7 @@ class ProcessStore:
         try:
             for number, piece in enumerate(pieces_of(chunks, vectors), 1):
                 process.ask(Stage(request, piece), ctx)
-                ctx.progress(min(number * BATCH, len(chunks)), len(chunks), "chunks sent to the store")
+                ctx.progress(min(number * ENGINE_BATCH, len(chunks)), len(chunks), "chunks sent to the store")
             return msgspec.json.decode(process.ask(Upsert(request, space, kept), ctx), type=int)
         except BaseException:
             process.tell(Unstage(request))

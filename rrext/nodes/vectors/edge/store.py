@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import qdrant_edge as qe
@@ -16,6 +16,7 @@ from rrext.nodes.vectors.edge.opened import OpenShard, ShardTurns, engine_errors
 from rrext.nodes.vectors.edge.places import Places
 from rrext.nodes.vectors.edge.requests import EXTRA, NUMBER, OBJECT, PARENT, chunk_of, chunks_request, condition
 from rrext.nodes.vectors.edge.search import found
+from rrext.nodes.vectors.limits import MAKE_TRIES, NAMES_PAGE
 from rrext.nodes.vectors.store import (
     Chunk,
     Deleted,
@@ -30,11 +31,6 @@ from rrext.nodes.vectors.store import (
     require_space,
 )
 from rrext.tools.context import ToolContext
-
-PAGE: Final = 1000
-"""Points whose names are read in one call of the engine: about 4 ms."""
-TRIES: Final = 5
-"""How often a store is made that another process makes otherwise at the same time."""
 
 Point = tuple[Any, dict[str, Any]]
 """A point's id, and what of its payload says where it belongs."""
@@ -83,7 +79,7 @@ class EdgeStore:
         return self._upsert(self._staged.pop(request, []), space, replace, ctx)
 
     def _upsert(self, pieces: Sequence[Piece], space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
-        for _ in range(TRIES):
+        for _ in range(MAKE_TRIES):
             with self._turns.writing(ctx) as opened:
                 if opened is not None and (opened.manifest.space == space or not opened.is_empty):
                     require_space(opened.manifest.space, space, doing="These documents were embedded")
@@ -179,7 +175,7 @@ def _points(
     while True:
         ctx.check()
         with engine_errors():
-            page, offset = shard.scroll(qe.ScrollRequest(offset=offset, limit=PAGE, filter=filter, with_payload=fields))
+            page, offset = shard.scroll(qe.ScrollRequest(offset=offset, limit=NAMES_PAGE, filter=filter, with_payload=fields))
         for record in page:
             yield record.id, record.payload or {}
         if offset is None:

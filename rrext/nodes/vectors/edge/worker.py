@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
@@ -22,13 +22,12 @@ from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
 from rrext.nodes.vectors.edge.folder import StoreFolder
 from rrext.nodes.vectors.edge.messages import Message, Request, StoreSettings
+from rrext.nodes.vectors.limits import READERS
 from rrext.tools.context import CancelToken, ToolContext
 
 if TYPE_CHECKING:
     from rrext.nodes.vectors.edge.store import EdgeStore
 
-READERS: Final = 2
-"""Threads that search and read. The engine lets one thread work at a time; the other packs and sends its answer meanwhile."""
 Job = tuple[int, Request, CancelToken]
 """A call's number, what it asks for, and whether that is still wanted."""
 

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 from psycopg import Connection, sql
@@ -22,12 +22,9 @@ from psycopg.pq import TransactionStatus
 
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.databases.postgres import connection_failure, place_of
-from rrext.nodes.vectors.limits import CANCEL_AGAIN, CANCEL_TIMEOUT, CUT_AFTER, MAX_WAIT
+from rrext.nodes.vectors.limits import CANCEL_AGAIN, CANCEL_TIMEOUT, CUT_AFTER, MAX_WAIT, SERVER_GRACE
 from rrext.nodes.vectors.postgres.failures import failure_of
 from rrext.tools.context import ToolContext
-
-GRACE: Final = 1.0
-"""Seconds by which the server's own limit is later than the call's: the call's end should be told as such."""
 
 
 class Connections:
@@ -139,7 +136,7 @@ class Connections:
 
     def _limit(self, connection: Connection[Any], remaining: float | None) -> None:
         """Let the server end statements after the call's deadline, also if this process is gone by then."""
-        limit = 0 if remaining is None else math.ceil(remaining + GRACE)
+        limit = 0 if remaining is None else math.ceil(remaining + SERVER_GRACE)
         if self._timeouts.get(connection, 0) != limit:
             connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(f"{limit}s")))
             self._timeouts[connection] = limit

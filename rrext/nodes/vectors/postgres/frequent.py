@@ -7,15 +7,9 @@ from typing import Any, Final
 
 from psycopg import Connection
 
+from rrext.nodes.vectors.limits import FREQUENT_FROM, FREQUENT_LOOK, FREQUENT_SHARE
 from rrext.nodes.vectors.postgres.table import Table
 from rrext.nodes.vectors.postgres.words import SIMPLE
-
-FREQUENT: Final = 0.05
-"""The share of all chunks from which a word is one of these."""
-MANY_CHUNKS: Final = 10_000
-"""Chunks from which it matters. In a small store, a word that is in a tenth of the chunks may be what was asked for."""
-LOOK_AGAIN: Final = 60.0
-"""Seconds between two looks: the server counts anew when a tenth of a table has changed."""
 
 WORDS: Final = """
 SELECT array_agg(word) FROM pg_stats, unnest(most_common_elems::text::text[], most_common_elem_freqs) AS one (word, share)
@@ -38,8 +32,10 @@ class FrequentWords:
     def words(self, connection: Connection[Any]) -> frozenset[str]:
         """The words, looked up once in a while. Raises the driver's errors."""
         if self._table.language == SIMPLE and time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + LOOK_AGAIN
+            self._look_at = time.monotonic() + FREQUENT_LOOK
             table = self._table
-            row = connection.execute(WORDS, (table.schema, table.name, FREQUENT, table.full_name, MANY_CHUNKS)).fetchone()
+            row = connection.execute(
+                WORDS, (table.schema, table.name, FREQUENT_SHARE, table.full_name, FREQUENT_FROM)
+            ).fetchone()
             self._words = frozenset(row[0] or ()) if row else frozenset()
         return self._words

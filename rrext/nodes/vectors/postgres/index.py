@@ -13,18 +13,13 @@ from psycopg import Connection, sql
 
 from rrext.errors import RrextError
 from rrext.nodes.databases.postgres import driver_sentence
-from rrext.nodes.vectors.limits import CLOSING_WAIT
+from rrext.nodes.vectors.limits import BUILD_MEMORY, CLOSING_WAIT, INDEX_LOOK
 from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION
 from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, Table
 
 BUILD_LOCK: Final = 0x68
 """The first number of the advisory lock under which one process builds the index of a table; the second is the table's."""
-BUILD_MEMORY: Final = "256MB"
-"""Room for the graph while it is built: 384 numbers of 100,000 chunks fit; what does not fit takes several times as long."""
-
-LOOK_AGAIN: Final = 30.0
-"""Seconds between two looks at how many chunks there are: counting takes time too."""
 
 log: Final = logging.getLogger("rrext.store_pgvector")
 
@@ -57,7 +52,7 @@ class IndexBuilder:
         """Vectors of `size` numbers were searched: look, once in a while, whether an index would be worthwhile now."""
         if not self._threshold or size > INDEXED_SIZE or self._thread is not None or time.monotonic() < self._look_at:
             return
-        self._look_at = time.monotonic() + LOOK_AGAIN
+        self._look_at = time.monotonic() + INDEX_LOOK
         if self._is_worthwhile(connection) and not self._indexes(connection).get("valid"):
             self._start(size)
 

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from rrext.errors import ToolError
+from rrext.nodes.vectors.limits import CHANGE_TRIES, ROWS_AT_ONCE
 from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.failures import is_missing_table, is_passing
 from rrext.nodes.vectors.postgres.frequent import FrequentWords
@@ -37,9 +38,6 @@ from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
 
-TRIES: Final = 5
-"""How often a change that came into another's way is tried; each time at least one of those in the way is done."""
-
 UPSERT: Final = """
 INSERT INTO {table} (object_id, chunk_id, content, node_id, parent, extra, embedding, words)
 SELECT object_id, chunk_id, content, node_id, parent, extra::json, embedding,
@@ -58,8 +56,6 @@ DELETE FROM {table} AS old WHERE object_id = ANY(%s) AND NOT EXISTS (
     WHERE kept.object_id = old.object_id AND kept.chunk_id = old.chunk_id
 )
 """
-BATCH: Final = 10_000
-"""Chunks in one statement."""
 
 Row = tuple[Chunk, Sequence[float]]
 """A chunk and its vector."""
@@ -109,7 +105,7 @@ class PgVectorStore:
         # In an order that is the same for all who store, so that they queue up for rows.
         rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id))
         with self._connections.use(ctx) as connection:
-            for _ in range(TRIES):
+            for _ in range(CHANGE_TRIES):
                 removed = self._stored(connection, rows, space, replace or {}, ctx)
                 if removed is not None:
                     break
@@ -170,13 +166,13 @@ class PgVectorStore:
 
     def _changed(self, connection: Connection[Any], change: Callable[[], T], nothing: T) -> T:
         """Make a change, again if it came into another's way; `nothing` while there is no table."""
-        for attempt in range(TRIES):
+        for attempt in range(CHANGE_TRIES):
             try:
                 return change()
             except psycopg.Error as error:
                 if is_missing_table(error):
                     return nothing
-                if not is_passing(error) or attempt == TRIES - 1:
+                if not is_passing(error) or attempt == CHANGE_TRIES - 1:
                     raise
         return nothing
 
@@ -215,9 +211,9 @@ class PgVectorStore:
         statement = sql.SQL(UPSERT).format(table=self._table.quoted, book=self._table.book)
         line = (self._table.name, space.model, space.size, self._table.language)
         with connection.transaction():
-            for start in range(0, len(rows), BATCH):
+            for start in range(0, len(rows), ROWS_AT_ONCE):
                 ctx.check()
-                some = rows[start : start + BATCH]
+                some = rows[start : start + ROWS_AT_ONCE]
                 if connection.execute(statement, (*_columns(some, self._table.language), *line)).rowcount != len(some):
                     raise _OtherSpaceError
                 ctx.progress(start + len(some), len(rows), "chunks sent to the database")

@@ -8,6 +8,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from rrext.errors import ToolError, Unavailable
+from rrext.nodes.vectors.limits import INLINE_SIZE
 from rrext.nodes.vectors.postgres.failures import is_missing_table
 from rrext.nodes.vectors.store import Space
 
@@ -19,8 +20,6 @@ MAX_NAME: Final = 63
 """Bytes of a name in PostgreSQL; longer ones it would cut."""
 CREATION_LOCK: Final = 0x7272657874
 """The advisory lock under which stores are created: CREATE … IF NOT EXISTS alone fails where two come at once."""
-INLINE_SIZE: Final = 500
-"""Up to so many numbers (2 kB) a vector lies within its row: searching all of them is three times as fast."""
 INDEXED_SIZE: Final = 4000
 """Numbers that an HNSW index takes, with half of the precision above 2000. A larger vector is searched without index."""
 

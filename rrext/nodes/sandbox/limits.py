@@ -1,0 +1,72 @@
+"""Limits of Python programs in the sandbox, and of the processes that keep them: sizes in bytes, times in seconds.
+
+The warden and its supervisors import this, so it needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+MIB: Final = 1024 * 1024
+
+
+class SandboxLimits(NamedTuple):
+    """The bounds of one program. Each is enforced from outside the program."""
+
+    timeout: float = 20.0
+    """Seconds of wall-clock time; then the program is killed. RocketRide's default."""
+    memory: int = 512 * MIB
+    """Bytes of address space, the interpreter's own 30 MiB included: room for a few million objects, while the 64
+    calls of a full server stay below what a large machine has."""
+    total_memory: int = 2048 * MIB
+    """Bytes of memory that all programs of one sandbox use at a time, which is four programs at their limit, or the server's
+    64 places full of ordinary ones; beyond it the program that uses most is killed."""
+    threads: int = 64
+    """Threads at a time. Ordinary pools use under 40; a thread costs the machine memory that `memory` does not count."""
+    open_files: int = 64
+    """Open descriptors. The program has three; an event loop needs three more. Each pipe holds 64 KiB of the kernel's."""
+    output: int = 51_200
+    """Characters kept of each of stdout and stderr, cut in the middle. RocketRide's figure."""
+    result: int = 4 * MIB
+    """Bytes of `result` as JSON: a quarter of what an answer may have."""
+
+
+# blocks.py
+RECEIVED_AT_ONCE: Final = 262_144
+"""Bytes of one read from the socket of a call."""
+
+# cell.py
+NICENESS: Final = 5
+"""The priority of a guest: when cores are scarce, the server comes first."""
+
+# sandlock_engine.py
+WARDEN_START: Final = 30.0
+"""Seconds for the warden to be ready; it takes a tenth of one."""
+OVERTIME: Final = 60.0
+"""Seconds after which a supervisor that should have answered is given up."""
+FAREWELL: Final = 2.0
+"""Seconds for the warden to end by itself."""
+
+# supervisor.py
+GUEST_START: Final = 30.0
+"""Seconds for the interpreter to start; a loaded machine needs a few."""
+GLANCE: Final = 0.05
+"""Seconds between two looks at the number of threads, and at the memory of all guests."""
+READ_AT_ONCE: Final = 65_536
+"""Bytes of one read from a pipe of the guest."""
+ENVELOPE: Final = 64
+"""Bytes of a report beside the result itself."""
+
+# usage.py
+SHARES: Final = 1024
+"""Guests at a time."""
+
+# warden.py
+PARENT_LOOK: Final = 1000
+"""Milliseconds between two looks at the parent, should the socket's other end live on elsewhere."""
+
+# node.py
+SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 1.0, 1200.0
+"""RocketRide's bounds of `timeout`, in seconds."""
+LEAST_MEMORY, MOST_MEMORY = 64, 64 * 1024
+"""MiB: below, the interpreter does not start; above, it is a slip of the keyboard."""
