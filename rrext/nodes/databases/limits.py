@@ -23,3 +23,9 @@ QUERY_ROWS: Final = 1000
 """Rows of `query` unless the caller says how many: enough to look at, and little to send."""
 CHUNK_BYTES: Final = 256 * 1024
 """About how large a chunk may become before it is sent, whatever number of rows it has."""
+
+# node.py
+MOST_ROWS: Final = 10_000_000
+"""What max_execute_rows may be raised to; an answer's bytes are limited anyway."""
+LONGEST_WAIT: Final = 3600
+"""Seconds; no call of a tool may take longer."""

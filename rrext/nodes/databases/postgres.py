@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from rrext.errors import RrextError, ToolError, Unavailable
+from rrext.nodes.databases.words import words
 
 if TYPE_CHECKING:
     import psycopg
@@ -24,30 +25,10 @@ NEUTRAL: Final = {"sslcertmode": "allow", "client_encoding": "UTF8", "applicatio
 UNSAID: Final = frozenset({"service", "require_auth", "min_protocol_version", "max_protocol_version"})
 """What has no neutral value: variables and services that say it are known to make connections fail, and do no more."""
 
-IN_URL: Final = frozenset(
-    [
-        "host",
-        "hostaddr",
-        "port",
-        "user",
-        "password",
-        "dbname",
-        "sslmode",
-        "sslrootcert",
-        "sslcert",
-        "sslkey",
-        "sslnegotiation",
-        "connect_timeout",
-        "options",
-        "application_name",
-        "target_session_attrs",
-        "channel_binding",
-        "keepalives",
-        "keepalives_idle",
-        "keepalives_interval",
-        "keepalives_count",
-        "tcp_user_timeout",
-    ]
+IN_URL: Final = words(
+    """host hostaddr port user password dbname sslmode sslrootcert sslcert sslkey sslnegotiation connect_timeout options
+    application_name target_session_attrs channel_binding keepalives keepalives_idle keepalives_interval keepalives_count
+    tcp_user_timeout"""
 )
 """What a URL may say. Not among it: what reads or writes other files, or asks others for a password."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import size_of, unique_names
 from rrext.nodes.databases.limits import CHUNK_BYTES
+from rrext.nodes.databases.node import RowMode
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.graph.backend import GraphCursor
 from rrext.nodes.graph.database import Graph
@@ -20,7 +21,6 @@ from rrext.nodes.graph.plans import plan_lines
 from rrext.nodes.graph.work import GraphWork
 from rrext.tools.context import ToolContext
 
-RowMode: TypeAlias = Literal["object", "array"]
 Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
 """Functions and procedures that a read-only statement may call beside those that are known."""
 

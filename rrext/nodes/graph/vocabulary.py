@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(text.split())
-
+from rrext.nodes.databases.words import words
 
 WRITING: Final = words("""
     CREATE INSERT MERGE SET DELETE DETACH NODETACH REMOVE DROP FOREACH LOAD COPY TRANSACTIONS

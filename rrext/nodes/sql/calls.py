@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.limits import CHUNK_BYTES
+from rrext.nodes.databases.node import RowMode
 from rrext.nodes.databases.sessions import Session
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.sql.database import SqlDatabase
@@ -17,8 +18,6 @@ from rrext.nodes.sql.gate.statement import ReadingSql
 from rrext.nodes.sql.plans import plan_lines
 from rrext.nodes.sql.transaction import Result, Transaction, check_statement
 from rrext.tools.context import ToolContext
-
-RowMode: TypeAlias = Literal["object", "array"]
 
 
 class SqlCall:

@@ -38,12 +38,6 @@ LAST_BATCH: Final = 1024
 SMALL_BATCH: Final = 64 * 1024
 """Bytes that a batch may have for the next one to be larger."""
 
-# node.py
-MOST_ROWS: Final = 10_000_000
-"""What max_execute_rows may be raised to; an answer's bytes are limited anyway."""
-LONGEST_WAIT: Final = 3600
-"""Seconds; no call of a tool may take longer."""
-
 # mysql/node.py
 CANCEL_TIMEOUT: Final = 5.0
 """Seconds for the connection that carries a KILL QUERY."""

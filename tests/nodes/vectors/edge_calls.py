@@ -15,9 +15,9 @@ import pytest
 from vector_contract import SIZE, SPACE, call, chunk
 
 from rrext.errors import RrextError
+from rrext.nodes.child.engine import ChildEngine
 from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.edge import process
-from rrext.nodes.vectors.edge.process import EdgeProcess
+from rrext.nodes.vectors.edge import remote
 from rrext.nodes.vectors.edge.remote import ProcessStore
 from rrext.nodes.vectors.store import Search
 from rrext.tools.context import CancelToken, ToolContext
@@ -117,9 +117,9 @@ def put_one(store: ProcessStore, name: str, ctx: ToolContext) -> None:
     store.upsert([chunk(name)], [hashed("some words", SIZE)], SPACE, ctx)
 
 
-def engine_that(code: str, monkeypatch: pytest.MonkeyPatch) -> EdgeProcess:
+def engine_that(code: str, monkeypatch: pytest.MonkeyPatch) -> ChildEngine:
     """A process that does something else; `read` and `write` are its pipes."""
-    imports = "import sys; from rrext.nodes.vectors.edge.messages import *; read, write = sys.stdin.buffer, sys.stdout.buffer\n"
-    imports += "receive(read)\n"  # the settings
-    monkeypatch.setattr(process, "module_command", lambda *_: [sys.executable, "-c", imports + code])
-    return EdgeProcess("/nowhere", "shown", 0, 0)
+    imports = "import sys; from rrext.nodes.child.calls import *; from rrext.nodes.vectors.edge.messages import *\n"
+    imports += "read, write = sys.stdin.buffer, sys.stdout.buffer\nreceive(read)\n"  # the settings
+    monkeypatch.setattr(remote, "module_command", lambda *_: [sys.executable, "-c", imports + code])
+    return remote.started("/nowhere", "shown", 0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -275,32 +274,6 @@ def aged(folder: Path) -> None:
     shard.close()
     manifest = msgspec.json.decode((folder / "data" / "store.json").read_bytes(), type=Manifest)
     store.save(msgspec.structs.replace(manifest, format=1, files=store.files()))
-
-
-@pytest.mark.parametrize("interrupted", [False, True])
-def test_a_store_of_the_former_format_is_indexed_anew_when_it_is_opened(
-    interrupted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from rrext.nodes.vectors.edge import reindex
-
-    store = edge_store(tmp_path)
-    put(store, *(chunk("a", n, f"room {5000 + n} is free") for n in range(150)))
-    store.close()
-    aged(tmp_path)
-    if interrupted:
-        words, count = reindex.words_of, itertools.count()
-        monkeypatch.setattr(reindex, "words_of", lambda text: words(text) if next(count) < 100 else 1 / 0)
-        broken = edge_store(tmp_path)
-        with pytest.raises(ToolError):
-            everything(broken, "a")
-        broken.close()
-        monkeypatch.undo()
-    for _ in range(2):
-        again = edge_store(tmp_path)
-        assert found(again, "5077", "keyword") == ["a"]
-        assert len(found(again, "room", "keyword", top_k=1000)) == len(everything(again, "a")) == 150
-        again.close()
-    assert '"format":2' in (tmp_path / "data" / "store.json").read_text()
 
 
 def test_nothing_is_stored_on_a_disk_that_is_nearly_full(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from rrext.nodes.vectors.store import Deleted, Page, Scope, Search, Space
 from rrext.tools.context import ToolContext
 
 SPACE = Space("model", 3)
-SEARCH = Query.of(Search("keyword", 1, "words"))
+SEARCH = Query(Search("keyword", 1, "words"))
 
 
 class SlowStore:

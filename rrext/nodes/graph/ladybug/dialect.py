@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from rrext.nodes.databases.words import words
 from rrext.nodes.graph.dialect import CypherDialect
-from rrext.nodes.graph.vocabulary import FUNCTIONS, words
+from rrext.nodes.graph.vocabulary import FUNCTIONS
 
 _FUNCTIONS: Final = words("""
     array_append array_cat array_concat array_contains array_cosine_similarity array_cross_product array_distance

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from rrext.nodes.databases.words import words
 from rrext.nodes.graph.dialect import CypherDialect
-from rrext.nodes.graph.vocabulary import words
 
 NEO4J: Final = CypherDialect(
     name="neo4j",

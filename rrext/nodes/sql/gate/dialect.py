@@ -7,12 +7,8 @@ from typing import Final
 
 import msgspec
 
+from rrext.nodes.databases.words import words
 from rrext.nodes.sql.gate.tokens import NAME, WORD, SqlToken
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text, for lists that are easier to read so."""
-    return frozenset(text.split())
 
 
 def opening(tokens: Sequence[SqlToken]) -> tuple[str, str]:

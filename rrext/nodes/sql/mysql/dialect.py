@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening, words
+from rrext.nodes.databases.words import words
+from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening
 from rrext.nodes.sql.gate.explain import EXPLAIN_WORDS
 from rrext.nodes.sql.gate.patterns import BLOCK, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, WORD
 from rrext.nodes.sql.gate.tokens import NAME, SqlToken

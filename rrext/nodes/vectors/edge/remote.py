@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from rrext.errors import Unavailable
+from rrext.nodes.child.engine import ChildEngine
+from rrext.nodes.child.launch import module_command
 from rrext.nodes.vectors.edge.journal import pieces_of
 from rrext.nodes.vectors.edge.messages import (
     Delete,
@@ -21,13 +25,27 @@ from rrext.nodes.vectors.edge.messages import (
     Request,
     Stage,
     Stats,
+    StoreSettings,
     Unstage,
     Upsert,
 )
-from rrext.nodes.vectors.edge.process import CLOSED, EdgeProcess
 from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, ENGINE_BATCH
 from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, Version
 from rrext.tools.context import ToolContext
+
+CLOSED: Final = "This vector store is closed: its pipeline ends"
+_CRASHED: Final = (
+    "store_crashed",
+    "Call again: another one is started. Whatever was answered is still stored. SIGBUS means a full disk, SIGKILL often that "
+    "memory was short; its own words are in the server's log.",
+)
+
+
+def started(path: str, shown: str, min_free: int, wait: float) -> ChildEngine:
+    """A process with the store of one folder open. Raises `Unavailable` if it cannot be started."""
+    command = module_command("rrext.nodes.vectors.edge.worker")
+    settings = StoreSettings(path, shown, min_free, wait, os.getpid())
+    return ChildEngine(command, settings, what=f'the vector store in "{shown}"', crash=_CRASHED, closed=CLOSED)
 
 
 class ProcessStore:
@@ -49,7 +67,7 @@ class ProcessStore:
         self._wait = wait
         self._patience = patience
         self._lock = threading.Lock()
-        self._process: EdgeProcess | None = None
+        self._process: ChildEngine | None = None
         self._requests = itertools.count()
         self._is_closed = False
 
@@ -60,7 +78,6 @@ class ProcessStore:
         return None if process is None or process.is_over else process.id
 
     def space(self, ctx: ToolContext) -> Space | None:
-        """See `VectorStore`."""
         return msgspec.json.decode(self._ask(FindSpace(), ctx), type=Space | None)
 
     def upsert(
@@ -85,23 +102,18 @@ class ProcessStore:
             raise
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
-        """See `VectorStore`."""
         return msgspec.json.decode(self._ask(Delete(scope), ctx), type=Deleted)
 
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
-        """See `VectorStore`."""
-        return msgspec.json.decode(self._ask(Query.of(search), ctx), type=builtins.list[Hit])
+        return msgspec.json.decode(self._ask(Query(_sendable(search)), ctx), type=builtins.list[Hit])
 
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
-        """See `VectorStore`."""
         return msgspec.json.decode(self._ask(List(prefix, offset, limit), ctx), type=Listing)
 
     def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
-        """See `VectorStore`."""
         return msgspec.json.decode(self._ask(Get(object_id, offset, limit), ctx), type=Page)
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
-        """See `VectorStore`."""
         return msgspec.json.decode(self._ask(FindVersions(list(object_ids)), ctx), type=builtins.list[Version])
 
     def stats(self, ctx: ToolContext) -> StoreStats:
@@ -121,11 +133,16 @@ class ProcessStore:
         ctx.check()
         return self._started().ask(request, ctx)
 
-    def _started(self) -> EdgeProcess:
+    def _started(self) -> ChildEngine:
         with self._lock:
             if self._is_closed:
                 raise Unavailable(CLOSED)
             if self._process is None or self._process.is_over:
                 path, shown = self._place()
-                self._process = EdgeProcess(path, shown, self._min_free, self._wait)
+                self._process = started(path, shown, self._min_free, self._wait)
             return self._process
+
+
+def _sendable(search: Search) -> Search:
+    """The search with its vector as a list, whatever sequence it is."""
+    return search if search.vector is None else msgspec.structs.replace(search, vector=list(search.vector))

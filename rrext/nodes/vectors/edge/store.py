@@ -51,7 +51,6 @@ class EdgeStore:
         self._staged: dict[int, list[Piece]] = {}
 
     def space(self, ctx: ToolContext) -> Space | None:
-        """See `VectorStore`."""
         with self._turns.use(ctx) as opened:
             return None if opened is None else opened.space
 
@@ -63,14 +62,13 @@ class EdgeStore:
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:
-        """See `VectorStore`."""
         return self._upsert(list(pieces_of(chunks, vectors)), space, replace or {}, ctx)
 
-    def stage(self, request: int, piece: Piece) -> None:
+    def stage(self, request: int, piece: Piece, ctx: ToolContext) -> None:
         """Keep a piece of a request, whose chunks `upsert_staged` stores, or `unstage` forgets."""
         self._staged.setdefault(request, []).append(piece)
 
-    def unstage(self, request: int) -> None:
+    def unstage(self, request: int, ctx: ToolContext) -> None:
         """Forget the pieces of a request."""
         self._staged.pop(request, None)
 
@@ -95,7 +93,6 @@ class EdgeStore:
         raise ToolError("The store is emptied as fast as it is filled", code="store_conflict", hint="Call again.")
 
     def delete(self, scope: Scope, ctx: ToolContext) -> Deleted:
-        """See `VectorStore`."""
         with self._turns.writing(ctx) as opened:
             if opened is None:
                 return Deleted(0, frozenset())
@@ -105,7 +102,6 @@ class EdgeStore:
             return Deleted(len(points), frozenset(payload[OBJECT] for _, payload in points))
 
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
-        """See `VectorStore`."""
         with self._turns.use(ctx) as opened:
             if opened is None:
                 return []
@@ -113,12 +109,10 @@ class EdgeStore:
                 return found(opened.shard, search)
 
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
-        """See `VectorStore`."""
         with self._turns.writing(ctx) as opened:
             return _counted(opened, ctx).listing(prefix, offset, limit)
 
     def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
-        """See `VectorStore`."""
         with self._turns.use(ctx) as opened:
             if opened is None:
                 return Page([], 0)
@@ -128,7 +122,6 @@ class EdgeStore:
             return Page([chunk_of(point.payload or {}) for point in points], total)
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
-        """See `VectorStore`."""
         with self._turns.writing(ctx) as opened:
             if opened is None:
                 return []
@@ -139,7 +132,6 @@ class EdgeStore:
         return [Version(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in signed.items()]
 
     def stats(self, ctx: ToolContext) -> StoreStats:
-        """See `VectorStore`."""
         with self._turns.writing(ctx) as opened:
             places = _counted(opened, ctx)
             return StoreStats(
@@ -153,7 +145,6 @@ class EdgeStore:
             )
 
     def close(self) -> None:
-        """See `VectorStore`."""
         self._turns.close()
 
 

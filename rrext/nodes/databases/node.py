@@ -1,0 +1,172 @@
+"""`DatabaseNode`: the settings and tools that SQL and graph databases share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from rrext.nodes.base.extras import missing_packages
+from rrext.nodes.base.node import Node
+from rrext.nodes.base.questions import question_text
+from rrext.nodes.base.setup import SetupContext
+from rrext.nodes.base.switches import Switch
+from rrext.nodes.databases.limits import LONGEST_WAIT, MAX_ROWS, MOST_ROWS
+from rrext.nodes.databases.markdown import markdown_table
+from rrext.nodes.databases.sessions import Sessions
+from rrext.nodes.llm.bound import LLM_SLOT, ModelBound
+from rrext.nodes.llm.limits import DATA_ROWS
+from rrext.tools.context import ToolContext
+from rrext.tools.decorator import tool_function
+
+READS = {"readOnlyHint": True}
+WRITES = {"readOnlyHint": False, "destructiveHint": True}
+STEPS = {"readOnlyHint": False, "destructiveHint": False}
+
+ALLOW_EXECUTE = Switch("allow_execute", refusal="execute tool is disabled for this node (set allow_execute=true)")
+MODEL_BOUND = ModelBound()
+
+Question = Annotated[str, msgspec.Meta(min_length=1, description="What to find out, in plain words.")]
+RowMode: TypeAlias = Literal["object", "array"]
+Mode = Annotated[
+    RowMode, msgspec.Meta(description='A row as "object" by column name, or as "array" in the order of `columns`.')
+]
+
+
+class Database(Protocol):
+    """The state that all calls of a database node share."""
+
+    @property
+    def backend(self) -> Any: ...
+
+    @property
+    def sessions(self) -> Sessions[Any]: ...
+
+    def close(self) -> None: ...
+
+
+class DatabaseNode(Node):
+    """The tools of one database. Reading is always possible; `allow_execute` adds statements of any kind."""
+
+    class_types = ("database",)
+    capabilities = ("database",)
+    invoke = LLM_SLOT
+    lanes = {"questions": ("table", "text", "answers")}
+
+    extra: ClassVar[str]
+    """The extra of rrext that has all that the node needs."""
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Modules of its driver."""
+
+    class Config:
+        allow_execute: Annotated[bool, "Offer execute, begin, commit and rollback: statements of any kind."] = False
+        statement_timeout: Annotated[
+            float,
+            msgspec.Meta(ge=0, le=LONGEST_WAIT),
+            "Seconds that one statement may take, its rows included; 0: only the call's own deadline counts.",
+        ] = 30.0
+        max_execute_rows: Annotated[
+            int,
+            msgspec.Meta(ge=1, le=MOST_ROWS),
+            "Rows that execute answers at most; more are an error, and nothing is kept.",
+        ] = MAX_ROWS
+        session_idle: Annotated[
+            float, msgspec.Meta(gt=0, le=86_400), "Seconds after which a transaction that nobody uses is rolled back."
+        ] = 300.0
+        max_attempts: Annotated[int, "How often the language model may try to write a statement for one question."] = 3
+
+    config: Any
+    shared: Any
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        return missing_packages(cls.extra, *cls.packages)
+
+    @classmethod
+    def database(cls, config: Any, ctx: SetupContext) -> Database:
+        """The database that the settings mean, on a worker thread. Imports the driver and connects to nothing."""
+        raise NotImplementedError
+
+    @classmethod
+    @asynccontextmanager
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Database]:
+        database = await ctx.in_thread(cls.database, config, ctx)
+        ctx.on_disconnect(database.sessions.lost)
+        try:
+            yield database
+        finally:
+            await ctx.in_thread(database.close)
+
+    @tool_function(group="database", annotations=READS)
+    def dialect(self) -> dict[str, str]:
+        """The dialect of the database's language. Answers `{dialect}`: sqlite, duckdb, postgres, mysql, neo4j or ladybug."""
+        return {"dialect": self.shared.backend.dialect.name}
+
+    # questions
+
+    def answer(self, question: str, limit: int, ctx: ToolContext) -> dict[str, Any]:
+        """The answer of `get_data`."""
+        raise NotImplementedError
+
+    @tool_function(group="database", annotations=READS, available=MODEL_BOUND)
+    def get_data(
+        self, question: Question, limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROWS)] = DATA_ROWS, *, ctx: ToolContext
+    ) -> dict[str, Any]:
+        """Answer a question from the database: the language model writes a statement that only reads, and it is run.
+
+        Answers `{valid: true, columns, rows, row_limit, truncated}`, and the statement as `sql` or `cypher`. If the question
+        needs no data: `{answer, valid: false}`. If there are more rows than `limit`, `truncated` is true.
+
+        Args:
+            limit: Rows at most.
+        """
+        return self.answer(question, limit, ctx)
+
+    def write_questions(self, question: dict[str, Any], ctx: ToolContext) -> None:
+        """Rows as a Markdown table on `table` and `text`; on `answers` the same, or the rows if it expects JSON."""
+        found = self.answer(question_text(question), DATA_ROWS, ctx)
+        text = markdown_table(found["columns"], found["rows"]) if found["valid"] else found["answer"]
+        if found["valid"]:
+            self.emit("table", text)
+        self.emit("text", text)
+        expect_json = bool(question.get("expectJson"))
+        self.emit("answers", {"answer": found.get("rows", text) if expect_json else text, "expectJson": expect_json})
+
+    # transactions
+
+    @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)
+    def begin(self, *, ctx: ToolContext) -> dict[str, str]:
+        """Begin a transaction. Answers `{session_id}`, which execute, commit and rollback take.
+
+        Only the connection that began it can use it. It is rolled back when that ends, or when it is not used for long.
+        """
+        ALLOW_EXECUTE.require(self, "begin")
+        return {"session_id": self.shared.sessions.begin(ctx).id}
+
+    @tool_function(group="database", annotations=WRITES, available=ALLOW_EXECUTE)
+    def commit(self, session_id: str, *, ctx: ToolContext) -> dict[str, bool]:
+        """Keep all that a transaction did, and end it. Answers `{ok: true}`.
+
+        Args:
+            session_id: From begin.
+        """
+        ALLOW_EXECUTE.require(self, "commit")
+        with self.shared.sessions.using(session_id, ctx) as session:
+            session.transaction.commit(ctx)
+            session.end()
+        return {"ok": True}
+
+    @tool_function(group="database", annotations=STEPS, available=ALLOW_EXECUTE)
+    def rollback(self, session_id: str, *, ctx: ToolContext) -> dict[str, bool]:
+        """Undo all that a transaction did, and end it. Answers `{ok: true}`.
+
+        Args:
+            session_id: From begin.
+        """
+        ALLOW_EXECUTE.require(self, "rollback")
+        with self.shared.sessions.using(session_id, ctx) as session:
+            ctx.check()
+            session.end()
+        return {"ok": True}
