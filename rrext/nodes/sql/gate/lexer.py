@@ -28,7 +28,6 @@ from rrext.nodes.sql.gate.tokens import (
     SqlToken,
 )
 
-
 _AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER, VARIABLE})
 
 _SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}

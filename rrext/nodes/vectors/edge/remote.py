@@ -34,10 +34,9 @@ from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope,
 from rrext.tools.context import ToolContext
 
 CLOSED: Final = "This vector store is closed: its pipeline ends"
-_CRASHED: Final = (
-    "store_crashed",
+_WHAT_NOW: Final = (
     "Call again: another one is started. Whatever was answered is still stored. SIGBUS means a full disk, SIGKILL often that "
-    "memory was short; its own words are in the server's log.",
+    "memory was short; its own words are in the server's log."
 )
 
 
@@ -45,7 +44,9 @@ def started(path: str, shown: str, min_free: int, wait: float) -> ChildEngine:
     """A process with the store of one folder open. Raises `Unavailable` if it cannot be started."""
     command = module_command("rrext.nodes.vectors.edge.worker")
     settings = StoreSettings(path, shown, min_free, wait, os.getpid())
-    return ChildEngine(command, settings, what=f'the vector store in "{shown}"', crash=_CRASHED, closed=CLOSED)
+    return ChildEngine(
+        command, settings, what=f'the vector store in "{shown}"', crash=("store_crashed", _WHAT_NOW), closed=CLOSED
+    )
 
 
 class ProcessStore:
