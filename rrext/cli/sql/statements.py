@@ -9,6 +9,9 @@ from typing import Final
 
 import msgspec
 
+from rrext.nodes.sql.dialects import sql_dialect
+from rrext.nodes.sql.gate.patterns import BACKTICKED_NAME, ESCAPED_LITERAL
+
 __all__ = ["Statement", "statements"]
 
 
@@ -30,22 +33,7 @@ _GAP: Final = re.compile(r"(?:\s+|--[^\n]*+|/\*(?!M?!).*?\*/)*+", re.DOTALL)
 """Blanks and comments, except comments that MySQL and MariaDB execute."""
 _FIRST: Final = re.compile(r"\w+")
 
-_LITERAL: Final = r"'(?:[^']|'')*(?:'|\Z)"
-_ESCAPED: Final = r"'(?:[^'\\]|\\(?:.|\Z)|'')*(?:'|\Z)"
-_QUOTED: Final = r'"(?:[^"]|"")*(?:"|\Z)'
-_BACKTICKS: Final = r"`(?:[^`]|``)*(?:`|\Z)"
-_DOLLARS: Final = r"\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z)"
-_LINE: Final = r"--[^\n]*"
-_WHOLE: Final[dict[str, str]] = {
-    "sqlite": rf"{_LINE}|{_LITERAL}|{_QUOTED}|{_BACKTICKS}|\[[^\]]*(?:\]|\Z)",
-    "duckdb": rf"{_LINE}|[eE]{_ESCAPED}|{_LITERAL}|{_QUOTED}|{_DOLLARS}",
-    "postgres": rf"{_LINE}|[eE]{_ESCAPED}|{_LITERAL}|{_QUOTED}|{_DOLLARS}",
-    "mysql": rf"--(?=\s|\Z)[^\n]*|\#[^\n]*|{_ESCAPED}|\"(?:[^\"\\]|\\(?:.|\Z)|\"\")*(?:\"|\Z)|{_BACKTICKS}",
-}
-"""Dialect → tokens that may contain `;`; an unclosed one extends to the end."""
-_CYPHER: Final = rf"//[^\n]*|{_ESCAPED}|\"(?:[^\"\\]|\\(?:.|\Z))*(?:\"|\Z)|{_BACKTICKS}"
-_NESTING: Final = frozenset({"postgres", "duckdb"})
-"""Dialects with nested comments."""
+_CYPHER: Final = rf"//[^\n]*|{ESCAPED_LITERAL}|\"(?:[^\"\\]|\\(?:.|\Z))*(?:\"|\Z)|{BACKTICKED_NAME}"
 _COMMENT_EDGE: Final = re.compile(r"/\*|\*/")
 
 _WITH_BODY: Final = frozenset({"trigger", "procedure", "function", "event"})
@@ -55,19 +43,21 @@ _CONTROLS: Final = frozenset({"if", "loop", "while", "repeat"})
 
 
 @lru_cache(maxsize=8)
-def _pattern(dialect: str) -> re.Pattern[str]:
-    whole = _WHOLE.get(dialect, _CYPHER)
-    return re.compile(rf"(?P<comment>/\*)|(?P<end>;)|{whole}|(?P<word>[^\W\d][\w$]*)", re.DOTALL)
+def _pattern(literals: str) -> re.Pattern[str]:
+    return re.compile(rf"(?P<comment>/\*)|(?P<end>;)|{literals}|(?P<word>[^\W\d][\w$]*)", re.DOTALL)
 
 
 def statements(text: str, dialect: str) -> Iterator[Statement]:
-    """The statements of a text in its dialect; the last one needs no `;`. Comments alone are no statement."""
+    """The statements of a text, as its dialect reads it, by its name; the last one needs no `;`. Comments alone are none."""
+    sql = sql_dialect(dialect)
+    find = _pattern(_CYPHER if sql is None else sql.literals).search
+    nests = sql is not None and sql.nested_comments
     begin = at = 0
-    line, body, find = 1, _CreateBody(), _pattern(dialect).search
+    line, body = 1, _CreateBody()
     while match := find(text, at):
         at = match.end()
         if match["comment"] is not None:
-            at = _comment_end(text, at, nests=dialect in _NESTING)
+            at = _comment_end(text, at, nests=nests)
         elif match["word"] is not None:
             body.word(match["word"].lower())
         elif match["end"] is not None and not body.depth:

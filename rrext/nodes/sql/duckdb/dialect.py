@@ -7,7 +7,7 @@ from typing import Final
 
 from rrext.nodes.databases.words import words
 from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening
-from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, STRAIGHT
+from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, POSTGRES_LITERALS, SIGN, STRAIGHT
 from rrext.nodes.sql.gate.tokens import NAME, SqlToken
 
 _WIDE_SPACES: Final = r"\xa0\u2000-\u200a\u202f\u205f\u3000"
@@ -126,6 +126,7 @@ DUCKDB: Final = SqlDialect(
         rf"(?P<space>[\s{_WIDE_SPACES}]++)", LIST, NUMBER, NUMBERED, _TORN, LINE, BLOCK, r"(?P<escaped>[eE]')", _WORD, STRAIGHT,
         r'(?P<name>["`])', DOLLARS, r"(?P<other>\?|\$[A-Za-z_]\w*+)", SIGN,
     ),
+    literals=POSTGRES_LITERALS,
     queries=QUERIES | {"from", "table", "pivot", "unpivot"},
     functions=_FUNCTIONS,
     keywords=KEYWORDS | _KEYWORDS,

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from rrext.nodes.databases.words import words
+from rrext.nodes.sql.gate.patterns import LINE_COMMENT, LITERAL, QUOTED_NAME
 from rrext.nodes.sql.gate.tokens import NAME, WORD, SqlToken
 
 
@@ -52,6 +53,8 @@ class SqlDialect(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """First words of queries; a bracket may stand before them."""
     quote: str = '"'
     """The quote of names."""
+    literals: str = rf"{LINE_COMMENT}|{LITERAL}|{QUOTED_NAME}"
+    """Literals, quoted names and line comments, within which no `;` ends a statement of a script."""
 
     functions: frozenset[str] | None = None
     """Functions that only compute or look at the catalog; the gate refuses others. None: the database judges functions."""

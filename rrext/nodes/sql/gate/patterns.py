@@ -23,3 +23,12 @@ BLOCK: Final = r"(?P<block>/\*)"
 TORN: Final = r"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d)"
 """Text with two readings: a carriage return that ends a comment or does not, a number with a word at its end."""
 SIGN: Final = r"(?P<sign>::|:=|.)"
+
+# Of scripts: text that is not closed goes on to the end.
+LINE_COMMENT: Final = r"--[^\n]*"
+LITERAL: Final = r"'(?:[^']|'')*(?:'|\Z)"
+ESCAPED_LITERAL: Final = r"'(?:[^'\\]|\\(?:.|\Z)|'')*(?:'|\Z)"
+QUOTED_NAME: Final = r'"(?:[^"]|"")*(?:"|\Z)'
+BACKTICKED_NAME: Final = r"`(?:[^`]|``)*(?:`|\Z)"
+DOLLAR_LITERAL: Final = r"\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z)"
+POSTGRES_LITERALS: Final = rf"{LINE_COMMENT}|[eE]{ESCAPED_LITERAL}|{LITERAL}|{QUOTED_NAME}|{DOLLAR_LITERAL}"

@@ -8,7 +8,18 @@ from typing import Final
 from rrext.nodes.databases.words import words
 from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening
 from rrext.nodes.sql.gate.explain import EXPLAIN_WORDS
-from rrext.nodes.sql.gate.patterns import BLOCK, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, WORD
+from rrext.nodes.sql.gate.patterns import (
+    BACKTICKED_NAME,
+    BLOCK,
+    ESCAPED_LITERAL,
+    LIST,
+    NUMBER,
+    NUMBERED,
+    SIGN,
+    SPACES,
+    STRAIGHT,
+    WORD,
+)
 from rrext.nodes.sql.gate.tokens import NAME, SqlToken
 from rrext.nodes.sql.gate.tokens import WORD as A_WORD
 
@@ -114,6 +125,7 @@ MYSQL: Final = SqlDialect(
         SPACES, LIST, _NUMBER, NUMBERED, _TORN, rf"(?P<line>{_COMMENT})", BLOCK, WORD, STRAIGHT,
         r'(?P<name>["`])', _VARIABLE, r"(?P<other>\?)", SIGN,
     ),
+    literals=rf"--(?=\s|\Z)[^\n]*|\#[^\n]*|{ESCAPED_LITERAL}|\"(?:[^\"\\]|\\(?:.|\Z)|\"\")*(?:\"|\Z)|{BACKTICKED_NAME}",
     queries=QUERIES | {"table"},
     quote="`",
     functions=_FUNCTIONS,

@@ -10,7 +10,20 @@ from typing import Final
 
 from rrext.nodes.databases.words import words
 from rrext.nodes.sql.gate.dialect import KEYWORDS, QUERIES, SqlDialect, opening
-from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
+from rrext.nodes.sql.gate.patterns import (
+    BLOCK,
+    DOLLARS,
+    LINE,
+    LIST,
+    NUMBER,
+    NUMBERED,
+    POSTGRES_LITERALS,
+    SIGN,
+    SPACES,
+    STRAIGHT,
+    TORN,
+    WORD,
+)
 from rrext.nodes.sql.gate.tokens import SqlToken
 
 _KEYWORDS: Final = words("""
@@ -135,6 +148,7 @@ POSTGRES: Final = SqlDialect(
         SPACES, LIST, NUMBER, NUMBERED, TORN, LINE, BLOCK, r"(?P<escaped>[eE]')", r"(?P<unicode>[uU]&[\"'])", WORD, STRAIGHT,
         r'(?P<name>")', DOLLARS, SIGN,
     ),
+    literals=POSTGRES_LITERALS,
     queries=QUERIES | {"table"},
     functions=_FUNCTIONS,
     keywords=KEYWORDS | _KEYWORDS,

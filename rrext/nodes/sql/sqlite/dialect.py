@@ -5,7 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from rrext.nodes.sql.gate.dialect import QUERIES, SqlDialect
-from rrext.nodes.sql.gate.patterns import BLOCK, LINE, LIST, NUMBER, NUMBERED, SIGN, SPACES, STRAIGHT, TORN, WORD
+from rrext.nodes.sql.gate.patterns import (
+    BACKTICKED_NAME,
+    BLOCK,
+    LINE,
+    LINE_COMMENT,
+    LIST,
+    LITERAL,
+    NUMBER,
+    NUMBERED,
+    QUOTED_NAME,
+    SIGN,
+    SPACES,
+    STRAIGHT,
+    TORN,
+    WORD,
+)
 
 SQLITE: Final = SqlDialect(
     name="sqlite",
@@ -13,6 +28,7 @@ SQLITE: Final = SqlDialect(
         SPACES, LIST, NUMBER, NUMBERED, TORN, LINE, BLOCK, WORD, STRAIGHT,
         r'(?P<name>["`])', r"(?P<bracketed>\[)", r"(?P<other>\?\d*+|[:@#$][A-Za-z_][\w$]*+)", SIGN,
     ),
+    literals=rf"{LINE_COMMENT}|{LITERAL}|{QUOTED_NAME}|{BACKTICKED_NAME}|\[[^\]]*(?:\]|\Z)",
     queries=QUERIES | {"pragma"},
     open_comments=True,
 )  # fmt: skip
