@@ -35,7 +35,7 @@ Mode = Annotated[
 ]
 
 
-class Database(Protocol):
+class SharedDatabase(Protocol):
     """The state that all calls of a database node share."""
 
     @property
@@ -85,13 +85,13 @@ class DatabaseNode(Node):
         return missing_packages(cls.extra, *cls.packages)
 
     @classmethod
-    def database(cls, config: Any, ctx: SetupContext) -> Database:
+    def database(cls, config: Any, ctx: SetupContext) -> SharedDatabase:
         """The database that the settings mean, on a worker thread. Imports the driver and connects to nothing."""
         raise NotImplementedError
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Database]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[SharedDatabase]:
         database = await ctx.in_thread(cls.database, config, ctx)
         ctx.on_disconnect(database.sessions.lost)
         try:

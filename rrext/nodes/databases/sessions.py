@@ -41,7 +41,7 @@ class Begin(Protocol[Made]):
     def __call__(self, ctx: ToolContext, /, *, read_only: bool) -> Made: ...
 
 
-class Session(Generic[Work]):
+class DatabaseSession(Generic[Work]):
     """One transaction and the connection that it belongs to. `lock` is held by the call that uses it."""
 
     __slots__ = ("id", "is_over", "lock", "owner", "transaction", "used")
@@ -59,7 +59,7 @@ class Session(Generic[Work]):
         self.is_over = True
 
     def __repr__(self) -> str:
-        return f"<Session {self.id}{' over' if self.is_over else ''}>"
+        return f"<DatabaseSession {self.id}{' over' if self.is_over else ''}>"
 
 
 class Sessions(Generic[Work]):
@@ -70,15 +70,15 @@ class Sessions(Generic[Work]):
         self._watch = watch
         self._idle = idle
         self._lock = threading.Lock()
-        self._open: dict[str, Session[Work]] = {}
+        self._open: dict[str, DatabaseSession[Work]] = {}
         self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def begin(self, ctx: ToolContext) -> Session[Work]:
+    def begin(self, ctx: ToolContext) -> DatabaseSession[Work]:
         """A new session of the caller's connection. One whose caller is gone when it is ready is rolled back at once."""
-        session = Session(os.urandom(16).hex(), ctx.connection_id, self._begin(ctx, read_only=False))
+        session = DatabaseSession(os.urandom(16).hex(), ctx.connection_id, self._begin(ctx, read_only=False))
         with self._lock:
             refused = self._is_closed
             if not refused:
@@ -94,7 +94,7 @@ class Sessions(Generic[Work]):
         return session
 
     @contextmanager
-    def using(self, session_id: str, ctx: ToolContext) -> Iterator[Session[Work]]:
+    def using(self, session_id: str, ctx: ToolContext) -> Iterator[DatabaseSession[Work]]:
         """The caller's session, for itself alone; calls of one session take turns.
 
         Raises `ToolError` (`session_not_found`) for one that is unknown, over, or another connection's.
@@ -131,7 +131,7 @@ class Sessions(Generic[Work]):
         for session in gone:
             self._give_up(session)
 
-    def _reap(self, session: Session[Work]) -> float | None:
+    def _reap(self, session: DatabaseSession[Work]) -> float | None:
         due = session.used + self._idle
         if session.lock.locked() or due > monotonic():
             return max(due, monotonic() + self._idle / 2)
@@ -139,17 +139,17 @@ class Sessions(Generic[Work]):
         self._give_up(session)
         return None
 
-    def _give_up(self, session: Session[Work]) -> None:
+    def _give_up(self, session: DatabaseSession[Work]) -> None:
         self._forget(session)
         self._settle(session)
 
-    def _forget(self, session: Session[Work]) -> None:
+    def _forget(self, session: DatabaseSession[Work]) -> None:
         session.is_over = True
         with self._lock:
             self._open.pop(session.id, None)
         self._watch.drop(session)
 
-    def _settle(self, session: Session[Work]) -> None:
+    def _settle(self, session: DatabaseSession[Work]) -> None:
         """End a session that is over, unless somebody uses it: he does it then."""
         if session.lock.acquire(blocking=False):
             try:

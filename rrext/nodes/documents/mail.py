@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from rrext.errors import ToolError
 from rrext.nodes.documents.limits import MAX_ATTACHMENTS
-from rrext.nodes.documents.records import Parsed, Piece, corrupt
+from rrext.nodes.documents.records import DocumentPiece, ParsedDocument, corrupt
 
-Attached = Callable[[bytes, str, str], Parsed]
+Attached = Callable[[bytes, str, str], ParsedDocument]
 """(bytes, name, MIME type) → an attached document, or without a name the mail's own text. Raises `ToolError`."""
 
 _HEADERS: Final = ("Subject", "From", "To", "Cc", "Date")
 
 
-def read_mail(data: bytes, read_attached: Attached) -> tuple[list[Piece], dict[str, Any]]:
+def read_mail(data: bytes, read_attached: Attached) -> tuple[list[DocumentPiece], dict[str, Any]]:
     """The pieces of a mail, each attachment below a heading with its name, and its facts.
 
     An attachment that cannot be read does not fail the mail: it is named under `warnings`.
@@ -28,7 +28,7 @@ def read_mail(data: bytes, read_attached: Attached) -> tuple[list[Piece], dict[s
     if not message.keys():
         raise corrupt("It should be an e-mail, but has no headers")
     headers = [(name, value) for name in _HEADERS if (value := _header(message, name))]
-    pieces = [Piece("text", "".join(f"**{name}**: {value}\n\n" for name, value in headers))]
+    pieces = [DocumentPiece("text", "".join(f"**{name}**: {value}\n\n" for name, value in headers))]
     body = message.get_body(("plain", "html"))
     if body is not None:
         pieces += read_attached(_bytes(body), "", _type(body)).pieces
@@ -46,7 +46,7 @@ def read_mail(data: bytes, read_attached: Attached) -> tuple[list[Piece], dict[s
         except ToolError as error:
             warnings.append(f'The attachment "{name}" was not read: {error.message}')
         else:
-            pieces += [Piece("text", f"\n\n## {name}\n\n"), *attached.pieces]
+            pieces += [DocumentPiece("text", f"\n\n## {name}\n\n"), *attached.pieces]
             warnings += [f"{name}: {warning}" for warning in attached.metadata.get("warnings", ())]
     return pieces, {**metadata, "attachments": names, "warnings": warnings}
 

@@ -14,7 +14,7 @@ from rrext.errors import InvalidArguments, Unavailable
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.lanes import Tag
 from rrext.nodes.base.node import Entry, Node
-from rrext.nodes.documents.records import Parsed, Request, too_large
+from rrext.nodes.documents.records import DocumentRequest, ParsedDocument, too_large
 from rrext.nodes.files.roots import open_root
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -144,12 +144,12 @@ class ParseNode(Node):
         self._check_size(size)
         return data
 
-    def _read(self, data: bytes, name: str, mime_type: str, ctx: ToolContext) -> Parsed:
+    def _read(self, data: bytes, name: str, mime_type: str, ctx: ToolContext) -> ParsedDocument:
         missing = self.unavailable()
         if missing is not None:
             raise Unavailable(missing)
         config = self.config
-        request = Request(
+        request = DocumentRequest(
             name=name,
             mime_type=mime_type,
             max_characters=config.maxCharacters,
@@ -159,7 +159,7 @@ class ParseNode(Node):
         )
         return self.shared.read(data, request, ctx)
 
-    def _send(self, parsed: Parsed) -> None:
+    def _send(self, parsed: ParsedDocument) -> None:
         """Text and tables in reading order, so that who cuts them up knows under which heading a table stands."""
         takes_out = self.config.tables == "apart"
         for piece in parsed.pieces:

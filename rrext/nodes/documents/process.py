@@ -15,7 +15,7 @@ import msgspec
 from rrext.errors import Unavailable
 from rrext.nodes.child.launch import environment, module_command
 from rrext.nodes.documents.limits import ENDING_TIMEOUT, SENT_AT_ONCE, START_TIMEOUT
-from rrext.nodes.documents.records import READY, Answer, Request
+from rrext.nodes.documents.records import READY, DocumentAnswer, DocumentRequest
 from rrext.nodes.sandbox.blocks import block
 
 
@@ -66,7 +66,7 @@ class ReaderProcess:
         with self._lock:
             self._turn += 1
 
-    def ask(self, data: bytes, request: Request) -> Answer:
+    def ask(self, data: bytes, request: DocumentRequest) -> DocumentAnswer:
         """Read a document, within its timeout.
 
         Raises `TimeoutError`; `EOFError`, `OSError` or `msgspec.DecodeError` if the process broke at it; and
@@ -78,7 +78,7 @@ class ReaderProcess:
         self._send(block(msgspec.json.encode(request)), deadline)
         self._send(len(data).to_bytes(4, "little"), deadline)
         self._send(data, deadline)
-        return msgspec.json.decode(self._receive(deadline), type=Answer)
+        return msgspec.json.decode(self._receive(deadline), type=DocumentAnswer)
 
     def stop(self, turn: int) -> None:
         """Kill it, if this turn is still on."""

@@ -15,7 +15,7 @@ import msgspec
 
 from rrext.errors import ShuttingDown, ToolError, Unavailable
 from rrext.nodes.documents.process import ReaderProcess
-from rrext.nodes.documents.records import Parsed, Request
+from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
 from rrext.tools.context import ToolContext
 
 MIB = 1024 * 1024
@@ -35,7 +35,7 @@ class DocumentReader:
         self._running: set[ReaderProcess] = set()
         self._is_closed = False
 
-    def read(self, data: bytes, request: Request, ctx: ToolContext) -> Parsed:
+    def read(self, data: bytes, request: DocumentRequest, ctx: ToolContext) -> ParsedDocument:
         """Read one document. Raises `ToolError` with the reason, and what `ctx.check` raises when nobody waits any more.
 
         `request.timeout` begins when a process is free for it.

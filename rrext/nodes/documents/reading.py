@@ -22,7 +22,7 @@ from rrext.nodes.documents.mail import read_mail
 from rrext.nodes.documents.markup import without_head
 from rrext.nodes.documents.nesting import flattened
 from rrext.nodes.documents.plain import decode
-from rrext.nodes.documents.records import Parsed, Piece, Request, corrupt, empty, too_large
+from rrext.nodes.documents.records import DocumentPiece, DocumentRequest, ParsedDocument, corrupt, empty, too_large
 from rrext.nodes.documents.slides import speaker_notes
 from rrext.nodes.documents.tables import cut_tables, table_of
 
@@ -33,7 +33,7 @@ _NOTHING: Final = " \t\n\f|:-#*>"
 _SCANS_ARE_NOT_READ: Final = "Pages that are pictures are not read: there is no OCR here."
 
 
-def read(data: bytes, request: Request) -> Parsed:
+def read(data: bytes, request: DocumentRequest) -> ParsedDocument:
     """The text and tables of a document, and what the file says of itself. Raises `ToolError` with the reason if not."""
     if not data and not request.allow_empty:
         raise empty("The file has no bytes")
@@ -47,10 +47,10 @@ def read(data: bytes, request: Request) -> Parsed:
         )
     if not request.allow_empty and not any(piece.content.strip(_NOTHING) for piece in pieces):
         raise empty("There is no text in it", hint=_SCANS_ARE_NOT_READ if kind == formats.PDF else None)
-    return Parsed(mime_type=kind, pieces=pieces, metadata=metadata)
+    return ParsedDocument(mime_type=kind, pieces=pieces, metadata=metadata)
 
 
-def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict[str, Any]]:
+def _pieces(kind: str, data: bytes, request: DocumentRequest) -> tuple[list[DocumentPiece], dict[str, Any]]:
     match kind:
         case formats.MARKDOWN:
             text = _unix(decode(data, request.mime_type))
@@ -66,7 +66,7 @@ def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict
             return cut_tables(markdown + speaker_notes(data)), metadata
         case formats.PDF:
             markdown, metadata = _extracted(data, kind)
-            return [Piece("text", markdown)] if markdown else [], metadata
+            return [DocumentPiece("text", markdown)] if markdown else [], metadata
         case formats.EML:
             return _mail(data, request)
         case formats.DOCX | formats.XLSX | formats.ODT | formats.EPUB | formats.RTF:
@@ -74,11 +74,11 @@ def _pieces(kind: str, data: bytes, request: Request) -> tuple[list[Piece], dict
             return cut_tables(markdown), metadata
         case _:
             text = _unix(decode(data, request.mime_type))
-            return ([Piece("text", text)] if text else []), {}
+            return ([DocumentPiece("text", text)] if text else []), {}
 
 
-def _mail(data: bytes, request: Request) -> tuple[list[Piece], dict[str, Any]]:
-    def attached(inner: bytes, name: str, mime_type: str) -> Parsed:
+def _mail(data: bytes, request: DocumentRequest) -> tuple[list[DocumentPiece], dict[str, Any]]:
+    def attached(inner: bytes, name: str, mime_type: str) -> ParsedDocument:
         nesting = request.nesting + (1 if name else 0)
         if nesting > MAX_NESTING:
             raise too_large(f"it is deeper than {MAX_NESTING} attachments in each other")
@@ -93,14 +93,14 @@ def _extracted(data: bytes, kind: str) -> tuple[str, dict[str, Any]]:
     return result.text, facts_of(result.metadata)
 
 
-def _rows(text: str, kind: str) -> list[Piece]:
+def _rows(text: str, kind: str) -> list[DocumentPiece]:
     csv.field_size_limit(LONGEST_CELL)
     delimiter = "\t" if kind == formats.TSV else _delimiter(text)
     try:
         table = table_of(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
     except csv.Error as error:
         raise corrupt(f"It is no CSV: {error}") from None
-    return [Piece("table", table)] if table else []
+    return [DocumentPiece("table", table)] if table else []
 
 
 def _delimiter(text: str) -> str:

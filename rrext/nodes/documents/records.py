@@ -12,22 +12,22 @@ READY = b"ready"
 """What a parser process says when documents can come."""
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True):
+class DocumentPiece(msgspec.Struct, frozen=True, array_like=True):
     """Text or a whole table of a document, both Markdown unless the document is plain text."""
 
     kind: Literal["text", "table"]
     content: str
 
 
-class Parsed(msgspec.Struct, frozen=True):
+class ParsedDocument(msgspec.Struct, frozen=True):
     """A document that was read: its pieces in reading order, what the file says of itself, and what it really is."""
 
     mime_type: str
-    pieces: list[Piece]
+    pieces: list[DocumentPiece]
     metadata: dict[str, Any] = {}
 
 
-class Request(msgspec.Struct, frozen=True):
+class DocumentRequest(msgspec.Struct, frozen=True):
     """What is known of a document before it is read. Its bytes follow.
 
     `timeout` is in seconds. `nesting` is how many mails it is attached to, one in the other.
@@ -42,10 +42,10 @@ class Request(msgspec.Struct, frozen=True):
     nesting: int = 0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DocumentAnswer(msgspec.Struct, frozen=True):
     """`parsed`, or the failure's code and texts."""
 
-    parsed: Parsed | None = None
+    parsed: ParsedDocument | None = None
     code: str = ""
     message: str = ""
     hint: str | None = None

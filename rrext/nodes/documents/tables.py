@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from rrext.nodes.documents.records import Piece
+from rrext.nodes.documents.records import DocumentPiece
 
 _RULE: Final = re.compile(r"\s{0,3}\|[ :|-]*-[ :|-]*\s*")
 _LINES: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 
 
-def cut_tables(markdown: str) -> list[Piece]:
+def cut_tables(markdown: str) -> list[DocumentPiece]:
     """The text and the tables of a Markdown document in reading order; put together they are the document again.
 
     A table is two or more lines that begin with `|`, the second being its rule, outside of fenced code.
     """
-    pieces: list[Piece] = []
+    pieces: list[DocumentPiece] = []
     lines = _LINES.findall(markdown)
     fence, begin, at = "", 0, 0
     while at < len(lines):
@@ -59,9 +59,9 @@ def _line(row: Sequence[str], width: int) -> str:
     return "| " + " | ".join(cells + [""] * (width - len(cells))) + " |"
 
 
-def _add(pieces: list[Piece], kind: str, lines: list[str]) -> None:
+def _add(pieces: list[DocumentPiece], kind: str, lines: list[str]) -> None:
     text = "".join(lines)
     if kind == "table":
-        pieces.append(Piece("table", text))
+        pieces.append(DocumentPiece("table", text))
     elif text:
-        pieces.append(Piece("text", text))
+        pieces.append(DocumentPiece("text", text))

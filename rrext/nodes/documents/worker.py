@@ -1,9 +1,8 @@
 """The process that reads documents, one after the other: `python -m rrext.nodes.documents.worker FD MEMORY`.
 
 FD is a socket to the server, MEMORY the bytes of address space that this process may have. It says `READY` in a block.
-Each request is two blocks, a `Request` as JSON and the document's bytes; each answer is one, an `Answer` as JSON. It ends
-when the server closes its end, and by itself when a document takes far longer than it may, should nobody be left to
-end it.
+Each request is two blocks, a `DocumentRequest` as JSON and the document's bytes; each answer is one, a `DocumentAnswer` as
+JSON. It ends when the server closes its end, and by itself when a document takes far longer than it may.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from rrext.errors import ToolError
 from rrext.nodes.documents.extraction import warm_up
 from rrext.nodes.documents.limits import OPEN_FILES, WORKER_GRACE
 from rrext.nodes.documents.reading import read
-from rrext.nodes.documents.records import READY, Answer, Request
+from rrext.nodes.documents.records import READY, DocumentAnswer, DocumentRequest
 from rrext.nodes.sandbox.blocks import block, receive
 
 _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
@@ -42,23 +41,23 @@ def main() -> None:
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         link.sendall(block(READY))
         while True:
-            request = msgspec.json.decode(receive(link), type=Request)
+            request = msgspec.json.decode(receive(link), type=DocumentRequest)
             link.sendall(block(_answer(receive(link), request)))
 
 
-def _answer(data: bytes, request: Request) -> bytes:
+def _answer(data: bytes, request: DocumentRequest) -> bytes:
     """The answer as JSON."""
     signal.setitimer(signal.ITIMER_REAL, request.timeout + WORKER_GRACE)  # nobody handles SIGALRM: it ends the process
     try:
-        return msgspec.json.encode(Answer(parsed=read(data, request)))
+        return msgspec.json.encode(DocumentAnswer(parsed=read(data, request)))
     except ToolError as error:
-        failure = Answer(code=error.code, message=error.message, hint=error.hint)
+        failure = DocumentAnswer(code=error.code, message=error.message, hint=error.hint)
     except MemoryError:
-        failure = Answer(code="document_too_large", message="Reading it takes more memory than is allowed (memory)")
+        failure = DocumentAnswer(code="document_too_large", message="Reading it takes more memory than is allowed (memory)")
     except RecursionError:
-        failure = Answer(code="document_too_large", message="What is in it stands too deep in each other")
+        failure = DocumentAnswer(code="document_too_large", message="What is in it stands too deep in each other")
     except BaseException:  # a panic of the parser is no Exception
-        failure = Answer(code="document_corrupt", message="It cannot be read: the parser gave it up")
+        failure = DocumentAnswer(code="document_corrupt", message="It cannot be read: the parser gave it up")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     return msgspec.json.encode(failure)

@@ -19,7 +19,7 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
 
-class Vectors(Protocol):
+class EmbeddingVectors(Protocol):
     """What makes the vectors of a node; belongs to the event loop."""
 
     @property
@@ -56,7 +56,7 @@ class EmbeddingNode(Node):
 
     class_types = ("embedding",)
     lanes = {"documents": ("documents",), "questions": ("questions",)}
-    shared: Vectors
+    shared: EmbeddingVectors
 
     async def write_documents(self, documents: list[dict[str, Any]], ctx: ToolContext) -> None:
         await self._send("documents", await self._filled(pending_documents(documents, self.shared.model), "document", ctx))
@@ -112,6 +112,6 @@ class HashingNode(EmbeddingNode):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Vectors]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
         """Nothing to prepare: the embedder is code alone."""
         yield ThreadedVectors(HashingEmbedder(config.size), ctx)

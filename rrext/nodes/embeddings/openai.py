@@ -18,8 +18,8 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.bound import batches
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.limits import ON_LOOP, OPENAI_MAX_CHARACTERS
-from rrext.nodes.embeddings.node import EmbeddingNode, Vectors
-from rrext.nodes.http.endpoint import Endpoint, open_endpoint
+from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors
+from rrext.nodes.http.endpoint import HttpEndpoint, open_endpoint
 from rrext.nodes.http.failures import ServerName, bad_answer
 from rrext.nodes.http.retries import Retries
 from rrext.nodes.http.settings import EndpointSettings
@@ -34,7 +34,7 @@ class RemoteVectors:
     """Asks a server for vectors, a batch of texts at a time."""
 
     def __init__(
-        self, endpoint: Endpoint, *, model: str, batch: int, body: dict[str, Any], prefixes: dict[TextKind, str]
+        self, endpoint: HttpEndpoint, *, model: str, batch: int, body: dict[str, Any], prefixes: dict[TextKind, str]
     ) -> None:
         self._endpoint = endpoint
         self._batch = batch
@@ -140,7 +140,7 @@ class OpenAIEmbeddingNode(EmbeddingNode):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Vectors]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
         """One pool of connections for all objects. Connects to nothing yet."""
         model = config.model.strip()
         if not model:

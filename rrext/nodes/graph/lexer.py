@@ -54,7 +54,7 @@ class CypherToken(msgspec.Struct, frozen=True, gc=False):
 
 def tokens(cypher: str, path: str = "/input/query") -> list[CypherToken]:
     """All tokens of a text. Raises `InvalidArguments` at `path`, naming line and column, for what is no clear Cypher."""
-    text = _Text(cypher, path)
+    text = _CypherText(cypher, path)
     text.check()
     found: list[CypherToken] = []
     add, match = found.append, TOKEN.match
@@ -88,7 +88,7 @@ def _meaning(kind: str, value: str) -> str:
     return value[1:-1].replace("``", "`") if value[0] == "`" else value
 
 
-class _Text:
+class _CypherText:
     """A text, and what is wrong with it."""
 
     def __init__(self, cypher: str, path: str) -> None:

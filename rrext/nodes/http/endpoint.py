@@ -1,4 +1,4 @@
-"""`Endpoint`: the HTTP API of one server, asked with JSON. One pool of connections per component."""
+"""`HttpEndpoint`: the HTTP API of one server, asked with JSON. One pool of connections per component."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SPENT: Final = "insufficient_quota"
 
 
 @asynccontextmanager
-async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncIterator[Endpoint]:
+async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncIterator[HttpEndpoint]:
     """The endpoint of a component, for its `setup`: connects to nothing yet, and closes its connections at the end.
 
     Proxies and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE); certificates are
@@ -39,7 +39,7 @@ async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncI
     server = ServerName(ctx.node_id, checked_address(settings.address, ctx.node_id), checked_key(settings.apikey, ctx.node_id))
     client = await ctx.in_thread(_client, server, settings)  # imports, and reads certificates
     try:
-        yield Endpoint(client, server, settings, ctx)
+        yield HttpEndpoint(client, server, settings, ctx)
     finally:
         await client.aclose()
 
@@ -70,7 +70,7 @@ def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClien
     )
 
 
-class Endpoint:
+class HttpEndpoint:
     """Asks one server. Its methods belong to the event loop; who is cancelled closes the request at once.
 
     Every failure is a `ToolError` of `rrext.nodes.http.failures`. Requests are repeated if no connection came about,

@@ -10,10 +10,10 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.base.answers import answer_value
-from rrext.nodes.http.endpoint import Endpoint
+from rrext.nodes.http.endpoint import HttpEndpoint
 from rrext.nodes.http.failures import broken
 from rrext.nodes.llm.messages import JSON_ONLY, Message, messages_of
-from rrext.nodes.llm.replies import Reply, read_delta, read_reply, require_complete
+from rrext.nodes.llm.replies import ModelReply, read_delta, read_reply, require_complete
 from rrext.tools.context import ToolContext
 
 PATH: Final = "/chat/completions"
@@ -34,7 +34,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ChatModel:
     """A language model behind an endpoint. Belongs to the event loop; who is cancelled closes the request."""
 
-    def __init__(self, endpoint: Endpoint, settings: ChatSettings) -> None:
+    def __init__(self, endpoint: HttpEndpoint, settings: ChatSettings) -> None:
         self._endpoint = endpoint
         self._settings = settings
 
@@ -88,7 +88,7 @@ class ChatModel:
             raise ToolError("The question is empty: there is nothing to ask the model", code="empty_question")
         return messages
 
-    async def _complete(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> Reply:
+    async def _complete(self, messages: list[Message], expect_json: bool, ctx: ToolContext) -> ModelReply:
         body = await self._endpoint.post(PATH, self._request(messages, expect_json), ctx)
         return read_reply(self._endpoint.server, body)
 

@@ -11,7 +11,7 @@ from rrext.nodes.http.failures import ServerName, bad_answer, sentence_of
 from rrext.nodes.llm.limits import REPLY_KEPT
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ModelReply(msgspec.Struct, frozen=True):
     """A complete answer. `tokens` is what question and answer took together, if the server says so."""
 
     text: str
@@ -26,7 +26,7 @@ class Delta(msgspec.Struct, frozen=True):
     refusal: str = ""
 
 
-def read_reply(server: ServerName, body: bytes) -> Reply:
+def read_reply(server: ServerName, body: bytes) -> ModelReply:
     """The answer in the body of a completion.
 
     Raises `ToolError`: `model_bad_answer` for another body, and what `require_complete` raises.
@@ -43,7 +43,7 @@ def read_reply(server: ServerName, body: bytes) -> Reply:
         raise bad_answer(server, "a message without text")
     usage = said.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return Reply(text, total if isinstance(total, int) else None)
+    return ModelReply(text, total if isinstance(total, int) else None)
 
 
 def read_delta(server: ServerName, data: str) -> Delta:

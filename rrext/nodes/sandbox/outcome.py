@@ -17,7 +17,7 @@ _KILLED = 128
 _LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramEnd(msgspec.Struct, frozen=True, kw_only=True):
     """A supervisor's answer: why the guest ended, its exit status (−1: a signal ended it), the signal or 0."""
 
     why: str
@@ -32,7 +32,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     result: Any = msgspec.UNSET
 
 
-def outcome(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
+def outcome(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRun:
     """How the program ended. Raises `Cancelled`, `Unavailable` if the walls did not stand, `ToolError` for our own bugs."""
     if answer.why == "cancelled":
         raise Cancelled()
@@ -55,7 +55,7 @@ def outcome(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
     return _ended(answer, report, limits)
 
 
-def _ended(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
+def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRun:
     if not report:  # `os._exit`: the program's own choice
         return _run(answer, limits, answer.exit_code)
     try:
@@ -70,7 +70,7 @@ def _ended(answer: Answer, report: bytes, limits: SandboxLimits) -> PythonRun:
     return msgspec.structs.replace(_run(answer, limits, exit_code), result=told.result, has_result=True)
 
 
-def _run(answer: Answer, limits: SandboxLimits, exit_code: int, note: str = "", *, timed_out: bool = False) -> PythonRun:
+def _run(answer: ProgramEnd, limits: SandboxLimits, exit_code: int, note: str = "", *, timed_out: bool = False) -> PythonRun:
     stderr = answer.stderr.replace(_LIBRARY, "<python>")  # where the host keeps its interpreter is nobody's business
     if note:
         gap = "\n" if stderr and not stderr.endswith("\n") else ""

@@ -15,7 +15,7 @@ from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
 from rrext.nodes.sandbox.blocks import block, receive, receive_rest
 from rrext.nodes.sandbox.interpreter import command
 from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
-from rrext.nodes.sandbox.outcome import Answer, outcome
+from rrext.nodes.sandbox.outcome import ProgramEnd, outcome
 from rrext.nodes.sandbox.probe import probe, verdict
 from rrext.nodes.sandbox.protocol import PythonRun
 
@@ -127,7 +127,7 @@ class SandlockSandbox:
                 raise self._lost(cancelled) from error
             except TimeoutError as error:
                 raise ToolError("The sandbox did not answer in time; the program was given up") from error
-        return outcome(msgspec.json.decode(answer, type=Answer), report, limits)
+        return outcome(msgspec.json.decode(answer, type=ProgramEnd), report, limits)
 
     def _lost(self, cancelled: bool) -> Exception:
         if cancelled:

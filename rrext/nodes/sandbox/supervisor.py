@@ -37,7 +37,7 @@ def supervise(host: socket.socket, files: Files, guest_code: bytes, share: Share
         _answer(host, {"why": f"walls: {error or type(error).__name__}"})
         return
     try:
-        _Watch(host, request, cell, share).serve()
+        _GuestWatch(host, request, cell, share).serve()
     except Exception as error:
         cell.kill()
         _answer(host, {"why": f"broken: {type(error).__name__}: {error}"})
@@ -50,7 +50,7 @@ def _answer(host: socket.socket, answer: dict[str, Any], report: bytes = b"") ->
         pass  # the server does not want it any more
 
 
-class _Watch:
+class _GuestWatch:
     """A guest while it runs. Everything it says is bounded, and passed on without being understood."""
 
     def __init__(self, host: socket.socket, request: dict[str, Any], cell: Cell, share: Share) -> None:

@@ -11,12 +11,12 @@ from rrext.errors import InvalidArguments, RrextError, ToolError, near_matches
 from rrext.nodes.databases.cells import Rows
 from rrext.nodes.databases.limits import CHUNK_BYTES
 from rrext.nodes.databases.node import RowMode
-from rrext.nodes.databases.sessions import Session
+from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.nodes.databases.statements import session_is_over, too_many_rows
 from rrext.nodes.sql.database import SqlDatabase
 from rrext.nodes.sql.gate.statement import ReadingSql
 from rrext.nodes.sql.plans import plan_lines
-from rrext.nodes.sql.transaction import Result, Transaction, check_statement
+from rrext.nodes.sql.transaction import Result, SqlTransaction, check_statement
 from rrext.tools.context import ToolContext
 
 
@@ -126,7 +126,7 @@ class SqlCall:
         return self._database.writing(self._ctx, attempt)
 
     def _executed(
-        self, transaction: Transaction, sql: str, params: Sequence[Any], max_rows: int, *, is_only: bool
+        self, transaction: SqlTransaction, sql: str, params: Sequence[Any], max_rows: int, *, is_only: bool
     ) -> dict[str, Any]:
         with transaction.statement(sql, params, self._ctx, only=max_rows if is_only else None) as result:
             rows = result.collect(max_rows + 1, nested_as_text=True)
@@ -141,7 +141,9 @@ class SqlCall:
             **_said(result),
         }
 
-    def _in_session(self, session: Session[Transaction], sql: str, params: Sequence[Any], max_rows: int) -> dict[str, Any]:
+    def _in_session(
+        self, session: DatabaseSession[SqlTransaction], sql: str, params: Sequence[Any], max_rows: int
+    ) -> dict[str, Any]:
         transaction = session.transaction
         try:
             answer = self._executed(transaction, sql, params, max_rows, is_only=False)

@@ -17,7 +17,7 @@ from rrext.nodes.sql.conflicts import retried
 from rrext.nodes.sql.gate.gate import SqlGate
 from rrext.nodes.sql.pool import Pool, PoolExhausted
 from rrext.nodes.sql.schema import Schema
-from rrext.nodes.sql.transaction import Transaction, error_of
+from rrext.nodes.sql.transaction import SqlTransaction, error_of
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class SqlDatabase:
     @contextmanager
     def transaction(
         self, ctx: ToolContext | None = None, *, read_only: bool, timeout: float | None = None
-    ) -> Iterator[Transaction]:
+    ) -> Iterator[SqlTransaction]:
         """A transaction of one call: rolled back at the end of the block unless it was committed."""
         transaction = self.begin(ctx, read_only=read_only, timeout=timeout)
         try:
@@ -83,10 +83,10 @@ class SqlDatabase:
     def _once(self, ctx: ToolContext, attempt: Callable[[float], T], timeout: float) -> T:
         return self.backend.repeated(attempt, ctx, reads=False, timeout=timeout)
 
-    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> Transaction:
+    def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> SqlTransaction:
         return self._once(ctx, lambda _: self.begin(ctx, read_only=read_only), self._limits.statement)
 
-    def begin(self, ctx: ToolContext | None = None, *, read_only: bool, timeout: float | None = None) -> Transaction:
+    def begin(self, ctx: ToolContext | None = None, *, read_only: bool, timeout: float | None = None) -> SqlTransaction:
         """Begin a transaction on a connection of the pool; the caller closes it. `ctx` may end the wait for one. A statement
         may take `timeout` seconds; None: as the settings say.
 
@@ -106,7 +106,7 @@ class SqlDatabase:
                 raise
             give_back = partial(pool.give_back, connection)
             limit = self._limits.statement if timeout is None else timeout
-            return Transaction(self.backend, connection, give_back, self._watch, limit, read_only=read_only)
+            return SqlTransaction(self.backend, connection, give_back, self._watch, limit, read_only=read_only)
 
     def _lent(self, pool: Pool, ctx: ToolContext | None) -> tuple[Any, bool]:
         try:

@@ -35,7 +35,7 @@ class Pool:
         self._idle: list[Any] = []
         self._open = 0
         """The number of open connections and of connections being opened; never more than `size`."""
-        self._waiting: deque[_Place] = deque()
+        self._waiting: deque[_Waiter] = deque()
         """Callers in line. While there is one, no connection is idle and `size` are open."""
         self._is_closed = False
 
@@ -50,7 +50,7 @@ class Pool:
                 raise _closed()
             if self._idle:
                 return self._idle.pop(), False
-            place = _Place()
+            place = _Waiter()
             if self._open < self._size:
                 self._open += 1
                 place.is_granted = True
@@ -86,7 +86,7 @@ class Pool:
         for connection in idle:
             _close(connection)
 
-    def _wait_in_line(self, place: _Place, ctx: ToolContext | None) -> None:
+    def _wait_in_line(self, place: _Waiter, ctx: ToolContext | None) -> None:
         """Return when the place is granted. Otherwise it is out of the line, and nothing was lent."""
         if ctx is not None:
             ctx.on_cancel(place.ready.set)
@@ -127,7 +127,7 @@ class Pool:
             self._open -= 1
 
 
-class _Place:
+class _Waiter:
     """A caller's place in the line. Granted without a connection, it is the right to open one."""
 
     __slots__ = ("connection", "is_granted", "ready")

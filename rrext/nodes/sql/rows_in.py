@@ -9,7 +9,7 @@ from typing import Any
 from rrext.errors import NotFound, ToolError
 from rrext.nodes.sql.database import SqlDatabase
 from rrext.nodes.sql.limits import MAX_INSERT_ROWS
-from rrext.nodes.sql.schema import Table
+from rrext.nodes.sql.schema import SqlTable
 from rrext.tools.context import ToolContext
 
 
@@ -65,7 +65,7 @@ def _not_rows(what: str) -> ToolError:
     )
 
 
-def _check_columns(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def _check_columns(table: SqlTable, rows: Sequence[Mapping[str, Any]]) -> None:
     known = [column.name for column in table.columns]
     for name in dict.fromkeys(name for row in rows for name in row):
         if name not in known:
@@ -73,7 +73,7 @@ def _check_columns(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
             raise ToolError(found.message, code="unknown_column", hint=found.hint, data=found.data)
 
 
-def _insert(database: SqlDatabase, table: Table, names: Sequence[str]) -> str:
+def _insert(database: SqlDatabase, table: SqlTable, names: Sequence[str]) -> str:
     quote = database.backend.dialect.quote
     columns = ", ".join(_quoted(name, quote) for name in names)
     values = ", ".join(f"${position}" for position in range(1, len(names) + 1))

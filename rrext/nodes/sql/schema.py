@@ -26,7 +26,7 @@ class ForeignKey(msgspec.Struct, frozen=True):
     references: tuple[str, ...]
 
 
-class Table(msgspec.Struct, frozen=True):
+class SqlTable(msgspec.Struct, frozen=True):
     """A table, or a view. Its name has its schema before it, if that is not the one that is searched by default."""
 
     name: str
@@ -58,7 +58,7 @@ class Schema(msgspec.Struct, frozen=True):
     """What a database held when it was read. `database` is its name; of a file, the file's."""
 
     database: str
-    tables: Mapping[str, Table]
+    tables: Mapping[str, SqlTable]
     read_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
 
     def as_json(self, table: str | None = None) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Schema(msgspec.Struct, frozen=True):
         tables = self.tables if table is None else {table: self.table(table)}
         return {"database": self.database, "tables": {name: entry.as_json() for name, entry in tables.items()}}
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> SqlTable:
         """The table of that name."""
         found = self.tables.get(name)
         if found is not None:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT, SHORTEST_WORD
-from rrext.nodes.sql.schema import Schema, Table
+from rrext.nodes.sql.schema import Schema, SqlTable
 
 _WORDS: Final = re.compile(r"[^\W_]+")
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -36,7 +36,7 @@ def schema_text(schema: Schema, question: str) -> str:
     return "\n".join(lines)
 
 
-def _line(table: Table, asked: frozenset[str]) -> str:
+def _line(table: SqlTable, asked: frozenset[str]) -> str:
     columns = table.columns
     if len(columns) > MAX_COLUMNS:
         columns = tuple(sorted(columns, key=lambda column: not (_stems(column.name) & asked))[:MAX_COLUMNS])
@@ -56,7 +56,7 @@ def _one_line(name: str) -> str:
     return _LINE.sub(" ", name)[:128]
 
 
-def _score(table: Table, asked: frozenset[str]) -> int:
+def _score(table: SqlTable, asked: frozenset[str]) -> int:
     of_columns = {stem for column in table.columns for stem in _stems(column.name)}
     return 4 * len(_stems(table.name) & asked) + len(of_columns & asked)
 

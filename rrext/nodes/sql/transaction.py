@@ -118,7 +118,7 @@ class Result:
         return list(rows) if self._is_json else json_rows(rows, nested_as_text=nested_as_text)
 
 
-class Transaction:
+class SqlTransaction:
     """An open transaction. One thread uses it at a time; `close` ends it in any case, and may be called twice."""
 
     __slots__ = ("_backend", "_give_back", "_is_stopped", "_timeout", "_watch", "connection", "is_lost", "read_only")

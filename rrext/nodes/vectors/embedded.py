@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rrext.errors import ToolError
 from rrext.nodes.embeddings.embedder import Embedder
-from rrext.nodes.vectors.incoming import Draft
+from rrext.nodes.vectors.incoming import ChunkDraft
 from rrext.nodes.vectors.limits import EMBED_BATCH
 from rrext.nodes.vectors.store import Space, VectorStore, require_space
 from rrext.tools.context import ToolContext
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def store_drafts(
-    store: VectorStore, embedder: Embedder, drafts: Sequence[Draft], ctx: ToolContext, *, replace: bool = False
+    store: VectorStore, embedder: Embedder, drafts: Sequence[ChunkDraft], ctx: ToolContext, *, replace: bool = False
 ) -> tuple[Space, int]:
     """Embed what has no vector, then store all or nothing; the space of the vectors, and how many chunks were removed.
 
@@ -50,7 +50,7 @@ def query_vector(
     return vector
 
 
-def chunk_ids_of(drafts: Iterable[Draft]) -> dict[str, set[int]]:
+def chunk_ids_of(drafts: Iterable[ChunkDraft]) -> dict[str, set[int]]:
     """Object id → the chunk ids that there are of it."""
     found: dict[str, set[int]] = {}
     for draft in drafts:
@@ -58,7 +58,7 @@ def chunk_ids_of(drafts: Iterable[Draft]) -> dict[str, set[int]]:
     return found
 
 
-def _brought_space(drafts: Sequence[Draft], stored: Space | None) -> Space | None:
+def _brought_space(drafts: Sequence[ChunkDraft], stored: Space | None) -> Space | None:
     """The space of the vectors that the documents brought along; None if none did. Raises if they do not fit together."""
     space = stored
     found: Space | None = None
@@ -71,7 +71,7 @@ def _brought_space(drafts: Sequence[Draft], stored: Space | None) -> Space | Non
 
 
 def vectors_of(
-    drafts: Sequence[Draft], embedder: Embedder, stored: Space | None, ctx: ToolContext
+    drafts: Sequence[ChunkDraft], embedder: Embedder, stored: Space | None, ctx: ToolContext
 ) -> tuple[list[array[float]], Space]:
     """A vector for every document, all of one space: those that were brought along, and the embedder's for the others.
 

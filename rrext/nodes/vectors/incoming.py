@@ -22,7 +22,7 @@ PLACED: Final = ("objectId", "nodeId", "parent", "chunkId")
 """The metadata that a chunk has fields for."""
 
 
-class Draft(msgspec.Struct, frozen=True):
+class ChunkDraft(msgspec.Struct, frozen=True):
     """A chunk, and the vector that it brought along, if any."""
 
     chunk: Chunk
@@ -30,9 +30,9 @@ class Draft(msgspec.Struct, frozen=True):
     model: str = UNNAMED
 
 
-def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[Draft]:
+def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[ChunkDraft]:
     """The documents of the tool `upsert`. Raises `InvalidArguments` at the first thing that is wrong, of any document."""
-    drafts: list[Draft] = []
+    drafts: list[ChunkDraft] = []
     seen: dict[tuple[str, int], int] = {}
     for n, document in enumerate(documents):
         draft = draft_of(
@@ -47,7 +47,7 @@ def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[Draft]:
     return drafts
 
 
-def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object_id: Any, content: Any) -> Draft:
+def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object_id: Any, content: Any) -> ChunkDraft:
     """One document, checked. `at` is its JSON pointer, `keys` are the names that its content and object id have there."""
     content_at, object_at = (f"{at}/{key}" for key in keys)
     content = _text(content_at, content)
@@ -61,9 +61,9 @@ def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object
     chunk = _chunk(f"{at}/metadata", document.get("metadata"), object_id, content)
     embedding = document.get("embedding")
     if embedding is None:
-        return Draft(chunk)
+        return ChunkDraft(chunk)
     model = document.get("embedding_model") or UNNAMED
-    return Draft(chunk, require_vector(f"{at}/embedding", embedding), require_name(f"{at}/embedding_model", model))
+    return ChunkDraft(chunk, require_vector(f"{at}/embedding", embedding), require_name(f"{at}/embedding_model", model))
 
 
 def _chunk(at: str, metadata: Any, object_id: str, content: str) -> Chunk:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from rrext.nodes.vectors.incoming import Draft
+from rrext.nodes.vectors.incoming import ChunkDraft
 from rrext.nodes.vectors.limits import KEPT_CHUNKS
 from rrext.nodes.vectors.store import Chunk, Scope, Space, VectorStore
 from rrext.tools.context import ToolContext
@@ -29,7 +29,7 @@ class Sent:
         """Whether some have to be stored before the others come."""
         return len(self._chunks) >= KEPT_CHUNKS
 
-    def add(self, drafts: Sequence[Draft], vectors: Sequence[array[float]], space: Space) -> None:
+    def add(self, drafts: Sequence[ChunkDraft], vectors: Sequence[array[float]], space: Space) -> None:
         """Chunks of some objects; one that came before is replaced."""
         self.space = space
         for draft, vector in zip(drafts, vectors, strict=True):

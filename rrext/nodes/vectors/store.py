@@ -72,7 +72,7 @@ class Search(msgspec.Struct, frozen=True):
     scope: Scope = Scope()
 
 
-class Place(msgspec.Struct, frozen=True):
+class StoredPath(msgspec.Struct, frozen=True):
     """A parent path, one object there (the first by id), and how many chunks all objects of this very path have."""
 
     parent: str
@@ -83,18 +83,18 @@ class Place(msgspec.Struct, frozen=True):
 class Listing(msgspec.Struct, frozen=True):
     """A page of places, sorted by path, and how many there are in all."""
 
-    places: list[Place]
+    places: list[StoredPath]
     total: int
 
 
-class Page(msgspec.Struct, frozen=True):
+class ChunkPage(msgspec.Struct, frozen=True):
     """A page of one object's chunks, sorted by `chunk_id`, and how many it has in all."""
 
     chunks: list[Chunk]
     total: int
 
 
-class Version(msgspec.Struct, frozen=True):
+class ObjectVersion(msgspec.Struct, frozen=True):
     """How many chunks an object has, and the text `signature` in the metadata of all of them; None if they have not one."""
 
     object_id: str
@@ -165,11 +165,11 @@ class VectorStore(Protocol):
         """The parent paths, sorted by code points; with `prefix`, those that a `Scope` with this prefix means."""
         ...
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
         """Chunks of one object; none if there is no such object."""
         ...
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
         """Those of the objects that there are, in any order."""
         ...
 

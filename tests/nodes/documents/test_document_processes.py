@@ -19,7 +19,7 @@ import pytest
 from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError, ToolTimeout, Unavailable
 from rrext.nodes.documents.parse import ParseNode
 from rrext.nodes.documents.reader import DocumentReader
-from rrext.nodes.documents.records import Parsed, Request
+from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
 from rrext.nodes.sandbox.landlock import NEEDED_ABI, abi
 from rrext.testing import open_node
 from rrext.tools.context import ToolContext
@@ -54,7 +54,7 @@ def children() -> set[int]:
     return found
 
 
-def text_of(document: Parsed) -> str:
+def text_of(document: ParsedDocument) -> str:
     return "".join(piece.content for piece in document.pieces)
 
 
@@ -64,10 +64,10 @@ class Background:
     def __init__(self, found: DocumentReader, data: bytes, ctx: ToolContext | None = None, *, name: str = "a.pdf") -> None:
         self.ctx = ctx or ToolContext()
         self._outcome: Any = None
-        self._thread = threading.Thread(target=self._read, args=(found, data, Request(name=name, timeout=PATIENCE)))
+        self._thread = threading.Thread(target=self._read, args=(found, data, DocumentRequest(name=name, timeout=PATIENCE)))
         self._thread.start()
 
-    def _read(self, found: DocumentReader, data: bytes, request: Request) -> None:
+    def _read(self, found: DocumentReader, data: bytes, request: DocumentRequest) -> None:
         try:
             self._outcome = found.read(data, request, self.ctx)
         except RrextError as error:
@@ -106,18 +106,18 @@ def endless() -> bytes:
 def test_memory_has_a_limit_which_fails_the_document_and_nothing_else(endless: bytes) -> None:
     with reader(memory=256 * MIB) as found:
         with pytest.raises(ToolError) as caught:
-            found.read(endless, Request(timeout=PATIENCE), ToolContext())
+            found.read(endless, DocumentRequest(timeout=PATIENCE), ToolContext())
         assert (caught.value.code, "256 MiB (memory)" in caught.value.message) == ("document_crashed", True)
-        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+        assert text_of(found.read(b"next", DocumentRequest(name="a.txt"), ToolContext())) == "next"
 
 
 def test_a_document_that_takes_too_long_is_given_up_and_its_process_ended(endless: bytes) -> None:
     with reader(memory=2048 * MIB) as found:
         with pytest.raises(ToolError) as caught:
-            found.read(endless, Request(timeout=0.5), ToolContext())
+            found.read(endless, DocumentRequest(timeout=0.5), ToolContext())
         assert (caught.value.code, "timeout" in caught.value.message) == ("document_timeout", True)
         assert children() == set()
-        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+        assert text_of(found.read(b"next", DocumentRequest(name="a.txt"), ToolContext())) == "next"
 
 
 def test_who_cancels_waits_for_no_document(endless: bytes) -> None:
@@ -138,7 +138,7 @@ def test_a_call_that_waits_for_a_process_can_be_cancelled_and_the_next_one_has_i
         assert isinstance(second.outcome(), Cancelled)
         first.ctx.token.cancel()
         assert isinstance(first.outcome(), Cancelled)
-        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+        assert text_of(found.read(b"next", DocumentRequest(name="a.txt"), ToolContext())) == "next"
 
 
 def test_closing_ends_what_still_reads(endless: bytes) -> None:
@@ -155,27 +155,27 @@ def test_one_document_that_takes_long_does_not_keep_others_waiting(endless: byte
         slow = Background(found, endless)
         wait_until_one_reads(found)
         for n in range(20):
-            assert text_of(found.read(f"text {n}".encode(), Request(name="a.txt"), ToolContext())) == f"text {n}"
+            assert text_of(found.read(f"text {n}".encode(), DocumentRequest(name="a.txt"), ToolContext())) == f"text {n}"
         slow.ctx.token.cancel()
         slow.outcome()
 
 
 def test_a_process_is_kept_for_the_next_document() -> None:
     with reader() as found:
-        found.read(b"one", Request(name="a.txt"), ToolContext())
+        found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
         kept = children()
-        found.read(plain_docx("two"), Request(name="a.docx"), ToolContext())
+        found.read(plain_docx("two"), DocumentRequest(name="a.docx"), ToolContext())
         assert (children(), len(kept)) == (kept, 1)
     assert children() == set()
 
 
 def test_a_process_that_was_killed_while_it_waited_fails_no_document() -> None:
     with reader() as found:
-        found.read(b"one", Request(name="a.txt"), ToolContext())
+        found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
         killed = children().pop()
         os.kill(killed, signal.SIGKILL)
         os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
-        assert text_of(found.read(b"two", Request(name="a.txt"), ToolContext())) == "two"
+        assert text_of(found.read(b"two", DocumentRequest(name="a.txt"), ToolContext())) == "two"
 
 
 def test_a_process_that_was_killed_while_it_read_fails_its_document_and_says_how(endless: bytes) -> None:
@@ -185,7 +185,7 @@ def test_a_process_that_was_killed_while_it_read_fails_its_document_and_says_how
         os.kill(children().pop(), signal.SIGUSR1)
         outcome = reading.outcome()
         assert (outcome.code, "(SIGUSR1)" in outcome.message) == ("document_crashed", True)
-        assert text_of(found.read(b"next", Request(name="a.txt"), ToolContext())) == "next"
+        assert text_of(found.read(b"next", DocumentRequest(name="a.txt"), ToolContext())) == "next"
 
 
 def test_one_that_gives_up_its_turn_leaves_it_to_the_next_that_waits(endless: bytes) -> None:
@@ -206,17 +206,17 @@ def test_one_that_gives_up_its_turn_leaves_it_to_the_next_that_waits(endless: by
 def test_a_process_that_cannot_be_started_is_said_as_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with reader() as found, pytest.raises(Unavailable, match="No such file"):
-        found.read(b"one", Request(name="a.txt"), ToolContext())
+        found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
 
 
 def test_too_little_memory_to_start_is_said_as_what_it_is() -> None:
     with reader(memory=32 * MIB) as found, pytest.raises(Unavailable, match="did not start"):
-        found.read(b"one", Request(name="a.txt"), ToolContext())
+        found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
 
 
 def test_a_process_has_shut_itself_in_before_a_document_comes_where_the_kernel_can() -> None:
     with reader() as found:
-        found.read(b"one", Request(name="a.txt"), ToolContext())
+        found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
         status = Path(f"/proc/{children().pop()}/status").read_text()
         assert ("NoNewPrivs:\t1" in status) == (abi() >= NEEDED_ABI)
 
@@ -242,7 +242,7 @@ open(sys.argv[1])
 def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with reader() as found:
-        found.read(plain_docx("one"), Request(name="a.docx"), ToolContext())
+        found.read(plain_docx("one"), DocumentRequest(name="a.docx"), ToolContext())
         assert list(tmp_path.iterdir()) == []
 
 
@@ -250,7 +250,7 @@ def test_nothing_stays_behind_in_the_temporary_folder(tmp_path: Path, monkeypatc
 def test_the_process_knows_none_of_the_servers_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "sesame")
     with reader() as found:
-        found.read(b"one", Request(name="a.txt"), ToolContext())
+        found.read(b"one", DocumentRequest(name="a.txt"), ToolContext())
         assert b"sesame" not in Path(f"/proc/{children().pop()}/environ").read_bytes()
 
 
@@ -299,7 +299,7 @@ def given(data: bytes) -> dict[str, Any]:
 
 def how_it_ends(found: DocumentReader, data: bytes, mime_type: str) -> str:
     try:
-        document = found.read(data, Request(mime_type=mime_type, timeout=PATIENCE), ToolContext())
+        document = found.read(data, DocumentRequest(mime_type=mime_type, timeout=PATIENCE), ToolContext())
     except ToolError as error:
         return error.code
     return f"text of {len(text_of(document))} characters"
@@ -317,4 +317,4 @@ def enduring() -> Iterator[DocumentReader]:
 def test_a_hostile_file_ends_as_text_or_as_a_failure_and_the_next_one_is_read(name: str, enduring: DocumentReader) -> None:
     data, mime_type = BENIGN_ENDS[name]()
     assert how_it_ends(enduring, data, mime_type).startswith(("text", "document_"))
-    assert text_of(enduring.read(b"still here", Request(name="a.txt"), ToolContext())) == "still here"
+    assert text_of(enduring.read(b"still here", DocumentRequest(name="a.txt"), ToolContext())) == "still here"

@@ -18,7 +18,7 @@ from rrext.errors import ToolError
 from rrext.nodes.documents import formats
 from rrext.nodes.documents.nesting import flattened
 from rrext.nodes.documents.reading import read
-from rrext.nodes.documents.records import Parsed, Request
+from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
 from rrext.nodes.documents.tables import cut_tables, table_of
 
 from hostile_files import plain_docx  # isort: skip
@@ -36,16 +36,16 @@ TYPES = {
 }
 
 
-def parsed(data: bytes, name: str = "", mime_type: str = "", **limits: Any) -> Parsed:
-    return read(data, Request(name=name, mime_type=mime_type, **limits))
+def parsed(data: bytes, name: str = "", mime_type: str = "", **limits: Any) -> ParsedDocument:
+    return read(data, DocumentRequest(name=name, mime_type=mime_type, **limits))
 
 
-def text_of(document: Parsed) -> str:
+def text_of(document: ParsedDocument) -> str:
     """All words in order."""
     return " ".join("".join(piece.content for piece in document.pieces).split())
 
 
-def tables_of(document: Parsed) -> list[str]:
+def tables_of(document: ParsedDocument) -> list[str]:
     return [piece.content for piece in document.pieces if piece.kind == "table"]
 
 

@@ -32,7 +32,7 @@ def world(path: Path | None = None, **settings: Any) -> GraphWorld:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not stop is ended soon, so that others are at work then."""
-    monkeypatch.setattr(embedded_calls.Run, "patience", 0.2)
+    monkeypatch.setattr(embedded_calls.GraphRun, "patience", 0.2)
 
 
 class Outcomes:

@@ -68,7 +68,7 @@ def test_a_process_that_was_killed_fails_what_it_did_and_is_replaced(tmp_path: P
 
 
 def test_a_statement_that_cannot_be_stopped_ends_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_calls.Start, "patience", 0.1)
+    monkeypatch.setattr(embedded_calls.GraphBegin, "patience", 0.1)
     backend = ProcessBackend(EmbeddedSettings("", False, 64, 1, 1.0))
     graph = Graph(backend, GraphLimits(2.0, 60.0))
     try:

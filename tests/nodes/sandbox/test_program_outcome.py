@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.sandbox.limits import SandboxLimits
-from rrext.nodes.sandbox.outcome import Answer, outcome
+from rrext.nodes.sandbox.outcome import ProgramEnd, outcome
 from rrext.nodes.sandbox.probe import probe, verdict
 from rrext.nodes.sandbox.protocol import PythonRun
 
@@ -24,7 +24,7 @@ LIBRARY = os.path.dirname(os.path.realpath(os.__file__))
 
 
 def answered(report: bytes = b"", **parts: Any) -> PythonRun:
-    answer = Answer(**{"why": "ended", "exit_code": 0, "signal": 0, "stdout": "", "stderr": "", **parts})
+    answer = ProgramEnd(**{"why": "ended", "exit_code": 0, "signal": 0, "stdout": "", "stderr": "", **parts})
     return outcome(answer, report, LIMITS)
 
 

@@ -15,7 +15,7 @@ from sql_contract import Desk, opened
 
 from rrext.errors import RrextError
 from rrext.nodes.sql.duckdb.engine import DuckdbEngine
-from rrext.nodes.sql.duckdb.messages import Begin, Commit, EngineSettings, Rollback, Rows, Run
+from rrext.nodes.sql.duckdb.messages import Begin, EngineSettings, SqlCommit, SqlRollback, SqlRows, SqlRun
 from rrext.nodes.sql.duckdb.node import DuckdbBackend, DuckdbNode
 from rrext.nodes.sql.duckdb.process import DuckdbConnection, DuckdbProcess
 from rrext.nodes.sql.duckdb.session import DuckdbSession
@@ -47,7 +47,7 @@ async def test_a_call_is_one_request_whatever_it_does(monkeypatch: pytest.Monkey
         ):
             asked.clear()
             await db(tool, sql=sql)
-            assert asked == ["Run"], sql
+            assert asked == ["SqlRun"], sql
         assert await count(db) == 3
 
 
@@ -65,17 +65,17 @@ def seat_of(path: Path) -> DuckdbSession:
     )
 
 
-def run(begin: Begin, sql: str) -> Run:
-    return Run(begin, sql, [], nested_as_text=True, size=64)
+def run(begin: Begin, sql: str) -> SqlRun:
+    return SqlRun(begin, sql, [], nested_as_text=True, size=64)
 
 
 def test_a_statement_that_is_stopped_at_its_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seat = seat_of(tmp_path / "a.duckdb")
-    for number, request in enumerate((run("write", "CREATE TABLE t (n INTEGER)"), Commit()), 1):
+    for number, request in enumerate((run("write", "CREATE TABLE t (n INTEGER)"), SqlCommit()), 1):
         seat.do(number, request)
     done = DuckdbSession._run
 
-    def then_stopped(seat: DuckdbSession, connection: duckdb.DuckDBPyConnection, request: Run) -> Rows:
+    def then_stopped(seat: DuckdbSession, connection: duckdb.DuckDBPyConnection, request: SqlRun) -> SqlRows:
         answer = done(seat, connection, request)
         seat.interrupt(3)
         return answer
@@ -84,8 +84,8 @@ def test_a_statement_that_is_stopped_at_its_end_is_not_kept(tmp_path: Path, monk
         patched.setattr(DuckdbSession, "_run", then_stopped)
         with pytest.raises(duckdb.InterruptException):
             seat.do(3, run("once", "INSERT INTO t VALUES (1)"))
-    seat.do(4, Rollback(is_answered=True))
-    assert cast(Rows, seat.do(5, run("read", COUNT))).rows == [(0,)]
+    seat.do(4, SqlRollback(is_answered=True))
+    assert cast(SqlRows, seat.do(5, run("read", COUNT))).rows == [(0,)]
     seat.close()
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rrext.errors import Cancelled, RrextError, ToolError
-from rrext.nodes.databases.sessions import Session
+from rrext.nodes.databases.sessions import DatabaseSession
 from rrext.nodes.databases.watch import Watch
 from rrext.nodes.sql.calls import SqlCall
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
@@ -147,7 +147,7 @@ def test_a_session_in_use_is_not_idle(tmp_path: Path) -> None:
     looked = threading.Event()
     reap = database.sessions._reap
 
-    def look(session: Session) -> float | None:
+    def look(session: DatabaseSession) -> float | None:
         again = reap(session)
         looked.set()
         return again

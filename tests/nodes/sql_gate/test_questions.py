@@ -15,8 +15,8 @@ from rrext.errors import InvalidArguments, RrextError, ToolNotFound, Unavailable
 from rrext.nodes.databases.markdown import markdown_table
 from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.nodes.sql.limits import MAX_COLUMNS, MAX_SCHEMA_TEXT
-from rrext.nodes.sql.questions import Reply, read_reply
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
+from rrext.nodes.sql.questions import QueryReply, read_reply
+from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
 from rrext.nodes.sql.schema_text import schema_text
 from rrext.testing import open_pipeline
 
@@ -214,19 +214,19 @@ async def test_rows_that_do_not_fit_insert_nothing(path: Path, answer: Any, conf
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        ('{"sql": "SELECT 1"}', Reply(sql="SELECT 1")),
-        ({"sql": " SELECT 1 "}, Reply(sql="SELECT 1")),
-        ('```json\n{"sql": "SELECT 1"}\n```', Reply(sql="SELECT 1")),
-        ("```sql\nSELECT 1\n```", Reply(sql="SELECT 1")),
-        ("Here it is:\n```\nSELECT 1;\n```\nGood luck.", Reply(sql="SELECT 1;")),
-        ("  with a as (select 1) select * from a", Reply(sql="with a as (select 1) select * from a")),
-        ('{"answer": "No."}', Reply(answer="No.")),
-        ("I select nothing.", Reply(answer="I select nothing.")),
-        ("```mermaid\ngraph\n```", Reply(answer="```mermaid\ngraph\n```")),
-        ("```sql\nDELETE FROM t\n```", Reply(sql="DELETE FROM t")),
+        ('{"sql": "SELECT 1"}', QueryReply(sql="SELECT 1")),
+        ({"sql": " SELECT 1 "}, QueryReply(sql="SELECT 1")),
+        ('```json\n{"sql": "SELECT 1"}\n```', QueryReply(sql="SELECT 1")),
+        ("```sql\nSELECT 1\n```", QueryReply(sql="SELECT 1")),
+        ("Here it is:\n```\nSELECT 1;\n```\nGood luck.", QueryReply(sql="SELECT 1;")),
+        ("  with a as (select 1) select * from a", QueryReply(sql="with a as (select 1) select * from a")),
+        ('{"answer": "No."}', QueryReply(answer="No.")),
+        ("I select nothing.", QueryReply(answer="I select nothing.")),
+        ("```mermaid\ngraph\n```", QueryReply(answer="```mermaid\ngraph\n```")),
+        ("```sql\nDELETE FROM t\n```", QueryReply(sql="DELETE FROM t")),
     ],
 )
-def test_a_reply_is_sql_or_an_answer(said: Any, meant: Reply) -> None:
+def test_a_reply_is_sql_or_an_answer(said: Any, meant: QueryReply) -> None:
     assert read_reply(said) == meant
 
 
@@ -240,9 +240,9 @@ def test_a_reply_that_is_neither_is_an_error(said: Any) -> None:
 # the schema in the prompt
 
 
-def table(name: str, *columns: str, to: str = "") -> Table:
+def table(name: str, *columns: str, to: str = "") -> SqlTable:
     keys = (ForeignKey((f"{to}_id",), to, ("id",)),) if to else ()
-    return Table(name, tuple(Column(column, "INTEGER") for column in columns), ("id",), keys)
+    return SqlTable(name, tuple(Column(column, "INTEGER") for column in columns), ("id",), keys)
 
 
 def test_the_tables_of_the_question_come_first_and_those_that_join_them_next() -> None:

@@ -13,7 +13,7 @@ from vector_contract import call
 from rrext.errors import Cancelled, InternalError, RrextError, ToolError, ToolTimeout, Unavailable
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.engine import Cancel
-from rrext.nodes.vectors.edge.journal import Piece, pieces_of
+from rrext.nodes.vectors.edge.journal import StagedPiece, pieces_of
 from rrext.nodes.vectors.edge.messages import Delete, FindSpace, Get, List, Message, Query, Stage, Stats, Unstage, Upsert
 from rrext.nodes.vectors.store import Chunk, Scope, Search, Space
 
@@ -35,7 +35,7 @@ CHUNKS = st.builds(Chunk, TEXT, COUNT, TEXT, TEXT, TEXT, OBJECT)
 SEARCHES = st.builds(Search, MODES, COUNT, TEXT, st.none() | st.lists(FLOAT), SCOPES)
 MESSAGES = st.one_of(
     st.builds(FindSpace),
-    st.builds(Stage, COUNT, st.builds(Piece, st.binary(), st.binary())),
+    st.builds(Stage, COUNT, st.builds(StagedPiece, st.binary(), st.binary())),
     st.builds(Unstage, COUNT),
     st.builds(Upsert, COUNT, SPACES, st.dictionaries(TEXT, st.frozensets(COUNT), max_size=3)),
     st.builds(Delete, SCOPES),

@@ -16,7 +16,7 @@ from edge_process import edge_store, writer
 from edge_steps import NEW, OLD, OTHER, put_version
 from vector_contract import SPACE, call, chunk, everything, found, paths
 
-from rrext.nodes.vectors.edge.journal import Change, Journal, pieces_of
+from rrext.nodes.vectors.edge.journal import Journal, StoreChange, pieces_of
 from rrext.nodes.vectors.store import Chunk
 
 TESTS = Path(__file__).parent
@@ -89,7 +89,7 @@ def test_a_journal_that_is_cut_anywhere_was_never_begun(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     assert journal.read() is None
     chunks = [chunk("a", n, "wörds \0") for n in range(70)]
-    change = Change(list(pieces_of(chunks, [[0.5, n] for n in range(70)])), [])
+    change = StoreChange(list(pieces_of(chunks, [[0.5, n] for n in range(70)])), [])
     journal.write(change)
     assert journal.read() == change
     whole = (tmp_path / "journal").read_bytes()

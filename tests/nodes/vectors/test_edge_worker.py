@@ -15,7 +15,7 @@ from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.engine import Cancel
 from rrext.nodes.vectors.edge.messages import Delete, Get, Message, Query, Upsert
 from rrext.nodes.vectors.edge.worker import EdgeWorker
-from rrext.nodes.vectors.store import Deleted, Page, Scope, Search, Space
+from rrext.nodes.vectors.store import ChunkPage, Deleted, Scope, Search, Space
 from rrext.tools.context import ToolContext
 
 SPACE = Space("model", 3)
@@ -46,7 +46,7 @@ class SlowStore:
     def search(self, search: Search, ctx: ToolContext) -> list[Any]:
         return []
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
         raise OSError("a bug")
 
     def close(self) -> None:

@@ -13,11 +13,11 @@ from rrext.errors import InvalidArguments, RrextError, ToolError
 from rrext.nodes.embeddings.embedder import TextKind
 from rrext.nodes.embeddings.hashing import HashingEmbedder
 from rrext.nodes.vectors.embedded import store_drafts
-from rrext.nodes.vectors.incoming import Draft, drafts_of
+from rrext.nodes.vectors.incoming import ChunkDraft, drafts_of
 from rrext.tools.context import ToolContext
 
 
-def drafts(count: int) -> list[Draft]:
+def drafts(count: int) -> list[ChunkDraft]:
     return drafts_of([{"content": f"text {n}", "object_id": f"o{n}"} for n in range(count)])
 
 

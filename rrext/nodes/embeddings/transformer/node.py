@@ -12,7 +12,7 @@ from rrext.errors import Unavailable
 from rrext.nodes.base.extras import missing_packages
 from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.embeddings.embedder import TextKind
-from rrext.nodes.embeddings.node import EmbeddingNode, ThreadedVectors, Vectors
+from rrext.nodes.embeddings.node import EmbeddingNode, EmbeddingVectors, ThreadedVectors
 from rrext.nodes.embeddings.transformer.embedder import Runtime, TransformerEmbedder, TransformerOptions
 from rrext.nodes.embeddings.transformer.folder import ModelFolder, read_folder
 
@@ -51,7 +51,7 @@ class LocalEmbeddingNode(EmbeddingNode):
 
     @classmethod
     @asynccontextmanager
-    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[Vectors]:
+    async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
         """Reads the small files of the model; the large ones are read at the first call."""
         if not config.path.strip():
             raise Unavailable(

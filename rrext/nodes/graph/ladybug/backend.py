@@ -19,7 +19,7 @@ from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, Gr
 from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import effects_of
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
-from rrext.nodes.graph.ladybug.file import Lease, OpenDatabase
+from rrext.nodes.graph.ladybug.file import LentConnection, OpenDatabase
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
 from rrext.nodes.graph.ladybug.tally import Tally
 from rrext.nodes.graph.limits import WRITE_TURN
@@ -86,7 +86,7 @@ class _EmbeddedTransaction(GraphTransaction):
         self._timeout = timeout
         self._check = check
         self._database: OpenDatabase | None = None
-        self._lease: Lease | None = None
+        self._lease: LentConnection | None = None
         self._is_open = False
         self._is_cancelled = False
         self._is_first = True  # whether no statement ran yet

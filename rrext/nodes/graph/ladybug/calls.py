@@ -1,6 +1,6 @@
 """What the server and the process of an embedded graph say to each other, in frames of `rrext.nodes.child.calls`.
 
-Every request but `Open` belongs to a transaction, by its number. Parameters and answers are JSON.
+Every request but `GraphOpen` belongs to a transaction, by its number. Parameters and answers are JSON.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ ENGINE_FAILED: Final = "engine_failed"
 """The code of an answer that says what the engine itself raised."""
 
 
-class Open(EngineRequest, frozen=True, tag=True):
+class GraphOpen(EngineRequest, frozen=True, tag=True):
     """Open the database, if it is not open. Belongs to no transaction."""
 
     begins = True
     patience = OPEN_PATIENCE
 
 
-class Start(EngineRequest, frozen=True, tag=True):
+class GraphBegin(EngineRequest, frozen=True, tag=True):
     """Wait for the turn, if it writes, and begin. `timeout` is the engine's own limit of a statement, in seconds."""
 
     transaction: int
@@ -34,7 +34,7 @@ class Start(EngineRequest, frozen=True, tag=True):
     patience = START_PATIENCE
 
 
-class Run(EngineRequest, frozen=True, tag=True):
+class GraphRun(EngineRequest, frozen=True, tag=True):
     """Run a statement and send its first rows. A statement before it in the transaction is over then."""
 
     transaction: int
@@ -46,7 +46,7 @@ class Run(EngineRequest, frozen=True, tag=True):
     patience = STUCK_AFTER
 
 
-class Fetch(EngineRequest, frozen=True, tag=True):
+class GraphFetch(EngineRequest, frozen=True, tag=True):
     """The next rows of the statement."""
 
     transaction: int
@@ -55,7 +55,7 @@ class Fetch(EngineRequest, frozen=True, tag=True):
     patience = STUCK_AFTER
 
 
-class Explain(EngineRequest, frozen=True, tag=True):
+class GraphExplain(EngineRequest, frozen=True, tag=True):
     """The plan of a statement."""
 
     transaction: int
@@ -65,7 +65,7 @@ class Explain(EngineRequest, frozen=True, tag=True):
     patience = STUCK_AFTER
 
 
-class Commit(EngineRequest, frozen=True, tag=True):
+class GraphCommit(EngineRequest, frozen=True, tag=True):
     """Keep what was done."""
 
     transaction: int
@@ -74,19 +74,19 @@ class Commit(EngineRequest, frozen=True, tag=True):
     patience = COMMIT_PATIENCE
 
 
-class End(EngineRequest, frozen=True, tag=True):
+class GraphEnd(EngineRequest, frozen=True, tag=True):
     """Undo what is not committed. Nobody waits for its answer."""
 
     transaction: int
 
 
-Message = Open | Start | Run | Fetch | Explain | Commit | End | Cancel
+Message = GraphOpen | GraphBegin | GraphRun | GraphFetch | GraphExplain | GraphCommit | GraphEnd | Cancel
 """What the server sends."""
 
 
-class Rows(msgspec.Struct, frozen=True):
-    """The answer to `Run` and `Fetch`. All but the rows is in the answer to `Run` alone; `is_last` says that there are no
-    more."""
+class GraphRows(msgspec.Struct, frozen=True):
+    """The answer to `GraphRun` and `GraphFetch`. `is_last` says that there are no more rows; only `GraphRun` is answered with
+    the last three fields."""
 
     rows: list[list[object]]
     is_last: bool

@@ -20,7 +20,7 @@ from rrext.nodes.graph.limits import IDLE_CONNECTIONS, OPEN_AGAIN, PLANNED_STATE
 MIB: Final = 1024 * 1024
 
 
-class Lease:
+class LentConnection:
     """A connection, and which statements with parameters it ran."""
 
     def __init__(self, connection: Any) -> None:
@@ -36,7 +36,7 @@ class OpenDatabase:
         self._database = database
         self._file_lock = file_lock
         self._lock = threading.Lock()
-        self._idle: list[Lease] = []
+        self._idle: list[LentConnection] = []
 
     @classmethod
     def open(cls, settings: EmbeddedSettings, check: Callable[[], object]) -> OpenDatabase:
@@ -67,16 +67,16 @@ class OpenDatabase:
                 file_lock.release()
             raise
 
-    def lease(self) -> Lease:
+    def lease(self) -> LentConnection:
         """A connection for one transaction."""
         import ladybug
 
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return Lease(ladybug.Connection(self._database, num_threads=self._settings.threads))
+        return LentConnection(ladybug.Connection(self._database, num_threads=self._settings.threads))
 
-    def give_back(self, lease: Lease, *, is_good: bool) -> None:
+    def give_back(self, lease: LentConnection, *, is_good: bool) -> None:
         """A transaction is over. A connection that was interrupted is not used again."""
         with self._lock:
             if is_good and len(lease.statements) <= PLANNED_STATEMENTS and len(self._idle) < IDLE_CONNECTIONS:

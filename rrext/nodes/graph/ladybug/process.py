@@ -15,7 +15,17 @@ from rrext.nodes.databases.failure import Failure
 from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, GraphTransaction
 from rrext.nodes.graph.backend import Rows as RunsReads
 from rrext.nodes.graph.dialect import CypherDialect
-from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Open, Rows, Run, Start
+from rrext.nodes.graph.ladybug.calls import (
+    ENGINE_FAILED,
+    GraphBegin,
+    GraphCommit,
+    GraphEnd,
+    GraphExplain,
+    GraphFetch,
+    GraphOpen,
+    GraphRows,
+    GraphRun,
+)
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
 from rrext.nodes.graph.limits import CLOSING_TIMEOUT, FIRST_ROWS
@@ -48,7 +58,7 @@ class ProcessBackend(GraphBackend):
     def prepare(self, ctx: ToolContext) -> None:
         process = self.supervisor.engine()
         if self._opened is not process:
-            process.ask(Open(), ctx)
+            process.ask(GraphOpen(), ctx)
             self._opened = process
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
@@ -93,30 +103,30 @@ class _RemoteTransaction(GraphTransaction):
 
     def start(self) -> None:
         self._process = self._backend.supervisor.engine()
-        self._ask(Start(self._number, self._read_only, self._timeout))
+        self._ask(GraphBegin(self._number, self._read_only, self._timeout))
 
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
-        answer = self.rows(Run(self._number, cypher, msgspec.json.encode(params), FIRST_ROWS, counts))
+        answer = self.rows(GraphRun(self._number, cypher, msgspec.json.encode(params), FIRST_ROWS, counts))
         return _RemoteCursor(self, self._number, answer)
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        return msgspec.json.decode(self._ask(Explain(self._number, cypher, msgspec.json.encode(params))))
+        return msgspec.json.decode(self._ask(GraphExplain(self._number, cypher, msgspec.json.encode(params))))
 
     def commit(self) -> None:
-        self._ask(Commit(self._number))
+        self._ask(GraphCommit(self._number))
         self._backend.supervisor.wrote()
 
     def end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.tell(End(self._number))
+            process.tell(GraphEnd(self._number))
 
     def cancel(self) -> None:
         self._ctx.token.cancel("timeout")  # whoever waits for an answer leaves; the reason is known to who cancels
 
-    def rows(self, request: EngineRequest) -> Rows:
+    def rows(self, request: EngineRequest) -> GraphRows:
         """Rows that a request asks for."""
-        return msgspec.json.decode(self._ask(request), type=Rows)
+        return msgspec.json.decode(self._ask(request), type=GraphRows)
 
     def _ask(self, request: EngineRequest) -> bytes:
         process = self._process
@@ -132,7 +142,7 @@ class _RemoteTransaction(GraphTransaction):
 class _RemoteCursor:
     """The rows of a statement that runs in the process."""
 
-    def __init__(self, transaction: _RemoteTransaction, number: int, first: Rows) -> None:
+    def __init__(self, transaction: _RemoteTransaction, number: int, first: GraphRows) -> None:
         self._transaction = transaction
         self._number = number
         self._rows: list[list[Any]] = first.rows
@@ -143,7 +153,7 @@ class _RemoteCursor:
 
     def fetch(self, size: int, /) -> list[list[Any]]:
         if not self._rows and not self._is_last:
-            answer = self._transaction.rows(Fetch(self._number, size))
+            answer = self._transaction.rows(GraphFetch(self._number, size))
             self._rows, self._is_last = answer.rows, answer.is_last
         found, self._rows = self._rows[:size], self._rows[size:]
         return found

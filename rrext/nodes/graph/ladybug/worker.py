@@ -21,7 +21,18 @@ from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
 from rrext.nodes.graph.backend import GraphCursor, GraphTransaction
 from rrext.nodes.graph.ladybug.backend import EmbeddedBackend
-from rrext.nodes.graph.ladybug.calls import ENGINE_FAILED, Commit, End, Explain, Fetch, Message, Open, Rows, Run, Start
+from rrext.nodes.graph.ladybug.calls import (
+    ENGINE_FAILED,
+    GraphBegin,
+    GraphCommit,
+    GraphEnd,
+    GraphExplain,
+    GraphFetch,
+    GraphOpen,
+    GraphRows,
+    GraphRun,
+    Message,
+)
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
 from rrext.nodes.graph.limits import INTERRUPT_AGAIN, LEAVING_TIMEOUT
 from rrext.threads import Workers
@@ -31,7 +42,7 @@ class LadybugSession:
     """One transaction and the statement that it runs. Its requests are done one after the other; only `interrupt` may come
     meanwhile."""
 
-    def __init__(self, backend: EmbeddedBackend, request: Start) -> None:
+    def __init__(self, backend: EmbeddedBackend, request: GraphBegin) -> None:
         self._lock = threading.Lock()
         self._cursor: GraphCursor | None = None
         self._is_interrupted = False
@@ -50,21 +61,21 @@ class LadybugSession:
 
     def _done(self, request: Any) -> Any:
         match request:
-            case Start():
+            case GraphBegin():
                 self._transaction.start()
                 return None
-            case Run():
+            case GraphRun():
                 self._let_go()
                 params = msgspec.json.decode(request.params)
                 cursor = self._cursor = self._transaction.run(request.cypher, params, counts=request.counts)
                 columns, types, counters = cursor.columns, cursor.types, cursor.counters()
-                return Rows(*self._rows(request.size), columns, types, counters)
-            case Fetch():
-                return Rows(*self._rows(request.size))
-            case Explain():
+                return GraphRows(*self._rows(request.size), columns, types, counters)
+            case GraphFetch():
+                return GraphRows(*self._rows(request.size))
+            case GraphExplain():
                 self._let_go()
                 return self._transaction.explain(request.cypher, msgspec.json.decode(request.params))
-            case Commit():
+            case GraphCommit():
                 self._let_go()
                 self._transaction.commit()
                 return None
@@ -114,7 +125,7 @@ class LadybugWorker:
         while (received := receive(requests)) is not None:
             call, data = received
             message = decoder.decode(data)
-            if isinstance(message, Open):
+            if isinstance(message, GraphOpen):
                 self._threads.run(lambda call=call, message=message: self._do(call, message, None))
                 continue
             if isinstance(message, Cancel):
@@ -123,9 +134,9 @@ class LadybugWorker:
                     self._threads.run(at_work.interrupt)
                 continue
             seat = self._seats.get(message.transaction)
-            if isinstance(message, Start):
+            if isinstance(message, GraphBegin):
                 seat = self._seats[message.transaction] = LadybugSession(self._backend, message)
-            elif isinstance(message, End):
+            elif isinstance(message, GraphEnd):
                 self._seats.pop(message.transaction, None)
             if seat is not None:
                 self._at_work[call] = seat
@@ -148,7 +159,7 @@ class LadybugWorker:
 
     def _answer(self, message: Any, seat: LadybugSession | None) -> Answer:
         try:
-            if isinstance(message, Open):
+            if isinstance(message, GraphOpen):
                 self._backend.open()
                 return Done(b"null")
             if seat is None:

@@ -26,7 +26,7 @@ _INCOMING: Final = '"rrext: rows of files"'
 _UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "PiB": 2**50}
 
 
-class Parsed:
+class ParsedStatement:
     """A statement, and what is known of it.
 
     `count` is how many parameters it was last seen to take; `parameter_types` are those that it says itself, by number.
@@ -75,7 +75,7 @@ class DuckdbEngine:
         self._settings = settings
         self._on_open = on_open
         self._lock = threading.Lock()
-        self._statements: dict[str, Parsed] = {}
+        self._statements: dict[str, ParsedStatement] = {}
         self._root: duckdb.DuckDBPyConnection | None = None
 
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -154,7 +154,7 @@ class DuckdbEngine:
             connection.execute("BEGIN TRANSACTION")
             for table, files in tables.items():
                 try:
-                    connection.register(_INCOMING.strip('"'), RowStream(loader.sql(reading(files))))
+                    connection.register(_INCOMING.strip('"'), ArrowRows(loader.sql(reading(files))))
                     connection.execute(f"CREATE OR REPLACE TABLE {_quoted(table)} AS SELECT * FROM {_INCOMING}")
                     connection.unregister(_INCOMING.strip('"'))
                 except duckdb.Error as error:
@@ -170,18 +170,18 @@ class DuckdbEngine:
             loader.close()
             self.forget()
 
-    def known(self, sql: str) -> Parsed | None:
+    def known(self, sql: str) -> ParsedStatement | None:
         """The statement of a text that was seen before; None for another one."""
         return self._statements.get(sql)
 
-    def parsed(self, connection: duckdb.DuckDBPyConnection, sql: str) -> Parsed:
+    def parsed(self, connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedStatement:
         """The one statement of a text. A text that was seen before is not parsed again, which is a fifth of a short query."""
         found = self._statements.get(sql)
         if found is None:
             statements = connection.extract_statements(sql)
             if len(statements) != 1:
                 raise InvalidArguments.at("/input/sql", f"has {len(statements)} statements: expected one")
-            found = Parsed(statements[0])
+            found = ParsedStatement(statements[0])
             if len(sql) <= LONGEST_KEPT:
                 if len(self._statements) >= KEPT_STATEMENTS:
                     self._statements.clear()
@@ -193,7 +193,7 @@ class DuckdbEngine:
         self._statements.clear()
 
 
-class RowStream:
+class ArrowRows:
     """Rows of a relation, for another connection to read. A relation itself may only be read by its own."""
 
     def __init__(self, relation: Any) -> None:

@@ -1,6 +1,6 @@
 """What the server and the process of a DuckDB database say to each other.
 
-Each connection has a socket of its own, on which every request but `Rollback` of a read has one answer: frames as in
+Each connection has a socket of its own, on which every request but `SqlRollback` of a read has one answer: frames as in
 `rrext.nodes.child.calls`, with JSON in them. The number of a frame is that of its request. A statement that is committed as
 soon as it has answered has the answer to the commit too. `Interrupt` comes through the standard input of the process instead,
 since a connection hears nothing while its statement runs.
@@ -35,17 +35,17 @@ class EngineSettings(msgspec.Struct, frozen=True):
     threads: int
 
 
-class Open(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlOpen(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Open the database, if it is not open."""
 
 
-class Load(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlLoad(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Make each table anew from its files; all of them or none."""
 
     tables: dict[str, list[str]]
 
 
-class Run(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlRun(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Begin a transaction, if `begin` says which, run a statement in it, and answer its first rows."""
 
     begin: Begin
@@ -55,23 +55,23 @@ class Run(msgspec.Struct, frozen=True, tag=True, array_like=True):
     size: int
 
 
-class Fetch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlFetch(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Answer the next rows of the statement."""
 
     size: int
 
 
-class Commit(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlCommit(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Keep what was done."""
 
 
-class Rollback(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlRollback(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Undo what is not committed."""
 
     is_answered: bool
 
 
-Request = Open | Load | Run | Fetch | Commit | Rollback
+Request = SqlOpen | SqlLoad | SqlRun | SqlFetch | SqlCommit | SqlRollback
 """What the server asks for."""
 
 
@@ -86,10 +86,10 @@ class Ok(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """It is done."""
 
 
-class Rows(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Rows in JSON; `is_last` says that there are no more.
 
-    `columns` is None for a statement that gives no rows, and in the answer to `Fetch`. `changed` counts the rows that a
+    `columns` is None for a statement that gives no rows, and in the answer to `SqlFetch`. `changed` counts the rows that a
     statement changed so far, and -1 is for one that changes none. `writes` says that it may have changed the database,
     `leaves_traces` that the connection may not be as it was.
     """
@@ -111,7 +111,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True, array_like=True):
     hint: str | None = None
 
 
-class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SqlFailed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """An error of rrext's."""
 
     code: str
@@ -120,18 +120,18 @@ class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     data: dict[str, Any]
 
 
-Answer = Ok | Rows | Refused | Failed
+Answer = Ok | SqlRows | Refused | SqlFailed
 """What the process answers."""
 
 
 def is_committing(request: Request, answer: Answer) -> bool:
-    """Whether the process goes on as if `Commit` had been asked too, and sends the answer to that as well."""
-    return is_over(request, answer) and isinstance(answer, Rows) and answer.writes
+    """Whether the process goes on as if `SqlCommit` had been asked too, and sends the answer to that as well."""
+    return is_over(request, answer) and isinstance(answer, SqlRows) and answer.writes
 
 
 def is_over(request: Request, answer: Answer) -> bool:
     """Whether the answer has all that there is of a transaction of one statement. What only reads is committed by then."""
-    return isinstance(request, Run) and request.begin == "once" and isinstance(answer, Rows) and answer.is_last
+    return isinstance(request, SqlRun) and request.begin == "once" and isinstance(answer, SqlRows) and answer.is_last
 
 
 def message_frame(number: int, message: Request | Answer) -> bytes:

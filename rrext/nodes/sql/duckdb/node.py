@@ -16,7 +16,7 @@ from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
 from rrext.nodes.sql.duckdb.files import FileTables
-from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, Load, Open
+from rrext.nodes.sql.duckdb.messages import MEMORY, EngineSettings, SqlLoad, SqlOpen
 from rrext.nodes.sql.duckdb.process import CLOSED, WHAT, DuckdbConnection, DuckdbError, DuckdbProcess
 from rrext.nodes.sql.duckdb.schema import read_schema
 from rrext.nodes.sql.limits import CLOSING_TIMEOUT
@@ -65,7 +65,7 @@ class DuckdbBackend(Backend):
         assert isinstance(process, DuckdbProcess)
         link = process.connect()
         try:
-            link.ask(Open())
+            link.ask(SqlOpen())
         except BaseException:
             link.close()
             raise
@@ -81,7 +81,7 @@ class DuckdbBackend(Backend):
 
     def begin(self, connection: DuckdbConnection, *, read_only: bool) -> None:
         if connection.process.is_over:
-            raise connection.process.lost_by(Open(), is_sent=False)
+            raise connection.process.lost_by(SqlOpen(), is_sent=False)
         if self._files:
             self._load_changed(connection)
         connection.begin(read_only=read_only)
@@ -93,7 +93,7 @@ class DuckdbBackend(Backend):
             found = self._files.look()
             changed = {table: source for table, source in found.items() if loaded.get(table) != source}
             if changed:
-                connection.ask(Load({table: list(source.files) for table, source in changed.items()}))
+                connection.ask(SqlLoad({table: list(source.files) for table, source in changed.items()}))
                 loaded.update(changed)
 
     def commit(self, connection: DuckdbConnection) -> None:

@@ -20,18 +20,18 @@ from rrext.nodes.sql.duckdb.messages import (
     MEMORY,
     Answer,
     Begin,
-    Commit,
     EngineSettings,
-    Failed,
-    Fetch,
     Interrupt,
-    Load,
-    Open,
     Refused,
     Request,
-    Rollback,
-    Rows,
-    Run,
+    SqlCommit,
+    SqlFailed,
+    SqlFetch,
+    SqlLoad,
+    SqlOpen,
+    SqlRollback,
+    SqlRows,
+    SqlRun,
     is_over,
     message_frame,
 )
@@ -73,10 +73,10 @@ class DuckdbProcess(ChildEngine):
     def lost_by(self, request: Request, *, is_sent: bool) -> RrextError:
         """The error of a connection that heard the process end, or could not send any more."""
         self.wait()
-        is_unknown = is_sent and isinstance(request, Commit)
+        is_unknown = is_sent and isinstance(request, SqlCommit)
         error = self.lost(
             suspects=self._at_work if is_sent else 0,
-            is_harmless=not is_sent or isinstance(request, Open | Load),
+            is_harmless=not is_sent or isinstance(request, SqlOpen | SqlLoad),
             is_unknown=is_unknown,
         )
         if isinstance(error, EngineLost):
@@ -98,7 +98,7 @@ class DuckdbProcess(ChildEngine):
     @property
     def has_commits(self) -> bool:
         """Whether somebody waits for the answer to a commit."""
-        return any(isinstance(request, Commit) for request in list(self.busy.values()))
+        return any(isinstance(request, SqlCommit) for request in list(self.busy.values()))
 
     def let_go(self) -> None:
         self._at_work = max(1, len(self.busy))
@@ -141,9 +141,9 @@ class DuckdbConnection:
             if self.is_committing:
                 self.is_committing = False
                 self._cancelled_since = None
-                self._answer(Commit())
+                self._answer(SqlCommit())
             elif not self._begin:
-                self.ask(Commit())
+                self.ask(SqlCommit())
         except DuckdbError:  # a commit that fails has rolled back
             self.in_transaction = False
             raise
@@ -159,9 +159,9 @@ class DuckdbConnection:
         if not is_begun:
             return
         if self.reads_only:
-            self._send(Rollback(is_answered=False))
+            self._send(SqlRollback(is_answered=False))
         else:
-            self.ask(Rollback(is_answered=True))
+            self.ask(SqlRollback(is_answered=True))
 
     # requests
 
@@ -172,16 +172,16 @@ class DuckdbConnection:
         size = FIRST_ROWS
         if only is not None:
             begin, size = "once", min(FIRST_ROWS, only)
-        request = Run(begin, sql, list(params), not self.reads_only, size)
+        request = SqlRun(begin, sql, list(params), not self.reads_only, size)
         first = self.rows(request)
         if is_over(request, first):
             self.in_transaction = self.is_committing = first.writes
         return DuckdbCursor(self, first)
 
-    def rows(self, request: Request) -> Rows:
+    def rows(self, request: Request) -> SqlRows:
         """Rows that a request asks for."""
         answer = self.ask(request)
-        assert isinstance(answer, Rows)  # what both these requests are answered with
+        assert isinstance(answer, SqlRows)  # what both these requests are answered with
         self._writes = self._writes or answer.writes
         self.is_clean = self.is_clean and not answer.leaves_traces
         return answer
@@ -204,11 +204,11 @@ class DuckdbConnection:
         finally:
             busy.pop(self._number, None)
         answer = _DECODER.decode(received[1])
-        if self.reads_only and not (isinstance(answer, Rows) and not answer.is_last):
+        if self.reads_only and not (isinstance(answer, SqlRows) and not answer.is_last):
             self._begin = "read"  # the transaction is over with its statement; another one would begin anew
         if isinstance(answer, Refused):
             raise DuckdbError(Failure(answer.kind, answer.message, answer.hint))
-        if isinstance(answer, Failed):
+        if isinstance(answer, SqlFailed):
             raise error_from_wire(answer.code, answer.message, answer.hint, answer.data)
         return answer
 
@@ -251,7 +251,7 @@ class DuckdbCursor:
 
     is_json = True
 
-    def __init__(self, link: DuckdbConnection, first: Rows) -> None:
+    def __init__(self, link: DuckdbConnection, first: SqlRows) -> None:
         self._link = link
         self._rows: list[list[Any]] = first.rows
         self._is_last = first.is_last
@@ -264,7 +264,7 @@ class DuckdbCursor:
 
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
         if not self._rows and not self._is_last:
-            answer = self._link.rows(Fetch(max(size, MORE_ROWS)))
+            answer = self._link.rows(SqlFetch(max(size, MORE_ROWS)))
             self._rows, self._is_last = answer.rows, answer.is_last
             self.rowcount += max(0, answer.changed)
         if len(self._rows) <= size:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from rrext.nodes.sql.backend import Cursor
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
+from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
 
 _COLUMNS: Final = """
 SELECT schema_name, table_name, column_name, data_type, table_oid IN (SELECT view_oid FROM duckdb_views())
@@ -41,7 +41,7 @@ def read_schema(run: Callable[[str], Cursor]) -> Schema:
         else:
             foreign.setdefault(name, []).append(ForeignKey(tuple(names), _name(schema, other), tuple(references)))
     tables = {
-        name: Table(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
+        name: SqlTable(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
         for name, found in columns.items()
     }
     ((database,),) = _rows(run("SELECT current_database()"))

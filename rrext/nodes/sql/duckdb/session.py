@@ -11,18 +11,18 @@ import duckdb
 from rrext.errors import ToolError
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.sql.duckdb.dialect import DUCKDB
-from rrext.nodes.sql.duckdb.engine import DuckdbEngine, Parsed, sentence
+from rrext.nodes.sql.duckdb.engine import DuckdbEngine, ParsedStatement, sentence
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
-    Commit,
-    Fetch,
-    Load,
     Ok,
-    Open,
     Request,
-    Rollback,
-    Rows,
-    Run,
+    SqlCommit,
+    SqlFetch,
+    SqlLoad,
+    SqlOpen,
+    SqlRollback,
+    SqlRows,
+    SqlRun,
     is_committing,
     is_over,
 )
@@ -48,7 +48,7 @@ class DuckdbSession:
         self._reads_only = False
         self._traces = False  # whether a statement of the transaction left some
         self._has_failed = False  # whether one failed
-        self._parsed: Parsed | None = None
+        self._parsed: ParsedStatement | None = None
         self._rows: ResultRows | None = None
 
     def do(self, number: int, request: Request) -> Answer | None:
@@ -72,21 +72,21 @@ class DuckdbSession:
 
     def _done(self, connection: duckdb.DuckDBPyConnection, request: Request) -> Answer | None:
         match request:
-            case Run():
+            case SqlRun():
                 return self._run(connection, request)
-            case Fetch():
+            case SqlFetch():
                 return self._answer(connection, request.size, None)
-            case Rollback():
+            case SqlRollback():
                 self._let_go()
                 if self._in_transaction:
                     self._in_transaction = False
                     self._send(connection, "ROLLBACK")
                 return Ok() if request.is_answered else None
-            case Commit():
+            case SqlCommit():
                 self._commit(connection)
-            case Load():
+            case SqlLoad():
                 self._engine.load(request.tables)
-            case Open():
+            case SqlOpen():
                 pass
         return Ok()
 
@@ -129,7 +129,7 @@ class DuckdbSession:
 
     # statements
 
-    def _run(self, connection: duckdb.DuckDBPyConnection, request: Run) -> Rows:
+    def _run(self, connection: duckdb.DuckDBPyConnection, request: SqlRun) -> SqlRows:
         self._let_go()
         if request.begin:
             self._begin(connection, read_only=request.begin == "read")
@@ -146,7 +146,7 @@ class DuckdbSession:
         self._rows = rows = self._started(connection, parsed, params, nested_as_text=request.nested_as_text)
         changed = connection.rowcount if parsed.counts_changes and rows is None else -1
         if rows is None:
-            answer = Rows(None, [], [], True, changed, parsed.writes, parsed.leaves_traces)
+            answer = SqlRows(None, [], [], True, changed, parsed.writes, parsed.leaves_traces)
         else:
             answer = self._answer(connection, request.size, rows)
         if is_over(request, answer) and not answer.writes:
@@ -154,7 +154,7 @@ class DuckdbSession:
         return answer
 
     def _started(
-        self, connection: duckdb.DuckDBPyConnection, parsed: Parsed, params: list[Any], *, nested_as_text: bool
+        self, connection: duckdb.DuckDBPyConnection, parsed: ParsedStatement, params: list[Any], *, nested_as_text: bool
     ) -> ResultRows | None:
         """Run it, until its first rows are there; None if it gives none."""
         names: list[str] = []
@@ -174,23 +174,23 @@ class DuckdbSession:
             parsed.is_exact = True
         return ExactRows(connection, parsed.statement, params, names, kinds, nested_as_text=nested_as_text)
 
-    def _parameters(self, connection: duckdb.DuckDBPyConnection, parsed: Parsed, request: Run) -> list[Any]:
+    def _parameters(self, connection: duckdb.DuckDBPyConnection, parsed: ParsedStatement, request: SqlRun) -> list[Any]:
         if not any(isinstance(value, _TYPED) for value in request.params):
             return parameters(request.params, {})
         if parsed.parameter_types is None:
             parsed.parameter_types = _bound(connection, parsed, None)[2]
         return parameters(request.params, parsed.parameter_types)
 
-    def _answer(self, connection: duckdb.DuckDBPyConnection, size: int, first: ResultRows | None) -> Rows:
+    def _answer(self, connection: duckdb.DuckDBPyConnection, size: int, first: ResultRows | None) -> SqlRows:
         rows, parsed = self._rows, self._parsed
         if rows is None or parsed is None:
-            return Rows(None, [], [], True)
+            return SqlRows(None, [], [], True)
         taken, is_last = rows.read(size)
         changed = len(taken) if parsed.counts_changes else -1
         if is_last:
             self._let_go()
         columns, types = (first.columns, first.types) if first is not None else (None, [])
-        return Rows(columns, types, taken, is_last, changed, parsed.writes, parsed.leaves_traces)
+        return SqlRows(columns, types, taken, is_last, changed, parsed.writes, parsed.leaves_traces)
 
     def _let_go(self) -> None:
         rows, self._rows = self._rows, None
@@ -214,7 +214,7 @@ class DuckdbSession:
 
 
 def _bound(
-    connection: duckdb.DuckDBPyConnection, parsed: Parsed, params: Sequence[Any] | None
+    connection: duckdb.DuckDBPyConnection, parsed: ParsedStatement, params: Sequence[Any] | None
 ) -> tuple[list[str], list[Any], Mapping[str, Any]]:
     """The names and types of a statement's columns, and the types that it says of its parameters if they are not given.
     Nothing is run."""

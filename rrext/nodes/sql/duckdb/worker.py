@@ -23,12 +23,12 @@ from rrext.nodes.child.launch import leave_signals_to_server, private_streams
 from rrext.nodes.sql.duckdb.engine import DuckdbEngine, limit_memory
 from rrext.nodes.sql.duckdb.messages import (
     Answer,
-    Commit,
     EngineSettings,
-    Failed,
     Interrupt,
     Refused,
     Request,
+    SqlCommit,
+    SqlFailed,
     is_committing,
     message_frame,
 )
@@ -92,7 +92,7 @@ class DuckdbWorker:
                 request = decoder.decode(data)
                 answer = _answered(link, call, _answer(seat, call, request))
                 if answer is not None and is_committing(request, answer):
-                    _answered(link, call, _answer(seat, NOBODYS, Commit()))
+                    _answered(link, call, _answer(seat, NOBODYS, SqlCommit()))
                 seat.rest()
         del self._seats[number], self._threads[number]
         with suppress(Exception):
@@ -103,7 +103,7 @@ def _answer(seat: DuckdbSession, number: int, request: Request) -> Answer | None
     try:
         return seat.do(number, request)
     except RrextError as error:
-        return Failed(error.code, error.message, error.hint, dict(error.data))
+        return SqlFailed(error.code, error.message, error.hint, dict(error.data))
     except BaseException as error:
         failure = failure_of(error)
         if failure is not None:
@@ -130,8 +130,8 @@ def _answered(link: socket.socket, number: int, answer: Answer | None) -> Answer
     return answer
 
 
-def _failed(error: RrextError) -> Failed:
-    return Failed(error.code, error.message, error.hint, dict(error.data))
+def _failed(error: RrextError) -> SqlFailed:
+    return SqlFailed(error.code, error.message, error.hint, dict(error.data))
 
 
 def main() -> None:

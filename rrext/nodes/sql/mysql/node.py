@@ -18,7 +18,7 @@ from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.gate.placeholders import split_at_placeholders
 from rrext.nodes.sql.limits import CANCEL_TIMEOUT, SPARE_TIME
 from rrext.nodes.sql.mysql.dialect import MYSQL
-from rrext.nodes.sql.mysql.rows import RowStream
+from rrext.nodes.sql.mysql.rows import MysqlRows
 from rrext.nodes.sql.mysql.schema import read_schema
 from rrext.nodes.sql.mysql.settings import MysqlSettings, connection_options
 from rrext.nodes.sql.mysql.types import MysqlTypes
@@ -164,7 +164,7 @@ class MysqlBackend(Backend):
             if _DEFINES.search(text):
                 self._types.forget()
         try:
-            return RowStream(connection.raw, text, self._types, lambda: self.cancel(connection))
+            return MysqlRows(connection.raw, text, self._types, lambda: self.cancel(connection))
         except pymysql.MySQLError as error:
             if not connection.read_only and self._kind_of(error) != "lost":
                 # An error does not say whether it ended the transaction, as a deadlock does. An answer to nothing does.

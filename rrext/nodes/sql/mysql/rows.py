@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pymysql import Connection
 
 
-class RowStream:
+class MysqlRows:
     """The part of a DBAPI cursor that rrext uses. `cancel` makes the statement end soon."""
 
     def __init__(self, raw: Connection[Any], sql: str, types: MysqlTypes, cancel: Callable[[], None]) -> None:

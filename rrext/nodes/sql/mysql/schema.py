@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
+from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
 
 if TYPE_CHECKING:
     from pymysql import Connection
@@ -50,7 +50,7 @@ def read_schema(raw: Connection[Any], database: str | None) -> Schema:
         for table, found in foreign.items()
     }
     tables = {
-        name: Table(name, tuple(found), tuple(primary.get(name, ())), keys.get(name, ()), name in views)
+        name: SqlTable(name, tuple(found), tuple(primary.get(name, ())), keys.get(name, ()), name in views)
         for name, found in columns.items()
     }
     return Schema(database or "", tables)

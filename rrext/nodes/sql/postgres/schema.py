@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
+from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -52,7 +52,7 @@ def read_schema(connection: Connection[Any], database: str) -> Schema:
             else:
                 foreign.setdefault(table, []).append(ForeignKey(tuple(own), other, tuple(references)))
     tables = {
-        name: Table(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
+        name: SqlTable(name, tuple(found), primary.get(name, ()), tuple(foreign.get(name, ())), name in views)
         for name, found in columns.items()
     }
     return Schema(database, tables)

@@ -61,14 +61,14 @@ _ACTIONS: Final = {
 }
 
 
-class Asked(Protocol):
+class AuthorizedConnection(Protocol):
     """A connection that is asked: `refused` is the last thing that was not allowed."""
 
     refused: str | None
     has_temporary: bool
 
 
-def reader_may(connection: Asked) -> Callable[..., int]:
+def reader_may(connection: AuthorizedConnection) -> Callable[..., int]:
     """The authorizer of a connection that only reads."""
     owner = ref(connection)  # SQLite holds the authorizer: no circle of the two
 
@@ -82,7 +82,7 @@ def reader_may(connection: Asked) -> Callable[..., int]:
     return may
 
 
-def writer_may(connection: Asked) -> Callable[..., int]:
+def writer_may(connection: AuthorizedConnection) -> Callable[..., int]:
     """The authorizer of a connection for statements of any kind."""
     owner = ref(connection)
 
@@ -98,7 +98,7 @@ def writer_may(connection: Asked) -> Callable[..., int]:
     return may
 
 
-def _pragma(owner: ref[Asked], name: str | None, value: str | None, with_value: frozenset[str]) -> int:
+def _pragma(owner: ref[AuthorizedConnection], name: str | None, value: str | None, with_value: frozenset[str]) -> int:
     name = (name or "").lower()
     what = f"PRAGMA {name} acts" if value is None else f"PRAGMA {name} with a value changes a setting"
     if name == "database_list":
@@ -106,12 +106,12 @@ def _pragma(owner: ref[Asked], name: str | None, value: str | None, with_value: 
     return _answer(owner, name in (_TELLING_PRAGMAS if value is None else with_value), what)
 
 
-def _function(owner: ref[Asked], action: int, name: str | None) -> int:
+def _function(owner: ref[AuthorizedConnection], action: int, name: str | None) -> int:
     name = (name or "").lower() if action == sqlite3.SQLITE_FUNCTION else ""
     return _answer(owner, name not in _REFUSED_FUNCTIONS, f'the function "{name}" reaches files')
 
 
-def _answer(owner: ref[Asked], is_allowed: bool, what: str) -> int:
+def _answer(owner: ref[AuthorizedConnection], is_allowed: bool, what: str) -> int:
     if is_allowed:
         return sqlite3.SQLITE_OK
     asked = owner()

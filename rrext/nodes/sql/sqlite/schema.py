@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rrext.nodes.sql.schema import Column, ForeignKey, Schema, Table
+from rrext.nodes.sql.schema import Column, ForeignKey, Schema, SqlTable
 
 _NAMES: Final = """
 SELECT name, type = 'view' FROM sqlite_master
@@ -29,15 +29,15 @@ def read_schema(connection: sqlite3.Connection, database: str) -> Schema:
     )
 
 
-def _table(connection: sqlite3.Connection, name: str, *, is_view: bool) -> Table:
+def _table(connection: sqlite3.Connection, name: str, *, is_view: bool) -> SqlTable:
     try:
         rows = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
         keys = connection.execute(f"PRAGMA foreign_key_list({_quoted(name)})").fetchall()
     except sqlite3.DatabaseError as error:
-        return Table(name, (), is_view=is_view, problem=str(error))
+        return SqlTable(name, (), is_view=is_view, problem=str(error))
     columns = tuple(Column(row[1], row[2]) for row in rows if row[6] != _HIDDEN)
     primary = tuple(row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5])
-    return Table(name, columns, primary, _foreign_keys(connection, keys), is_view)
+    return SqlTable(name, columns, primary, _foreign_keys(connection, keys), is_view)
 
 
 def _foreign_keys(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> tuple[ForeignKey, ...]:

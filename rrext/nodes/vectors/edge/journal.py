@@ -25,7 +25,7 @@ MARK: Final = b"rrextjn1"
 FRAME: Final = struct.Struct("<Q")
 
 
-class Piece(msgspec.Struct, frozen=True):
+class StagedPiece(msgspec.Struct, frozen=True):
     """Some chunks as they travel: a JSON list, as metadata may be any JSON, and the numbers of their vectors."""
 
     chunks: bytes
@@ -44,10 +44,10 @@ class Piece(msgspec.Struct, frozen=True):
         return len(self.chunks) + len(self.vectors)
 
 
-class Change(msgspec.Struct, frozen=True):
+class StoreChange(msgspec.Struct, frozen=True):
     """What a request does: store the chunks of the pieces, at most `ENGINE_BATCH` each, and delete the points of `gone`."""
 
-    pieces: Sequence[Piece] = ()
+    pieces: Sequence[StagedPiece] = ()
     gone: Sequence[Any] = ()
 
     @property
@@ -62,7 +62,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def write(self, change: Change) -> None:
+    def write(self, change: StoreChange) -> None:
         """Note a change. Once this returns, it is to be carried out, whatever happens."""
         length = check = 0
         with open(self._path, "wb") as file:
@@ -74,7 +74,7 @@ class Journal:
             file.seek(0)
             file.write(HEAD.pack(MARK, length, check))
 
-    def read(self) -> Change | None:
+    def read(self) -> StoreChange | None:
         """The change that was noted last and perhaps not carried out; None if there is none that is whole."""
         try:
             data = self._path.read_bytes()
@@ -93,12 +93,12 @@ class Journal:
         self._path.unlink(missing_ok=True)
 
 
-def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> Iterator[Piece]:
+def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> Iterator[StagedPiece]:
     """Chunks and their vectors in pieces of at most `ENGINE_BATCH`."""
     for start in range(0, len(chunks), ENGINE_BATCH):
         some = slice(start, start + ENGINE_BATCH)
         numbers = b"".join(array("f", vector).tobytes() for vector in vectors[some])
-        yield Piece(msgspec.json.encode(chunks[some]), numbers)
+        yield StagedPiece(msgspec.json.encode(chunks[some]), numbers)
 
 
 def numbers_of(data: bytes) -> Sequence[float]:
@@ -108,14 +108,14 @@ def numbers_of(data: bytes) -> Sequence[float]:
     return numbers
 
 
-def _frames(change: Change) -> Iterator[bytes]:
+def _frames(change: StoreChange) -> Iterator[bytes]:
     """The ids of what goes; then chunks and vectors of each piece. Each with its length before it."""
     ids = b"".join(UUID(str(point)).bytes for point in change.gone)
     for data in (ids, *(part for piece in change.pieces for part in (piece.chunks, piece.vectors))):
         yield FRAME.pack(len(data)) + data
 
 
-def _change_of(body: memoryview) -> Change:
+def _change_of(body: memoryview) -> StoreChange:
     parts: list[bytes] = []
     place = 0
     while place < len(body):
@@ -125,4 +125,4 @@ def _change_of(body: memoryview) -> Change:
         place += length
     ids = parts[0]
     gone = [UUID(bytes=ids[start : start + 16]) for start in range(0, len(ids), 16)]
-    return Change([Piece(*parts[n : n + 2]) for n in range(1, len(parts), 2)], gone)
+    return StoreChange([StagedPiece(*parts[n : n + 2]) for n in range(1, len(parts), 2)], gone)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from rrext.nodes.child.engine import Cancel, EngineRequest
-from rrext.nodes.vectors.edge.journal import Piece
+from rrext.nodes.vectors.edge.journal import StagedPiece
 from rrext.nodes.vectors.store import Scope, Search, Space
 from rrext.tools.context import ToolContext
 
@@ -52,7 +52,7 @@ class Stage(StoreRequest, frozen=True, tag=True):
 
     method = "stage"
     request: int
-    piece: Piece
+    piece: StagedPiece
 
 
 class Unstage(StoreRequest, frozen=True, tag=True):

@@ -13,8 +13,8 @@ import qdrant_edge as qe
 from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.files.turns import Turns
 from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
-from rrext.nodes.vectors.edge.journal import Change
-from rrext.nodes.vectors.edge.places import Places
+from rrext.nodes.vectors.edge.journal import StoreChange
+from rrext.nodes.vectors.edge.places import PathCounts
 from rrext.nodes.vectors.edge.requests import OBJECT, PARENT, create_shard, point_of
 from rrext.nodes.vectors.limits import ENGINE_BATCH, FLUSH_EVERY, WRITE_AGAIN, WRITTEN_TIMES
 from rrext.nodes.vectors.store import Space
@@ -34,7 +34,7 @@ class OpenShard:
         self.folder = folder
         self.manifest = manifest
         self.shard = shard
-        self.places: Places | None = None
+        self.places: PathCounts | None = None
         self.is_between = False
         """Whether a change was begun and is not done."""
         self.is_empty = True
@@ -47,7 +47,7 @@ class OpenShard:
         """The space of what is stored; None if nothing is."""
         return None if self.is_empty else self.manifest.space
 
-    def do(self, change: Change) -> None:
+    def do(self, change: StoreChange) -> None:
         """Make a change, as a whole: once it is noted in the journal, whoever opens the store carries it out."""
         if change.pieces:
             self.folder.require_room(self._min_free, WRITTEN_TIMES * change.size)
@@ -66,9 +66,9 @@ class OpenShard:
             raise self.folder.unusable(error) from error
         if change is not None and change.pieces:
             self.folder.require_room(self._min_free, WRITTEN_TIMES * change.size)
-        self._carry_out(change or Change())
+        self._carry_out(change or StoreChange())
 
-    def _carry_out(self, change: Change) -> None:
+    def _carry_out(self, change: StoreChange) -> None:
         places, self.places = self.places, None  # if the engine fails, they are counted anew
         for piece in change.pieces:
             chunks, vectors = piece.decoded()
@@ -94,7 +94,7 @@ class OpenShard:
             raise self.folder.unusable(error) from error
         self.is_between = False
 
-    def _forget(self, places: Places | None, ids: Sequence[Any]) -> None:
+    def _forget(self, places: PathCounts | None, ids: Sequence[Any]) -> None:
         """Count those of the points no more that are there."""
         if places is not None:
             with engine_errors():

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
-from rrext.nodes.vectors.store import Listing, Place, Scope
+from rrext.nodes.vectors.store import Listing, Scope, StoredPath
 
 BETWEEN: Final = "\0"
 """Stands between parent and object id in a key. Neither has it, and it comes before every other character."""
 AFTER_SLASH: Final = chr(ord("/") + 1)
 
 
-class Places:
+class PathCounts:
     """Counts the chunks of each object in each parent path. Not thread-safe.
 
     One entry for each object, about 250 bytes with its share of the sorted list: 25 MB for 100,000 objects.
@@ -22,7 +22,7 @@ class Places:
 
     def __init__(self, chunks: Iterable[tuple[str, str]] = ()) -> None:
         self._counts: dict[str, int] = {}
-        self._sorted: list[Place] | None = None
+        self._sorted: list[StoredPath] | None = None
         self._paths: list[str] = []
         for parent, object_id in chunks:
             self.add(parent, object_id)
@@ -71,15 +71,15 @@ class Places:
             yield start, start + self._paths[start : start + 1].count(prefix)
         yield bisect_left(self._paths, below), bisect_left(self._paths, below[:-1] + AFTER_SLASH)
 
-    def _all(self) -> list[Place]:
+    def _all(self) -> list[StoredPath]:
         if self._sorted is None:
             keys = sorted(self._counts)  # by path, then by object: the mark between them is the least of all characters
             self._sorted = [self._place(parent, list(group)) for parent, group in groupby(keys, _parent)]
             self._paths = [place.parent for place in self._sorted]
         return self._sorted
 
-    def _place(self, parent: str, keys: list[str]) -> Place:
-        return Place(parent, keys[0].partition(BETWEEN)[2], sum(self._counts[key] for key in keys))
+    def _place(self, parent: str, keys: list[str]) -> StoredPath:
+        return StoredPath(parent, keys[0].partition(BETWEEN)[2], sum(self._counts[key] for key in keys))
 
 
 def _parent(key: str) -> str:

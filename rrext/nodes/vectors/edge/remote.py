@@ -30,7 +30,7 @@ from rrext.nodes.vectors.edge.messages import (
     Upsert,
 )
 from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, ENGINE_BATCH
-from rrext.nodes.vectors.store import Chunk, Deleted, Hit, Listing, Page, Scope, Search, Space, StoreStats, Version
+from rrext.nodes.vectors.store import Chunk, ChunkPage, Deleted, Hit, Listing, ObjectVersion, Scope, Search, Space, StoreStats
 from rrext.tools.context import ToolContext
 
 CLOSED: Final = "This vector store is closed: its pipeline ends"
@@ -111,11 +111,11 @@ class ProcessStore:
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
         return msgspec.json.decode(self._ask(List(prefix, offset, limit), ctx), type=Listing)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
-        return msgspec.json.decode(self._ask(Get(object_id, offset, limit), ctx), type=Page)
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
+        return msgspec.json.decode(self._ask(Get(object_id, offset, limit), ctx), type=ChunkPage)
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
-        return msgspec.json.decode(self._ask(FindVersions(list(object_ids)), ctx), type=builtins.list[Version])
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
+        return msgspec.json.decode(self._ask(FindVersions(list(object_ids)), ctx), type=builtins.list[ObjectVersion])
 
     def stats(self, ctx: ToolContext) -> StoreStats:
         """See `VectorStore`. Its details name the process, for whoever wants to look after it."""

@@ -11,23 +11,23 @@ import qdrant_edge as qe
 
 from rrext.errors import ToolError
 from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
-from rrext.nodes.vectors.edge.journal import Change, Piece, pieces_of
+from rrext.nodes.vectors.edge.journal import StagedPiece, StoreChange, pieces_of
 from rrext.nodes.vectors.edge.opened import OpenShard, ShardTurns, engine_errors
-from rrext.nodes.vectors.edge.places import Places
+from rrext.nodes.vectors.edge.places import PathCounts
 from rrext.nodes.vectors.edge.requests import EXTRA, NUMBER, OBJECT, PARENT, chunk_of, chunks_request, condition
 from rrext.nodes.vectors.edge.search import found
 from rrext.nodes.vectors.limits import MAKE_TRIES, NAMES_PAGE
 from rrext.nodes.vectors.store import (
     Chunk,
+    ChunkPage,
     Deleted,
     Hit,
     Listing,
-    Page,
+    ObjectVersion,
     Scope,
     Search,
     Space,
     StoreStats,
-    Version,
     require_space,
 )
 from rrext.tools.context import ToolContext
@@ -48,7 +48,7 @@ class EdgeStore:
 
     def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
         self._turns = ShardTurns(folder, min_free=min_free, wait=wait)
-        self._staged: dict[int, list[Piece]] = {}
+        self._staged: dict[int, list[StagedPiece]] = {}
 
     def space(self, ctx: ToolContext) -> Space | None:
         with self._turns.use(ctx) as opened:
@@ -64,7 +64,7 @@ class EdgeStore:
     ) -> int:
         return self._upsert(list(pieces_of(chunks, vectors)), space, replace or {}, ctx)
 
-    def stage(self, request: int, piece: Piece, ctx: ToolContext) -> None:
+    def stage(self, request: int, piece: StagedPiece, ctx: ToolContext) -> None:
         """Keep a piece of a request, whose chunks `upsert_staged` stores, or `unstage` forgets."""
         self._staged.setdefault(request, []).append(piece)
 
@@ -76,7 +76,9 @@ class EdgeStore:
         """See `upsert`, with the chunks that were staged."""
         return self._upsert(self._staged.pop(request, []), space, replace, ctx)
 
-    def _upsert(self, pieces: Sequence[Piece], space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
+    def _upsert(
+        self, pieces: Sequence[StagedPiece], space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext
+    ) -> int:
         for _ in range(MAKE_TRIES):
             with self._turns.writing(ctx) as opened:
                 if opened is not None and (opened.manifest.space == space or not opened.is_empty):
@@ -87,7 +89,7 @@ class EdgeStore:
                         for point, payload in _points(opened.shard, condition(Scope(object_ids=(object_id,))), ctx)
                         if payload[NUMBER] not in kept
                     ]
-                    opened.do(Change(pieces, gone))
+                    opened.do(StoreChange(pieces, gone))
                     return len(gone)
             self._turns.make(space, ctx)
         raise ToolError("The store is emptied as fast as it is filled", code="store_conflict", hint="Call again.")
@@ -98,7 +100,7 @@ class EdgeStore:
                 return Deleted(0, frozenset())
             points = list(_points(opened.shard, condition(scope), ctx))
             if points:
-                opened.do(Change(gone=[point for point, _ in points]))
+                opened.do(StoreChange(gone=[point for point, _ in points]))
             return Deleted(len(points), frozenset(payload[OBJECT] for _, payload in points))
 
     def search(self, search: Search, ctx: ToolContext) -> builtins.list[Hit]:
@@ -112,16 +114,16 @@ class EdgeStore:
         with self._turns.writing(ctx) as opened:
             return _counted(opened, ctx).listing(prefix, offset, limit)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
         with self._turns.use(ctx) as opened:
             if opened is None:
-                return Page([], 0)
+                return ChunkPage([], 0)
             with engine_errors():
                 total = opened.shard.count(qe.CountRequest(exact=True, filter=condition(Scope(object_ids=(object_id,)))))
                 points = opened.shard.query(chunks_request(object_id, offset, limit)) if offset < total else []
-            return Page([chunk_of(point.payload or {}) for point in points], total)
+            return ChunkPage([chunk_of(point.payload or {}) for point in points], total)
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
         with self._turns.writing(ctx) as opened:
             if opened is None:
                 return []
@@ -129,7 +131,7 @@ class EdgeStore:
             for _, payload in _points(opened.shard, condition(Scope(object_ids=tuple(object_ids))), ctx, (OBJECT, EXTRA)):
                 signature = msgspec.json.decode(payload[EXTRA]).get("signature")
                 signed.setdefault(payload[OBJECT], []).append(signature if isinstance(signature, str) else None)
-        return [Version(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in signed.items()]
+        return [ObjectVersion(name, len(of), of[0] if len(set(of)) == 1 else None) for name, of in signed.items()]
 
     def stats(self, ctx: ToolContext) -> StoreStats:
         with self._turns.writing(ctx) as opened:
@@ -148,12 +150,12 @@ class EdgeStore:
         self._turns.close()
 
 
-def _counted(opened: OpenShard | None, ctx: ToolContext) -> Places:
+def _counted(opened: OpenShard | None, ctx: ToolContext) -> PathCounts:
     """The places, counted now if they are not known. Nothing changes meanwhile."""
     if opened is None:
-        return Places()
+        return PathCounts()
     if opened.places is None:
-        opened.places = Places((payload[PARENT], payload[OBJECT]) for _, payload in _points(opened.shard, None, ctx))
+        opened.places = PathCounts((payload[PARENT], payload[OBJECT]) for _, payload in _points(opened.shard, None, ctx))
     return opened.places
 
 

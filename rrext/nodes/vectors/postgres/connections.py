@@ -53,7 +53,7 @@ class Connections:
         not used again.
         """
         connection = self._take(ctx)
-        watch = _Watch(connection)
+        watch = _ConnectionUse(connection)
         ctx.on_cancel(watch.cancel)
         try:
             ctx.check()
@@ -165,7 +165,7 @@ class Connections:
             self._turn.notify_all()
 
 
-class _Watch:
+class _ConnectionUse:
     """One use of a connection, which `cancel` ends in the server until `finish` says that it is over."""
 
     def __init__(self, connection: Connection[Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from psycopg import Connection
 
 from rrext.nodes.vectors.limits import FREQUENT_FROM, FREQUENT_LOOK, FREQUENT_SHARE
-from rrext.nodes.vectors.postgres.table import Table
+from rrext.nodes.vectors.postgres.table import StoreTable
 from rrext.nodes.vectors.postgres.words import SIMPLE
 
 WORDS: Final = """
@@ -24,7 +24,7 @@ class FrequentWords:
     A language with stop words of its own needs no others.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: StoreTable) -> None:
         self._table = table
         self._look_at = 0.0
         self._words: frozenset[str] = frozenset()

@@ -16,7 +16,7 @@ from rrext.nodes.databases.postgres import driver_sentence
 from rrext.nodes.vectors.limits import BUILD_MEMORY, CLOSING_WAIT, INDEX_LOOK
 from rrext.nodes.vectors.postgres.connections import Connections
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION
-from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, Table
+from rrext.nodes.vectors.postgres.table import INDEXED_SIZE, StoreTable
 
 BUILD_LOCK: Final = 0x68
 """The first number of the advisory lock under which one process builds the index of a table; the second is the table's."""
@@ -38,7 +38,7 @@ class IndexBuilder:
     wrong is logged, and tried again later.
     """
 
-    def __init__(self, table: Table, connections: Connections, *, threshold: int) -> None:
+    def __init__(self, table: StoreTable, connections: Connections, *, threshold: int) -> None:
         self._table = table
         self._connections = connections
         self._threshold = threshold

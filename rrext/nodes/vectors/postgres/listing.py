@@ -8,8 +8,8 @@ from typing import Any, Final
 from psycopg import Connection, sql
 
 from rrext.nodes.vectors.postgres.search import COLUMNS, chunk_of, condition
-from rrext.nodes.vectors.postgres.table import Table
-from rrext.nodes.vectors.store import Listing, Page, Place, Scope, Space, StoreStats, Version
+from rrext.nodes.vectors.postgres.table import StoreTable
+from rrext.nodes.vectors.store import ChunkPage, Listing, ObjectVersion, Scope, Space, StoredPath, StoreStats
 
 KEYWORD: Final = "ts_rank"
 
@@ -42,28 +42,28 @@ SIZE: Final = "SELECT coalesce(pg_total_relation_size(to_regclass(%s)), 0)"
 VERSIONS: Final = "SELECT current_setting('server_version'), (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
 
 
-def places_page(connection: Connection[Any], table: Table, prefix: str | None, offset: int, limit: int) -> Listing:
+def places_page(connection: Connection[Any], table: StoreTable, prefix: str | None, offset: int, limit: int) -> Listing:
     """The parent paths from `offset` on, by code points. Raises the driver's errors."""
     where, values = condition(Scope(prefix=prefix))
     statement = sql.SQL(PLACES).format(table=table.quoted, scope=where)
     rows = connection.execute(statement, values | {"offset": offset, "limit": limit}).fetchall()
-    return Listing([Place(*row[1:]) for row in rows if row[1] is not None], rows[0][0])
+    return Listing([StoredPath(*row[1:]) for row in rows if row[1] is not None], rows[0][0])
 
 
-def chunks_page(connection: Connection[Any], table: Table, object_id: str, offset: int, limit: int) -> Page:
+def chunks_page(connection: Connection[Any], table: StoreTable, object_id: str, offset: int, limit: int) -> ChunkPage:
     """The chunks of an object from `offset` on. Raises the driver's errors."""
     statement = sql.SQL(CHUNKS).format(table=table.quoted, columns=COLUMNS)
     values = {"object_id": object_id, "offset": offset, "limit": limit}
     rows = connection.execute(statement, values).fetchall()
-    return Page([chunk_of(row[1:]) for row in rows if row[1] is not None], rows[0][0])
+    return ChunkPage([chunk_of(row[1:]) for row in rows if row[1] is not None], rows[0][0])
 
 
-def versions_of(connection: Connection[Any], table: Table, object_ids: Sequence[str]) -> list[Version]:
+def versions_of(connection: Connection[Any], table: StoreTable, object_ids: Sequence[str]) -> list[ObjectVersion]:
     """The objects that there are. Raises the driver's errors."""
-    return [Version(*row) for row in connection.execute(sql.SQL(SIGNED).format(table=table.quoted), (list(object_ids),))]
+    return [ObjectVersion(*row) for row in connection.execute(sql.SQL(SIGNED).format(table=table.quoted), (list(object_ids),))]
 
 
-def counted(connection: Connection[Any], table: Table, space: Space | None, *, index: str) -> StoreStats:
+def counted(connection: Connection[Any], table: StoreTable, space: Space | None, *, index: str) -> StoreStats:
     """What is stored, counted in one statement. `disk_bytes` has the indexes too. Raises the driver's errors."""
     versions = connection.execute(VERSIONS).fetchone() or (None, None)
     details = {"server": versions[0], "pgvector": versions[1], "index": index}

@@ -10,7 +10,7 @@ from pgvector import Vector
 from psycopg import Connection, sql
 
 from rrext.nodes.vectors.postgres.session import FULL_PRECISION, as_vector
-from rrext.nodes.vectors.postgres.table import Table
+from rrext.nodes.vectors.postgres.table import StoreTable
 from rrext.nodes.vectors.postgres.words import any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
 
@@ -69,7 +69,7 @@ LEXEMES: Final = """(
 """The same words as a list."""
 
 
-def found(connection: Connection[Any], table: Table, search: Search, frequent: Collection[str] = ()) -> list[Hit]:
+def found(connection: Connection[Any], table: StoreTable, search: Search, frequent: Collection[str] = ()) -> list[Hit]:
     """At most `top_k` hits, best first. Raises the driver's errors. `frequent` are words that say nothing beside others.
 
     An index leads to the nearest vectors, but ends early where few are in the scope, and knows none without direction:
@@ -128,7 +128,7 @@ def _by_index(vector: Vector) -> sql.Composable:
 
 
 def _dense(
-    connection: Connection[Any], table: Table, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
+    connection: Connection[Any], table: StoreTable, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
 ) -> tuple[list[Hit], int, float]:
     """Hits, how many vectors were found in this order, and the greatest distance among them."""
     statement = sql.SQL(DENSE).format(columns=COLUMNS, near=NEAR, table=table.quoted, scope=where, order=order)
@@ -136,14 +136,14 @@ def _dense(
     return [Hit(chunk_of(row), row[-1]) for row in rows], len(rows), rows[-1][-2] if rows else 0.0
 
 
-def _keyword(connection: Connection[Any], table: Table, where: sql.Composable, values: Mapping[str, Any]) -> list[Hit]:
+def _keyword(connection: Connection[Any], table: StoreTable, where: sql.Composable, values: Mapping[str, Any]) -> list[Hit]:
     query = sql.SQL(ASKED).format(book=table.book)
     statement = sql.SQL(KEYWORD).format(columns=COLUMNS, query=query, table=table.quoted, scope=where)
     return [Hit(chunk_of(row), row[-1]) for row in connection.execute(statement, values)]
 
 
 def _hybrid(
-    connection: Connection[Any], table: Table, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
+    connection: Connection[Any], table: StoreTable, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
 ) -> tuple[list[Hit], int, float]:
     """Hits, how many vectors were found in this order, and the greatest distance among them."""
     statement = sql.SQL(HYBRID).format(

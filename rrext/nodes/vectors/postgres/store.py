@@ -19,19 +19,19 @@ from rrext.nodes.vectors.postgres.index import IndexBuilder
 from rrext.nodes.vectors.postgres.listing import chunks_page, counted, places_page, versions_of
 from rrext.nodes.vectors.postgres.search import condition, found
 from rrext.nodes.vectors.postgres.session import as_vector, knows_vectors, learn_vectors, prepare
-from rrext.nodes.vectors.postgres.table import Table
+from rrext.nodes.vectors.postgres.table import StoreTable
 from rrext.nodes.vectors.postgres.words import indexed_words
 from rrext.nodes.vectors.store import (
     Chunk,
+    ChunkPage,
     Deleted,
     Hit,
     Listing,
-    Page,
+    ObjectVersion,
     Scope,
     Search,
     Space,
     StoreStats,
-    Version,
     require_space,
 )
 from rrext.tools.context import ToolContext
@@ -85,7 +85,7 @@ class PgVectorStore:
         shown: str | None = None,
     ) -> None:
         self._shown = shown or f"{schema}.{table}"
-        self._table = Table(schema, table, language)
+        self._table = StoreTable(schema, table, language)
         self._frequent = FrequentWords(self._table)
         self._connections = Connections(parameters, size=connections, prepare=prepare)
         self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
@@ -131,10 +131,12 @@ class PgVectorStore:
     def list(self, prefix: str | None, offset: int, limit: int, ctx: ToolContext) -> Listing:
         return self._read(lambda connection: places_page(connection, self._table, prefix, offset, limit), Listing([], 0), ctx)
 
-    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> Page:
-        return self._read(lambda connection: chunks_page(connection, self._table, object_id, offset, limit), Page([], 0), ctx)
+    def get(self, object_id: str, offset: int, limit: int, ctx: ToolContext) -> ChunkPage:
+        return self._read(
+            lambda connection: chunks_page(connection, self._table, object_id, offset, limit), ChunkPage([], 0), ctx
+        )
 
-    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[Version]:
+    def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
         return self._read(lambda connection: versions_of(connection, self._table, object_ids), [], ctx)
 
     def stats(self, ctx: ToolContext) -> StoreStats:

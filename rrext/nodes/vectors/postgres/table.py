@@ -24,7 +24,7 @@ INDEXED_SIZE: Final = 4000
 """Numbers that an HNSW index takes, with half of the precision above 2000. A larger vector is searched without index."""
 
 
-class Table:
+class StoreTable:
     """The names of a store's tables, quoted, and what creates them.
 
     Raises `Unavailable` for names that PostgreSQL cannot have.
@@ -171,7 +171,7 @@ class Table:
         )
 
     def __repr__(self) -> str:
-        return f"<Table {self.schema}.{self.name}>"
+        return f"<StoreTable {self.schema}.{self.name}>"
 
 
 def _quoted(*names: str) -> sql.Composable:
