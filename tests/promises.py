@@ -86,9 +86,7 @@ PROMISES: dict[str, str] = {
         "The published schema accepts exactly what the structurer accepts; no `$ref` unless recursive; context hidden"
     ),
     "tool:context:per-call": "Context is made per call and never stored on a node; 50 concurrent calls see their own",
-    "names:unique-and-exportable": (
-        "Duplicate names refused naming both owners; exported names fit `^[a-zA-Z0-9_-]{1,64}$` and map back one to one"
-    ),
+    "names:unique-and-exportable": ("Duplicate names refused naming both owners; names of tools fit `^[a-zA-Z0-9_-]{1,64}$`"),
     "tools:availability-per-request": "Listing and calling agree; one session's switch never leaks into another",
     "events:call:one-end": (
         "Whoever subscribes hears once that a call started and once how it ended, also if it was refused, cancelled or late"

@@ -43,8 +43,6 @@ POLL = 0.01
 class BlockingRemotePipeline:
     """One pipeline of a server. Its coroutines block and never suspend."""
 
-    __slots__ = ("_connection", "_end", "_is_new", "_is_stopped", "_messages", "_token")
-
     def __init__(self, token: str | None) -> None:
         self._token = token
         self._connection = ClientConnection(ContentLength(RECEIVED), "dap", RECEIVED)

@@ -31,8 +31,6 @@ class Interrupts:
     ignored, and a signal that `absorbs` handles, as Ctrl-C at a prompt, does not count.
     """
 
-    __slots__ = ("_absorbs", "_old_handlers", "_old_wakeup", "_on_first", "_read", "_write", "number")
-
     def __init__(self, on_first: Callable[[], object], absorbs: Absorbs | None = None) -> None:
         self._on_first = on_first
         self._absorbs = absorbs

@@ -38,8 +38,6 @@ T = TypeVar("T")
 class LocalPipeline:
     """A loaded pipeline, and the requests of a command."""
 
-    __slots__ = ("_engine", "_is_late", "_readers", "limits", "task")
-
     def __init__(self, engine: LocalEngine, task: Task) -> None:
         self._engine = engine
         self._is_late = False

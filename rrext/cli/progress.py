@@ -24,8 +24,6 @@ class ProgressLine:
     If a `summary_follows`, lines begin late and omit the last state, because work of a second needs only the summary.
     """
 
-    __slots__ = ("_ended", "_file", "_hidden", "_lock", "_next", "_now", "_pause", "_shown", "_summary_follows", "in_place")
-
     def __init__(
         self, file: TextIO | None = None, *, summary_follows: bool = False, now: Callable[[], float] = time.monotonic
     ) -> None:

@@ -26,8 +26,6 @@ T = TypeVar("T")
 class RemotePipeline:
     """One pipeline of a server, reached through the SDK client."""
 
-    __slots__ = ("_client", "_token")
-
     def __init__(self, client: Client, token: str | None) -> None:
         self._client = client
         self._token = token

@@ -18,8 +18,6 @@ class Results:
     input of a shell loop; a debugger in a terminal keeps its keyboard. The end restores everything.
     """
 
-    __slots__ = ("_fd", "_keeps_stdin", "_saved_stdin", "_stdout", "is_terminal")
-
     def __init__(self, *, keeps_stdin: bool = False) -> None:
         self._keeps_stdin = keeps_stdin
         self._fd = self._saved_stdin = -1

@@ -25,8 +25,6 @@ class ToolFeed:
     `run` makes the call. If `take` raises, as with a closed stdout, the call is cancelled and `run` raises the same.
     """
 
-    __slots__ = ("_cancel", "_failure", "_lock", "_progress", "_results", "_take")
-
     def __init__(self, results: Results, take: TakeChunk) -> None:
         self._results = results
         self._take = take

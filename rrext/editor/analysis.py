@@ -40,8 +40,6 @@ class Analysis:
     `map` holds the text that was read: the document's, or an empty one if the document is too large.
     """
 
-    __slots__ = ("_calls", "_starts", "by_id", "drafts", "loaded", "map", "settings")
-
     def __init__(self, loaded: LoadedPipeline, settings: AnalysisSettings) -> None:
         where = loaded.source_map
         assert where is not None  # `positions=True` asks for it

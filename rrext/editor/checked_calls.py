@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -10,7 +10,8 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, CallKind, WrittenCall, read_call
-from rrext.errors import RrextError, near_matches
+from rrext.editor.known_nodes import input_schema
+from rrext.errors import near_matches
 from rrext.nodes.base.node import Node
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
@@ -81,8 +82,6 @@ def source_takes(analysis: Analysis) -> frozenset[str] | None:
 
 class _Check:
     """Compares the call lines of one document with its tools."""
-
-    __slots__ = ("_analysis", "_owners", "_problems", "_takes", "_validators")
 
     def __init__(self, analysis: Analysis, problems: Problems) -> None:
         self._analysis = analysis
@@ -163,19 +162,10 @@ class _Check:
         """The validator of a tool's input; None if the schema depends on settings and needs a node object."""
         key = (node, spec.name)
         if key not in self._validators:
-            self._validators[key] = _validator(spec)
+            schema = input_schema(spec)
+            self._validators[key] = None if schema is None else SchemaValidator(schema)
         return self._validators[key]
 
     def _refuse(self, code: str, message: str, span: Span, near: Iterable[str] = ()) -> bool:
         self._problems.add(code, message, span=span, near=near)
         return False
-
-
-def _validator(spec: ToolSpec) -> SchemaValidator | None:
-    if not spec.static:
-        return None
-    try:
-        schema: Mapping[str, Any] = spec.describe(None)["inputSchema"]
-    except RrextError:
-        return None  # the author's error: a call reports it
-    return SchemaValidator(schema)

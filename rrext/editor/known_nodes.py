@@ -40,8 +40,6 @@ class KnownNodes:
     An exception of that code only makes the node unusable. One thread at a time may use this object.
     """
 
-    __slots__ = ("_by_name", "_entries", "_schemas", "catalog")
-
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._entries: tuple[KnownNode, ...] | None = None

@@ -47,8 +47,6 @@ class RemovedText(msgspec.Struct, frozen=True):
 class TextLayout:
     """Edits of one document."""
 
-    __slots__ = ("_text", "style")
-
     def __init__(self, where: SourceMap) -> None:
         self._text = where.text
         self.style = style_of(where)

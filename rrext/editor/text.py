@@ -27,8 +27,6 @@ class Text:
     character. `unit` defines a character: a byte of UTF-8, a unit of UTF-16, or a code point.
     """
 
-    __slots__ = ("_marks", "_starts", "content", "unit")
-
     def __init__(self, content: str, unit: Unit = "utf-16", *, starts: list[int] | None = None) -> None:
         self.content = content
         self.unit: Unit = unit

@@ -45,8 +45,6 @@ class WrittenComponent(msgspec.Struct, frozen=True, eq=False):
 class WrittenPipeline:
     """The components of one state of a document, in file order."""
 
-    __slots__ = ("_drafts", "by_id", "components", "edges_from", "source")
-
     def __init__(self, analysis: Analysis) -> None:
         self._drafts = analysis.drafts
         where, base = analysis.map, analysis.base

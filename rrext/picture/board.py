@@ -14,8 +14,6 @@ class Board:
     """The cells of nodes. Rows and columns count from 0; level N is the gap above row N, and the last level is below all
     rows."""
 
-    __slots__ = ("_at", "_rows_of", "cells", "columns", "rows")
-
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells = cells
         self.rows = max((row for row, _ in cells), default=-1) + 1

@@ -32,8 +32,6 @@ _GLYPHS: Final[dict[Kind, dict[int, str]]] = {
 class Canvas:
     """A grid of cells; each has a text, usually one character, and a style. Later drawings cover earlier ones."""
 
-    __slots__ = ("_lines", "_styles", "_texts", "height", "width")
-
     def __init__(self, width: int, height: int) -> None:
         self.width = width
         self.height = height

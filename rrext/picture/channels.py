@@ -19,8 +19,6 @@ class ChannelLine:
     track 0) and to the far side. `assign_tracks` sets `track`.
     """
 
-    __slots__ = ("after", "before", "high", "low", "net", "track")
-
     def __init__(self, net: int, low: int, high: int, before: Sequence[int], after: Sequence[int]) -> None:
         self.net = net
         self.low = low

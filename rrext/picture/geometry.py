@@ -36,8 +36,6 @@ class Joint:
     `heights` are those of the level's horizontal lines that meet it: one, or two if it continues both ways.
     """
 
-    __slots__ = ("down", "heights", "up", "x")
-
     def __init__(self, x: int) -> None:
         self.x = x
         self.up = False
@@ -51,24 +49,6 @@ class Geometry:
     `column_x` and `column_width` belong to the boxes, `row_y` is their top. `runs` has the horizontal lines of each net with
     their levels, `joints` the points that they connect, by net, level and x.
     """
-
-    __slots__ = (
-        "_lefts",
-        "_tops",
-        "board",
-        "box_height",
-        "column_width",
-        "column_x",
-        "height",
-        "joints",
-        "label_width",
-        "level_y",
-        "row_y",
-        "runs",
-        "tight",
-        "trunk_x",
-        "width",
-    )
 
     def __init__(
         self, board: Board, sizes: Sequence[Size], nets: Sequence[Net], routes: Sequence[NetRoute], *, tight: bool

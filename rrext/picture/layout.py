@@ -132,8 +132,6 @@ def _sizes(lines: Iterable[list[BoxLine]]) -> list[Size]:
 class _Arrangement:
     """One attempt: a placement of nodes, with some edges in words."""
 
-    __slots__ = ("geometry", "nets", "routes")
-
     def __init__(
         self,
         picture: Picture,

@@ -25,8 +25,6 @@ TOP_WIDTH: Final = 38
 class NetEnd:
     """A point where a net meets a box: `port` columns from its left edge at the `top`, or at its line `port` on the `left`."""
 
-    __slots__ = ("edge", "labels", "node", "port", "side")
-
     def __init__(self, edge: int, node: int, labels: list[str]) -> None:
         self.edge = edge
         self.node = node
@@ -40,8 +38,6 @@ class NetEnd:
 
 class Net:
     """A line from `node` to all its ends."""
-
-    __slots__ = ("ends", "index", "kind", "node")
 
     def __init__(self, index: int, node: int, kind: Kind) -> None:
         self.index = index
@@ -79,8 +75,6 @@ def extent_above(ends: Sequence[NetEnd]) -> int:
 
 class _Sides:
     """Chooses the side and the port of each end at one box."""
-
-    __slots__ = ("_board", "_nets", "_node", "_room")
 
     def __init__(self, node: int, board: Board, nets: dict[tuple[int, Kind], Net], room: int) -> None:
         self._node = node

@@ -114,8 +114,6 @@ def worst(remarks: Sequence[Remark]) -> Severity | None:
 class _Written:
     """The texts of a pipeline with variables in place."""
 
-    __slots__ = ("_components", "_document")
-
     def __init__(self, loaded: LoadedPipeline) -> None:
         self._document = loaded.unresolved
         self._components = self._document.get("components")
@@ -143,8 +141,6 @@ def _member(holder: Any, key: str, otherwise: str) -> str:
 
 class _Remarks:
     """The problems of a pipeline by component and edge."""
-
-    __slots__ = ("_edges", "_nodes", "all")
 
     def __init__(self, loaded: LoadedPipeline) -> None:
         start = len(parts_of(loaded.base))

@@ -43,8 +43,6 @@ def placed(order: Order, most: int) -> list[Cell]:
 class _Placing:
     """Places nodes one by one, each at the lowest present cost."""
 
-    __slots__ = ("_band", "_most", "_order", "_taken", "_used", "cells")
-
     def __init__(self, order: Order, most: int) -> None:
         self._order = order
         self._most = most

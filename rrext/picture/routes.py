@@ -34,8 +34,6 @@ def at_line(row: int, line: int) -> int:
 class Trunk:
     """A vertical line in the gap `gap`, and the heights where other lines of its net leave it."""
 
-    __slots__ = ("gap", "leaves", "lefts", "rights")
-
     def __init__(self, gap: int) -> None:
         self.gap = gap
         self.lefts: list[int] = []
@@ -62,8 +60,6 @@ class NetRoute:
     `leaves` of a trunk are the levels at which it meets the rest of the net.
     """
 
-    __slots__ = ("drop", "net", "trunks")
-
     def __init__(self, net: Net) -> None:
         self.net = net
         self.drop: int | None = None
@@ -89,8 +85,6 @@ def routes_of(nets: Iterable[Net], board: Board) -> list[NetRoute]:
 
 class _Finder:
     """Finds routes one after the other, with even use of the gaps."""
-
-    __slots__ = ("_board", "_used")
 
     def __init__(self, board: Board) -> None:
         self._board = board

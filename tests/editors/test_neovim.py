@@ -231,7 +231,7 @@ def test_a_tool_that_fails_is_a_problem_at_its_call(neovim: Neovim) -> None:
 
 def test_a_file_is_sent_from_its_lens(neovim: Neovim) -> None:
     neovim.edit("library.pipe", GOOD + CALLS)
-    neovim.terminal.until("▶ Send library/welcome.txt (1 file)")
+    neovim.terminal.until("▶ Send library/welcome.txt")
     neovim.go(23)
     neovim.terminal.keys("grx")
     neovim.terminal.until("library.send.json", '"result_types"', "Welcome to the library.")

@@ -23,8 +23,6 @@ class Comment:
     `lines` are the lines read so far: the first comment, and those added by `go_on`.
     """
 
-    __slots__ = ("_comments", "_index", "_starts", "_text", "lines")
-
     def __init__(self, text: str, comments: Sequence[Span], index: int) -> None:
         """Make the comment with number `index` of `comments`, the comments between two values of `text`."""
         self._text = text
@@ -99,8 +97,6 @@ def comments_with(words: re.Pattern[str], where: SourceMap) -> Iterator[Comment]
 
 class _Stretch:
     """The text between two values, scanned once for any number of queries."""
-
-    __slots__ = ("_at", "_text", "comments", "start")
 
     def __init__(self, text: str, start: int) -> None:
         self._text = text

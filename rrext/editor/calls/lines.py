@@ -59,8 +59,6 @@ def read_call(comment: Comment, problems: Problems, limits: Limits) -> WrittenCa
 class _Reader:
     """Parses one comment from left to right."""
 
-    __slots__ = ("_at", "_comment", "_errors", "_kind", "_limits", "_problems")
-
     def __init__(self, comment: Comment, problems: Problems, limits: Limits) -> None:
         command = COMMAND.match(comment.text)
         assert command is not None  # the comment was found by it

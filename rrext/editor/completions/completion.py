@@ -55,8 +55,6 @@ class Completer:
     The first query may take long, because it imports the code of every node.
     """
 
-    __slots__ = ("_analysis", "_known_nodes", "_summaries")
-
     def __init__(self) -> None:
         self._known_nodes: KnownNodes | None = None
         self._analysis: Analysis | None = None

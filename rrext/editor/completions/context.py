@@ -29,8 +29,6 @@ class CursorComponent:
     The parser misreads incomplete text, so the component is parsed again on its own, with a complete value in the gap.
     """
 
-    __slots__ = ("_map", "index", "node", "parts", "provider", "value")
-
     def __init__(self, index: int, parts: tuple[str, ...], where: SourceMap, known_nodes: KnownNodes) -> None:
         self.index = index
         self.parts = parts
@@ -73,8 +71,6 @@ class CompletionContext:
 
     `parts` is the path from the pipeline to the gap; None outside of the pipeline.
     """
-
-    __slots__ = ("analysis", "component", "gap", "known_nodes", "others", "parts", "summaries")
 
     def __init__(self, analysis: Analysis, gap: Gap, summaries: ComponentSummaries, known_nodes: KnownNodes) -> None:
         self.analysis = analysis

@@ -15,7 +15,7 @@ from rrext.editor.completions.fitting import (
     source_candidates,
 )
 from rrext.editor.completions.offer import Offer
-from rrext.editor.completions.summaries import KINDS
+from rrext.editor.completions.summaries import KINDS, text_at
 from rrext.editor.completions.template import Stop, Template, inside_quotes, literal
 from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.node import Node
@@ -71,7 +71,7 @@ def edge_snippets(
     context: CompletionContext, component: CursorComponent, kind: EdgeKind, *, braces: bool = True
 ) -> Iterator[Offer]:
     """One edge for each way to connect the component; missing ones come first."""
-    there = {(_text(edge, NAME_KEYS[kind]), _text(edge, "from")) for edge in component.items(kind)}
+    there = {(text_at(edge, NAME_KEYS[kind]), text_at(edge, "from")) for edge in component.items(kind)}
     found = list(possible_edges(context, kind, target_of(component)))
     for fit in found:
         rank = 5 if (fit.name, fit.source) in there else fit.wanted
@@ -108,7 +108,9 @@ def _lanes(component: CursorComponent, place: str, source: type[Node] | None) ->
     offered = None if source is None else offered_lanes(source)
     accepted = None if component.node is None else accepted_lanes(component.node)
     from_id, to_id = component.text("input", place, "from"), component.id
-    taken = {_text(edge, "lane") for edge in component.items("input") if _text(edge, "from") == from_id} if from_id else set()
+    taken = (
+        {text_at(edge, "lane") for edge in component.items("input") if text_at(edge, "from") == from_id} if from_id else set()
+    )
     for lane in dict.fromkeys((*fitting, *(accepted or ()), *(offered or ()))):
         sides = (
             _side(from_id or "the other end", "sends it", "does not send it", lane, offered),
@@ -153,8 +155,3 @@ def _begun(context: CompletionContext, component: CursorComponent, kind: EdgeKin
 def _node_of(context: CompletionContext, node_id: str) -> type[Node] | None:
     summary = context.summaries.by_id.get(node_id)
     return None if summary is None else context.node(summary)
-
-
-def _text(edge: object, key: str) -> str:
-    value = edge.get(key) if isinstance(edge, dict) else None
-    return value if isinstance(value, str) else ""

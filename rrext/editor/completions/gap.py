@@ -196,8 +196,6 @@ def _value_on_line(text: str, cursor: int) -> int:
 class _Following:
     """The token after a gap."""
 
-    __slots__ = ("_is_text", "_kind", "_on_line", "_sign", "_then_colon")
-
     def __init__(self, text: str, end: int) -> None:
         found = tokens.TOKEN.match(text, end)
         assert found is not None

@@ -23,8 +23,6 @@ class Section:
     `given` are the defaults of the active profile.
     """
 
-    __slots__ = ("given", "inner", "profile", "root")
-
     def __init__(self, root: Schema, profile: str, given: Mapping[str, Any], inner: tuple[str, ...] | None) -> None:
         self.root = root
         self.profile = profile

@@ -15,7 +15,7 @@ from rrext.editor.cursor_target import EdgeKind
 from rrext.pipefile.shape import EDGE_KEYS
 from rrext.pipefile.text.pointer import below
 
-__all__ = ["KINDS", "ComponentSummaries", "ComponentSummary", "EdgeSummary"]
+__all__ = ["KINDS", "ComponentSummaries", "ComponentSummary", "EdgeSummary", "text_at"]
 
 KINDS: Final[tuple[EdgeKind, ...]] = ("input", "control")
 
@@ -41,8 +41,6 @@ class ComponentSummary(msgspec.Struct, frozen=True):
 class ComponentSummaries:
     """All components in file order. An id means the first component that has it."""
 
-    __slots__ = ("all", "by_id", "starts")
-
     def __init__(self, analysis: Analysis) -> None:
         listed = analysis.map.find(below(analysis.base, "components"))
         is_list = listed is not None and listed.kind == "array"
@@ -61,7 +59,7 @@ def _summary(index: int, value: Any) -> ComponentSummary:
         return ComponentSummary(index, "", "", False, ())
     config = value.get("config")
     is_marked_source = isinstance(config, dict) and config.get("mode") == "Source"
-    return ComponentSummary(index, _text(value, "id"), _text(value, "provider"), is_marked_source, tuple(_edges(value)))
+    return ComponentSummary(index, text_at(value, "id"), text_at(value, "provider"), is_marked_source, tuple(_edges(value)))
 
 
 def _edges(value: dict[str, Any]) -> Iterator[EdgeSummary]:
@@ -69,9 +67,10 @@ def _edges(value: dict[str, Any]) -> Iterator[EdgeSummary]:
         listed = value.get(kind)
         for edge in listed if isinstance(listed, list) else ():
             if isinstance(edge, dict):
-                yield EdgeSummary(kind, _text(edge, EDGE_KEYS[kind][0]), _text(edge, "from"))
+                yield EdgeSummary(kind, text_at(edge, EDGE_KEYS[kind][0]), text_at(edge, "from"))
 
 
-def _text(value: dict[str, Any], key: str) -> str:
-    found = value.get(key)
+def text_at(value: object, key: str) -> str:
+    """The string under a key of an object; empty if there is none."""
+    found = value.get(key) if isinstance(value, dict) else None
     return found if isinstance(found, str) else ""

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from rrext.editor.style import begin_of
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.jsonc import KINDS
 from rrext.pipefile.text.source import SourceMap
@@ -36,8 +37,6 @@ class OpenBracket:
 
     In a list, `count` is the number of elements that have begun. `implied`: the bracket itself is missing.
     """
-
-    __slots__ = ("count", "implied", "kind", "name", "part", "start")
 
     def __init__(self, kind: str, start: int, part: str, *, implied: bool = False) -> None:
         self.kind = kind
@@ -68,8 +67,6 @@ class Walk:
     each is -1 if there is none.
     """
 
-    __slots__ = ("_at", "_text", "comment", "expect", "frames", "last", "stray", "touched")
-
     def __init__(self, where: SourceMap, cursor: int) -> None:
         self._text = where.text
         self._at = 1 if where.text.startswith("\ufeff") else 0
@@ -96,13 +93,13 @@ class Walk:
             frame = OpenBracket(located.kind, located.start, part)
             self.frames.append(frame)
             children = located.children
-            index = bisect_left(children, cursor, key=_beginning) - 1
+            index = bisect_left(children, cursor, key=begin_of) - 1
             if index < 0:
                 return self._begin_at(located.start + 1, frame, 0)
             child = children[index]
             if not self._is_open(child, cursor):
                 before = max(index - 1, 0)
-                return self._begin_at(_beginning(children[before]), frame, before)
+                return self._begin_at(begin_of(children[before]), frame, before)
             frame.count = index + 1
             frame.name = child.key or ""
             part = frame.name if frame.kind == "object" else str(index)
@@ -261,7 +258,3 @@ def is_closed(text: str) -> bool:
 
 def _is_json(word: str) -> bool:
     return word in tokens.WORDS or tokens.NUMBER.fullmatch(word) is not None
-
-
-def _beginning(located: Located) -> int:
-    return located.key_span[0] if located.key_span is not None else located.start

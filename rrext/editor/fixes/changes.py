@@ -16,8 +16,6 @@ Piece: TypeAlias = tuple[int, int] | str
 class Changes:
     """A text under repeated edits. `edits` is its difference to the first text."""
 
-    __slots__ = ("_length", "_pieces")
-
     def __init__(self, text: str) -> None:
         self._length = len(text)
         self._pieces: list[Piece] = [(0, len(text))]

@@ -23,8 +23,6 @@ __all__ = ["FixContext"]
 class FixContext:
     """One state of a document with the edits that fixes are made of. One thread at a time may use it, like its known nodes."""
 
-    __slots__ = ("_after", "_layout", "_written", "analysis", "known_nodes", "map", "mistakes")
-
     def __init__(self, analysis: Analysis, known_nodes: KnownNodes | None = None) -> None:
         self.analysis = analysis
         self.map: SourceMap = analysis.map

@@ -46,8 +46,6 @@ def chain_of(analysis: Analysis, written: WrittenPipeline) -> list[ChainStep]:
 class _Walk:
     """One walk over one pipeline from `start`; None: the source is unknown."""
 
-    __slots__ = ("_by_data", "_connected", "_seen", "_written", "steps")
-
     def __init__(self, written: WrittenPipeline, start: WrittenComponent | None) -> None:
         self._written = written
         self._seen: set[int] = set()

@@ -52,8 +52,6 @@ class Names:
     A duplicate id means the first component that has it, as in the engine; only its own `id` names the other component.
     """
 
-    __slots__ = ("_analysis", "_names", "written")
-
     def __init__(self, analysis: Analysis) -> None:
         self._analysis = analysis
         self.written = WrittenPipeline(analysis)

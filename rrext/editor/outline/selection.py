@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.style import begin_of
 from rrext.pipefile.environment import PLACEHOLDER
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
@@ -52,14 +53,10 @@ def _way_to(root: Located, offset: int) -> list[Located]:
     way = [root]
     while True:
         children = way[-1].children
-        index = bisect_right(children, offset, key=_begin) - 1
+        index = bisect_right(children, offset, key=begin_of) - 1
         if index < 0 or offset > children[index].end:
             return way
         way.append(children[index])
-
-
-def _begin(located: Located) -> int:
-    return located.key_span[0] if located.key_span is not None else located.start
 
 
 def _string(text: str, span: Span) -> Iterator[Span]:

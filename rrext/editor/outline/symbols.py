@@ -68,8 +68,6 @@ def symbols_of(analysis: Analysis) -> list[Symbol]:
 class _Outline:
     """One outline of one document; `_left` is the number of further symbols that it may have."""
 
-    __slots__ = ("_analysis", "_left", "_written")
-
     def __init__(self, analysis: Analysis, written: WrittenPipeline) -> None:
         self._analysis = analysis
         self._written = written

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rrext.editor.pages.node import listed, slot_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
 from rrext.editor.pages.vocabulary import LANE_TEXTS
 from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
+from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 
 __all__ = ["class_type_page", "lane_page"]
@@ -23,12 +24,8 @@ def lane_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
     if sender is not None:
         items.append((0, _lanes_of(written, sender, sends=True)))
     items.append((0, _lanes_of(written, written.components[edge.holder], sends=False)))
-    items += _others(
-        written, "offered here by ", [component for component in written.components if _offers(written, component, lane)]
-    )
-    items += _others(
-        written, "accepted here by ", [component for component in written.components if _accepts(written, component, lane)]
-    )
+    items += _others(written, "offered here by ", offered_lanes, lane)
+    items += _others(written, "accepted here by ", accepted_lanes, lane)
     return page.items(items)
 
 
@@ -51,11 +48,7 @@ def class_type_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
     if own is not None:
         served = served_types(own)
         page.text(*_name(holder), " serves as ", *(listed(served) if served else ["nothing"]), ".")
-    return page.items(
-        _others(
-            written, "served here by ", [component for component in written.components if _serves(written, component, kind)]
-        )
-    )
+    return page.items(_others(written, "served here by ", served_types, kind))
 
 
 def _lanes_of(written: WrittenPipeline, component: WrittenComponent, *, sends: bool) -> list[Inline]:
@@ -66,24 +59,12 @@ def _lanes_of(written: WrittenPipeline, component: WrittenComponent, *, sends: b
     return [*_name(component), " offers " if sends else " accepts ", *(listed(lanes) if lanes else ["no lane"])]
 
 
-def _others(written: WrittenPipeline, text: str, components: Sequence[WrittenComponent]) -> list[Item]:
-    ids = [component.id for component in components if component.id and written.is_first(component)]
+def _others(written: WrittenPipeline, text: str, names: Callable[[type[Node]], Sequence[str]], name: str) -> list[Item]:
+    """The item with the components whose node has a name among its `names`."""
+    nodes = ((component, written.node_of(component)) for component in written.components)
+    having = [component for component, node in nodes if node is not None and name in names(node)]
+    ids = [component.id for component in having if component.id and written.is_first(component)]
     return [(0, [text, *listed(ids)])] if ids else []
-
-
-def _offers(written: WrittenPipeline, component: WrittenComponent, lane: str) -> bool:
-    node = written.node_of(component)
-    return node is not None and lane in offered_lanes(node)
-
-
-def _accepts(written: WrittenPipeline, component: WrittenComponent, lane: str) -> bool:
-    node = written.node_of(component)
-    return node is not None and lane in accepted_lanes(node)
-
-
-def _serves(written: WrittenPipeline, component: WrittenComponent, kind: str) -> bool:
-    node = written.node_of(component)
-    return node is not None and kind in served_types(node)
 
 
 def _name(component: WrittenComponent) -> list[Inline]:

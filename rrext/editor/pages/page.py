@@ -63,8 +63,6 @@ _PageElement: TypeAlias = _Title | _Paragraph | _Items | _Block
 class Page:
     """Titles, sentences, lists and code blocks, in order."""
 
-    __slots__ = ("_elements",)
-
     def __init__(self) -> None:
         self._elements: list[_PageElement] = []
 

@@ -30,8 +30,6 @@ class Resolved:
     with the settings: empty, or the section of the profile.
     """
 
-    __slots__ = ("_defaults", "_given", "_schema", "chosen", "profile", "section", "values")
-
     def __init__(
         self,
         values: dict[str, Any],

@@ -25,8 +25,6 @@ log: Final = logging.getLogger("rrext.lsp")
 class State:
     """A document between two edits. `waiters` counts the requests that need its analysis, however old it is."""
 
-    __slots__ = ("analysis", "awaited", "is_begun", "is_told", "text", "version", "waiters")
-
     def __init__(self, text: Text, version: int | None) -> None:
         self.text = text
         self.version = version
@@ -45,8 +43,6 @@ class Document:
 
     `is_queued`: an analysis of the newest state is queued; `told` waits until the client has read the last diagnostics.
     """
-
-    __slots__ = ("is_closed", "is_queued", "last", "state", "told", "uri")
 
     def __init__(self, uri: str, state: State) -> None:
         self.uri = uri

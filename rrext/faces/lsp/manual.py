@@ -14,8 +14,6 @@ _ROW: Final = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 class Manual:
     """The lines of protocol.md that explain each code. Without the file there are no links."""
 
-    __slots__ = ("_lines", "_uri")
-
     def __init__(self, path: Path | None = None) -> None:
         """Find the file in the package (in a wheel) or beside it (in a checkout)."""
         package = Path(__file__).resolve().parents[2]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from rrext.errors import InvalidArguments
-from rrext.faces.lsp.runs.files import MOST_COUNTED, FileCounter, matching
+from rrext.faces.lsp.runs.files import matching
 from rrext.faces.lsp.runs.output import LINE, SHARE, EngineOutput
 from rrext.faces.lsp.runs.progress import WorkProgress
 from rrext.faces.lsp.runs.results import ResultFiles, shown
@@ -244,31 +243,3 @@ def test_a_folder_whose_name_looks_like_a_pattern_is_one_folder(tmp_path: Path) 
     odd.mkdir()
     (odd / "c.txt").touch()
     assert matching(["*.txt", "gone"], str(odd)) == [f"{odd}/c.txt", f"{odd}/gone"]
-    assert FileCounter(str(odd)).count(["*.txt"]) == 1
-
-
-def test_files_are_counted_and_folders_are_not(folder: str) -> None:
-    assert FileCounter(folder).count(["*.txt", "sub/c.txt", "gone.txt", "*.pdf"]) == 4
-    assert FileCounter(folder).count(["sub/../sub/*.txt", "./a.txt", "none/*"]) == 2
-    assert FileCounter(folder).count(["a.txt", "sub"]) is None
-    assert FileCounter(folder).count(["*"]) is None
-
-
-@pytest.mark.parametrize("path", ["/*/*/*/*", "/etc/*", "/etc/hosts", "../*", "sub/../../x", "~/*", "~root/x", "*/c.txt", ".*"])
-def test_nothing_is_looked_at_in_passing_but_files_below_the_document(
-    folder: str, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[str] = []
-    monkeypatch.setattr(os, "scandir", looked.append)
-    monkeypatch.setattr(os.path, "exists", looked.append)
-    monkeypatch.setattr(os.path, "isdir", looked.append)
-    assert FileCounter(folder).count([path]) is None
-    assert FileCounter(None).count([path, "a.txt"]) is None
-    assert looked == []
-
-
-def test_counting_ends_somewhere(tmp_path: Path) -> None:
-    for number in range(MOST_COUNTED + 20):
-        (tmp_path / f"{number}.txt").touch()
-    found = FileCounter(str(tmp_path)).count(["*.txt"])
-    assert found == MOST_COUNTED + 1

@@ -23,7 +23,7 @@ from rrext.editor.pages.page import readable
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State
 from rrext.faces.lsp.positions import as_range, offset_of
-from rrext.faces.lsp.runs.offers import RUN
+from rrext.faces.lsp.runs.offers import RUN, wants
 from rrext.faces.lsp.runs.questions import workspace_edit
 from rrext.pipefile.text.problems import Problem, Span
 
@@ -66,8 +66,6 @@ def register(server: PipeServer) -> None:
 class Actions:
     """The code actions of one server. One thread computes them, because that may import the code of every node."""
 
-    __slots__ = ("_known_nodes", "_server", "_thread")
-
     def __init__(self, server: PipeServer) -> None:
         self._server = server
         self._known_nodes: KnownNodes | None = None
@@ -85,13 +83,13 @@ class Actions:
         text, asked = state.text, params.context
         span = (offset_of(text, params.range.start), offset_of(text, params.range.end))
         found: list[types.CodeAction] = []
-        if _wants(asked.only, QUICK):
+        if wants(asked.only, QUICK):
             told = _SentDiagnostics(analysis, state, asked.diagnostics)
             problems = told.at(span)
             fixes = await self._run(self._fixes, analysis, problems)
             found += [self._quick(uri, state, same, told) for same in _by_edits(fixes)]
             found += self._all_of_codes(uri, state, analysis, fixes)
-        if _wants(asked.only, FIX_ALL):
+        if wants(asked.only, FIX_ALL):
             found += await self._all_safe(uri, state, analysis, asked.only is not None)
         for source in self._server.action_sources:
             found += source(params, text, span, analysis)
@@ -193,8 +191,6 @@ class Actions:
 class _SentDiagnostics:
     """The problems of one state, and the client's diagnostics for them."""
 
-    __slots__ = ("_analysis", "_sent", "_state")
-
     def __init__(self, analysis: Analysis, state: State, sent: Iterable[types.Diagnostic]) -> None:
         self._analysis = analysis
         self._state = state
@@ -225,12 +221,6 @@ class _SentDiagnostics:
 
 def _key(place: types.Range) -> tuple[int, int, int, int]:
     return place.start.line, place.start.character, place.end.line, place.end.character
-
-
-def _wants(only: Sequence[str] | None, kind: str) -> bool:
-    """Whether a client's filter of action kinds includes this kind."""
-    names = None if only is None else [str(getattr(name, "value", name)) for name in only]
-    return names is None or any(name in ("", kind) or kind.startswith(f"{name}.") for name in names)
 
 
 def _by_edits(fixes: Iterable[Fix]) -> list[list[Fix]]:

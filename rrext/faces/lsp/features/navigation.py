@@ -14,7 +14,8 @@ from rrext.editor.cursor_target import CursorTarget, target_at
 from rrext.editor.origins import Origin, origin_of
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.text import Text
-from rrext.faces.lsp.positions import as_edits, as_range, offset_of
+from rrext.faces.lsp.positions import as_range, offset_of
+from rrext.faces.lsp.runs.questions import workspace_edit
 from rrext.pipefile.text.problems import Span
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ def register(server: PipeServer) -> None:
 
 class _Navigation:
     """The answers of one server."""
-
-    __slots__ = ("_server",)
 
     def __init__(self, server: PipeServer) -> None:
         self._server = server
@@ -100,13 +99,10 @@ class _Navigation:
         if name is None:
             raise JsonRpcException("Only the ids of components can be renamed, and there is none here.", _REFUSED)
         try:
-            edits = as_edits(text, names.renamed(name, params.new_name))
+            edits = names.renamed(name, params.new_name)
         except NotRenamed as error:
             raise JsonRpcException(str(error), _REFUSED) from None
-        if not get_capability(self._server.client_capabilities, "workspace.workspace_edit.document_changes", False):
-            return types.WorkspaceEdit(changes={uri: edits})
-        document = types.OptionalVersionedTextDocumentIdentifier(uri, version)
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(document, [*edits])])
+        return workspace_edit(self._server.client_capabilities, uri, version, text, edits)
 
     async def _look(self, uri: str, position: types.Position) -> tuple[Text, Names, Name | None]:
         _, text, analysis = await self._server.look(uri)

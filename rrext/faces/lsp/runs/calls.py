@@ -45,8 +45,6 @@ async def call_tool(ready: Ready, node: str, tool: str, input: dict[str, Any], p
 class _Chunks:
     """The chunks of a generator, limited to the size of one result."""
 
-    __slots__ = ("_progress", "_size", "values")
-
     def __init__(self, progress: WorkProgress) -> None:
         self._progress = progress
         self._size = 0

@@ -136,8 +136,6 @@ class Deployments:
 class _Deployment:
     """One text of one document in one engine. `users` counts its runs."""
 
-    __slots__ = ("client", "is_retired", "is_unloaded", "text", "token", "users")
-
     def __init__(self, client: Client, token: str, text: str) -> None:
         self.client = client
         self.token = token

@@ -32,8 +32,6 @@ class EngineProcess:
     engine's events, `on_output` its stderr. Without trust no process ever starts.
     """
 
-    __slots__ = ("_ending", "_life", "_on_event", "_on_output", "_options")
-
     def __init__(
         self,
         options: Callable[[], Options],
@@ -87,8 +85,6 @@ class EngineProcess:
 
 class _Life:
     """One process, from start to end. A task owns the connection, because the SDK must be left in the task that entered it."""
-
-    __slots__ = ("_client", "_task", "process")
 
     def __init__(
         self, options: Options, on_output: Callable[[bytes], object], on_event: Callable[[str, dict[str, Any]], object]

@@ -19,8 +19,6 @@ SHARE: Final = 64 * KIB
 class EngineOutput:
     """Shows the output line by line, up to a limit; `refill` resets the limit."""
 
-    __slots__ = ("_decoder", "_left", "_rest", "_tell")
-
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self._decoder = getincrementaldecoder("utf-8")("replace")

@@ -32,22 +32,6 @@ class WorkProgress:
     It appears with the first report, or after a delay. `cancel` is called when the user cancels. Frequent reports are merged.
     """
 
-    __slots__ = (
-        "_asking",
-        "_cancel",
-        "_is_begun",
-        "_is_over",
-        "_is_usable",
-        "_loop",
-        "_most",
-        "_server",
-        "_stale",
-        "_state",
-        "_timer",
-        "_token",
-        "title",
-    )
-
     def __init__(self, server: PipeServer, token: int | str | None, title: str, cancel: Callable[[], object]) -> None:
         self.title = title
         self._server = server

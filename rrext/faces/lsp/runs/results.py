@@ -57,8 +57,6 @@ class ResultFiles:
     Each document has its own folder; a new result of the same tool replaces the last one.
     """
 
-    __slots__ = ("_folder", "_folders")
-
     def __init__(self) -> None:
         self._folder: Path | None = None
         self._folders: dict[str, Path] = {}

@@ -42,8 +42,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 class DocumentRun:
     """A run in progress. `work` locates the mark of a failure; it may become known only during the run."""
 
-    __slots__ = ("progress", "ready", "work")
-
     def __init__(self, work: Work, progress: WorkProgress) -> None:
         self.work = work
         self.progress = progress
