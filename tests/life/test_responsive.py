@@ -32,7 +32,8 @@ def leave_behind(server: Server, kind: str, times: int) -> None:
     timeout, held = 0.05, 0
     while held < times:
         late = [server.send_tool(kind, {"gate": "g"}, timeout=timeout) for _ in range(times - held)]
-        assert {server.code(seq) for seq in late} == {"tool_timeout"}
+        # One that was counted late already keeps the last place.
+        assert {server.code(seq) for seq in late} <= {"tool_timeout", "unavailable"}
         held = server.ask("rrext_get_task_status")["leftBehind"].get(f"worker_1.{kind}", 0)
         timeout *= 2
     assert held == times
