@@ -107,8 +107,8 @@ class ClientFace(Face):
         session = self.client._session
         assert session is not None
         await session.abort()
-        session.link._received.set()  # nothing more will come: our own end is closed
-        session.link.lose()
+        session.endpoint._received.set()  # nothing more will come: our own end is closed
+        session.endpoint.lose()
 
 
 class WireLine(Line):

@@ -307,7 +307,10 @@ async def test_a_row_that_a_session_holds_is_locked_in_the_end() -> None:
         await db("execute", sql="CREATE TABLE t AS SELECT 1 AS id, 0 AS n")
         session = (await db("begin"))["session_id"]
         await db("execute", sql="UPDATE t SET n = 7", session_id=session)
-        assert (await db.refusal("execute", sql="UPDATE t SET n = n + 1")).code == "database_locked"
+        codes = {"statement_timeout"}  # of a machine that is so busy that the last try itself is late
+        while codes == {"statement_timeout"}:
+            codes = {(await db.refusal("execute", sql="UPDATE t SET n = n + 1")).code}
+        assert codes == {"database_locked"}
         await db("commit", session_id=session)
         assert (await db("query", sql="SELECT n FROM t"))["rows"] == [{"n": 7}]
 

@@ -163,11 +163,12 @@ async def postgres_board(folder: Path, database: Database, **role: str) -> Async
             await desk("dialect")
 
             def read() -> Mapping[str, Any]:
-                seen: dict[str, Any] = {name: eye.execute(sql.encode()).fetchall() for name, sql in POSTGRES_LOOK.items()}
+                # The only connection first: what an attack left in its session is undone when that gives it back.
                 with desk.database.transaction(read_only=True) as transaction:
                     names = POSTGRES_SETTINGS.split()
-                    seen["settings"] = [transaction.connection.execute(f"SHOW {name}").fetchone() for name in names]
-                return seen
+                    settings = [transaction.connection.execute(f"SHOW {name}").fetchone() for name in names]
+                seen = {name: eye.execute(sql.encode()).fetchall() for name, sql in POSTGRES_LOOK.items()}
+                return {**seen, "settings": settings}
 
             async def look() -> Mapping[str, Any]:
                 return await asyncio.to_thread(read)

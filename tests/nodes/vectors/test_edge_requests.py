@@ -25,7 +25,7 @@ STATES: dict[str, tuple[list[Chunk], list[Chunk], int]] = {
     "replace": (OLD, NEW, 1 if IS_THOROUGH else 3),
     "delete": (OLD, [], 1),
     "first": ([], NEW, 3 if IS_THOROUGH else 9),
-    "other model": ([], NEW, 17 if IS_THOROUGH else 34),
+    "other model": ([], NEW, 17 if IS_THOROUGH else 25),
 }
 """Content before the request, content after it, and the steps at which the test kills: a new store has hundreds of files."""
 
