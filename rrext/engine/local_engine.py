@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from rrext.clock import Clock, Timer
+from rrext.engine.calls.call_run import TaskWork
 from rrext.engine.calls.object_calls import ObjectCalls
-from rrext.engine.calls.task_work import TaskWork
 from rrext.engine.calls.tool_calls import ToolCalls
 from rrext.engine.calls.tool_list import ToolList
 from rrext.engine.events.hub import EventOrigin, EventSink, Subscription
@@ -37,7 +37,7 @@ from rrext.engine.interface.operations import (
 )
 from rrext.engine.loop_watch import LoopWatch
 from rrext.engine.status import status_of, summary_of
-from rrext.engine.tasks.loader import load_task
+from rrext.engine.tasks.loader import components_of
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running, new_token
 from rrext.engine.tasks.task import Task
@@ -45,10 +45,8 @@ from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError,
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
-from rrext.pipefile.loading import validate
+from rrext.pipefile.loading import load_pipeline, validate
 from rrext.tools.callbacks import SILENT, ToolCallbacks
-
-__all__ = ["LocalEngine"]
 
 if TYPE_CHECKING:
     from rrext.engine.events.records import Filter
@@ -104,7 +102,7 @@ class LocalEngine(Engine):
         return self._host
 
     def loop_watch(self) -> LoopWatch:
-        """What names the tools that block the loop, for a thread that looks now and then. On the loop's thread."""
+        """A watch that names the tools which block the loop; a thread asks it now and then. Make it on the loop's thread."""
         return LoopWatch(self._tasks, get_ident())
 
     # -- operations
@@ -196,21 +194,19 @@ class LocalEngine(Engine):
         What runs already under that token or, without one, for that owner, project and source, is `TaskAlreadyRunning`,
         or is returned if it is to be used. Raises `InvalidPipeline` with all problems.
         """
-        task = load_task(
-            text,
-            token=token or new_token("tk"),
-            public_token=new_token("pk"),
-            catalog=self.catalog,
-            environment=self.environment.with_values(env) if env else self.environment,
-            limits=self.limits,
+        environment = self.environment.with_values(env) if env else self.environment
+        loaded = load_pipeline(text, self.catalog, environment, source=source, limits=self.limits)
+        task = Task(
+            token or new_token("tk"),
+            loaded,
+            components_of(loaded, directory=self.root or folder or "", confined=bool(self.root)),
+            self.limits,
             clock=self._host.clock,
             threads=threads or self.limits.threads,
-            directory=self.root or folder or "",
-            confined=bool(self.root),
-            name=name,
-            source=source,
-            ttl=ttl,
+            public_token=new_token("pk"),
             owner=owner,
+            name=name,
+            ttl=ttl,
         )
         same = self._tasks.find_same(token, task.key)
         if same is not None and use_existing:
@@ -251,10 +247,11 @@ class LocalEngine(Engine):
             call.succeed(encoded)
 
     async def _body(self, call: Call, operation: Operation) -> Any:
-        """What answers an operation that is none of a tool's and none of a pipe's."""
+        """The body of the answer to an operation that concerns neither a tool nor a pipe."""
         match operation:
             case ListTools():
-                return {"tools": await self._list_tools(call, operation)}
+                task = self._tasks.get(operation.token)
+                return {"tools": await self._list.listing(call, task, operation.node_id)}
             case Execute():
                 return self._execute(call, operation)
             case Terminate():
@@ -272,10 +269,6 @@ class LocalEngine(Engine):
                 return status_of(task, self._pipes.of_task(task))
             case _:
                 raise InternalError(f"no engine runs a {type(operation).__name__}")
-
-    async def _list_tools(self, call: Call, operation: ListTools) -> list[dict[str, Any]]:
-        task = self._tasks.get(operation.token)
-        return await self._list.listing(call, task, operation.node_id)
 
     def _execute(self, call: Call, operation: Execute) -> dict[str, Any]:
         if operation.threads is not None and not 1 <= operation.threads <= self.limits.threads:
@@ -349,7 +342,7 @@ class LocalEngine(Engine):
             self._objects.reclaim(pipe, reason="terminated")
 
     async def _calls_returned(self, task: Task, patience: float) -> None:
-        """What was cancelled unwinds, and nodes are closed, while what they share is still open; what is stuck is left."""
+        """Wait for cancelled calls to unwind, while what nodes share is still open; stuck ones are left."""
         try:
             async with asyncio.timeout(patience):
                 await self._host.woken(task.places.when_free)
@@ -395,6 +388,3 @@ class LocalEngine(Engine):
             self._objects.reclaim(pipe, now - pipe.last_used)
         if len(self._pipes) or any(task.places.used or task.places.waiting for task in self._tasks):
             self._watch_idle()
-
-    def __repr__(self) -> str:
-        return f"<LocalEngine {self._tasks!r} {self._pipes!r} {self._host!r}>"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from rrext.engine.tasks.task import Route, Task
 
-__all__ = ["LoopWatch"]
 
 BLOCKED: Final = 0.1  # seconds in one step of a tool; whoever else is served waits for as long
 TURN: Final = "_run_once"
@@ -29,8 +28,6 @@ class LoopWatch:
 
     The tool is named in the log with its stack, once per step, and counted for its task.
     """
-
-    __slots__ = ("_frames", "_since", "_tasks", "_thread", "_told")
 
     def __init__(self, tasks: Iterable[Task], thread: int) -> None:
         self._tasks = tasks
@@ -71,9 +68,6 @@ class LoopWatch:
             for route in task.tools_of(None):
                 if route.spec.kind in ("async", "async_generator"):
                     yield task, route
-
-    def __repr__(self) -> str:
-        return f"<LoopWatch of {self._thread}>"
 
 
 def _turn_of(frame: FrameType | None) -> list[FrameType]:

@@ -1,4 +1,4 @@
-"""How a task is doing, in the fields that RocketRide clients read."""
+"""The status of a task, in the fields that RocketRide clients read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import Any, Final
 
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.engine.tasks.task import Task
-
-__all__ = ["status_of", "summary_of"]
 
 RUNNING: Final = 3  # NONE 0, STARTING 1, INITIALIZING 2, RUNNING 3, STOPPING 4, COMPLETED 5, CANCELLED 6
 

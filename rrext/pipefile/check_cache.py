@@ -1,4 +1,4 @@
-"""What a check of a text leaves for the next one, when somebody has typed."""
+"""The cache between two checks of a text, before and after a keystroke."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.text.problems import Severity
 from rrext.pipefile.text.source import SourceMap
 
-__all__ = ["CheckCache"]
-
 
 class CheckCache(msgspec.Struct, frozen=True, eq=False):
-    """Where everything stands in a text, and what its components say for themselves: id of a value → its reading.
+    """The source map of a text, and the readings of its components by the id of their value.
 
     Whoever uses it only reads it, and finds nothing that working it out again would not give, as long as it `holds`.
     """

@@ -1,4 +1,4 @@
-"""What a component says for itself, wherever it stands and whatever is around it; so that it need be looked at only once."""
+"""Reads one component by itself, without the pipeline around it, so that an unchanged one is read once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
-
-__all__ = ["ComponentReader", "ComponentReading"]
 
 
 class ComponentReading(msgspec.Struct, frozen=True):
@@ -44,19 +42,6 @@ class ComponentReader:
 
     What `known` has of a value is not worked out again: id of a value → its reading.
     """
-
-    __slots__ = (
-        "_catalog",
-        "_environment",
-        "_known",
-        "_limit",
-        "_near",
-        "_nodes",
-        "_providers",
-        "_settings",
-        "_settled",
-        "_unknown",
-    )
 
     def __init__(
         self,
@@ -137,6 +122,3 @@ class ComponentReader:
             return self._catalog.settings_of(node)
         except PluginError as error:
             return error
-
-    def __repr__(self) -> str:
-        return f"<ComponentReader who knows {len(self._known)} components>"

@@ -1,4 +1,4 @@
-"""From what a component's `config` says to what its node gets: profiles, defaults, unknown keys, wrong values."""
+"""Turns a component's `config` into the settings of its node: profiles, defaults, unknown keys, wrong values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rrext.pipefile.text.problems import Problems, Related, shown
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
 
-__all__ = ["COMMON", "ConfigCheck", "merged"]
 
 COMMON: Final = (
     "mode",
@@ -34,8 +33,6 @@ class ConfigCheck:
 
     `path` is where the config stands. The result of `run` is `node.config`, or None if there are errors.
     """
-
-    __slots__ = ("_base", "_near", "_node", "_path", "_problems", "_provider", "_settings")
 
     def __init__(
         self, node: type[Node], provider: str, settings: Settings | None, path: str, problems: Problems, near: NearNames

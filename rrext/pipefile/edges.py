@@ -1,4 +1,4 @@
-"""What edges mean: they come from somewhere, on a lane that both ends have, or as a class type that one end serves."""
+"""Checks edges: an existing sender, a lane that both ends have, a class type that the invoked node serves."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
-__all__ = ["EdgeCheck"]
-
 Lanes: TypeAlias = tuple[str, ...] | None
 """Some lanes; None if nobody knows which."""
 
@@ -30,8 +28,6 @@ class EdgeCheck:
 
     Only edges whose both ends exist are in there, so that what follows can walk them; `Draft.broken` marks the rest.
     """
-
-    __slots__ = ("_drafts", "_ids", "_lanes", "_near", "_problems", "by_id", "control", "data")
 
     def __init__(self, drafts: Sequence[Draft], problems: Problems, near: NearNames) -> None:
         self._drafts = drafts

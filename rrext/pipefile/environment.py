@@ -11,8 +11,6 @@ from rrext.pipefile.process_environment import take_variables
 from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.text.pointer import below
 
-__all__ = ["NEVER", "PLACEHOLDER", "PREFIX", "Environment", "Substitution", "substitute"]
-
 PREFIX: Final = "ROCKETRIDE_"
 NEVER: Final = frozenset({"ROCKETRIDE_APIKEY", "ROCKETRIDE_URI", "ROCKETRIDE_DEPLOY_APIKEY", "ROCKETRIDE_DEPLOY_URI"})
 """The server's own access to other servers; no pipeline may read it, whoever allows it."""
@@ -27,8 +25,6 @@ class Environment:
     `redactor` knows each value that was put into a pipeline, and takes it out of texts.
     """
 
-    __slots__ = ("_names", "_values", "redactor")
-
     def __init__(
         self, values: Mapping[str, str] | None = None, names: Iterable[str] = (), redactor: Redactor | None = None
     ) -> None:
@@ -38,7 +34,7 @@ class Environment:
 
     @classmethod
     def of_process(cls, names: Iterable[str] = ()) -> Environment:
-        """What this process has: for pipelines of the operator."""
+        """The variables of this process, for pipelines of the operator."""
         return cls(os.environ, names)
 
     @classmethod
@@ -48,7 +44,7 @@ class Environment:
         return cls(take_variables(PREFIX, names), names)
 
     def for_client(self, env: Mapping[str, str] | None) -> Environment:
-        """What a client over a network sees: its own `env`, and of these variables only the names that the operator gave."""
+        """The environment of a network client: its own `env`, and only those variables that the operator named."""
         own = {name: value for name, value in self._values.items() if name in self._names}
         return Environment({**own, **(env or {})}, self._names, self.redactor)
 
@@ -69,12 +65,9 @@ class Environment:
         """The value of a variable that may be read; None if it has none."""
         return self._values.get(name)
 
-    def __repr__(self) -> str:
-        return f"<Environment {', '.join(sorted(self._values)) or 'empty'}>"
-
 
 class Substitution:
-    """What replacing the variables of one document gave.
+    """The result of replacing the variables of one document.
 
     `unresolved` has (pointer, name) of each variable without a value; its text is left as it was. `used` says whether any
     other was replaced: the environment's redactor knows its value from then on.
@@ -101,9 +94,6 @@ class Substitution:
             return value
 
         return re.sub(PLACEHOLDER, value_of, text)
-
-    def __repr__(self) -> str:
-        return f"<Substitution, {len(self.unresolved)} unresolved>"
 
 
 def substitute(value: Any, environment: Environment, path: str = "") -> Substitution:

@@ -1,4 +1,4 @@
-"""Plain graph questions: what is reached in which order, and which circles there are. All linear in nodes and edges."""
+"""Graph algorithms: reachable nodes, their order, and circles. All are linear in nodes and edges."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import TypeVar
-
-__all__ = ["chain_order", "circles", "reached"]
 
 N = TypeVar("N")
 Follows = Mapping[str, Sequence[str]]
@@ -84,7 +82,7 @@ def circles(nodes: Sequence[str], follows: Follows) -> list[list[str]]:
 
 
 def _tangled(nodes: Sequence[str], follows: Follows) -> list[str]:
-    """What is left when nodes that no other leads to are taken away, again and again: nothing, if there is no circle."""
+    """The nodes that remain after repeated removal of nodes without predecessors: none if there is no circle."""
     leading = dict.fromkeys(nodes, 0)
     for node in leading:
         for other in follows.get(node, ()):

@@ -1,4 +1,4 @@
-"""What reading and checking a pipeline gave."""
+"""The result of reading and checking a pipeline."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from rrext.pipefile.validation import PipelineOutline
 if TYPE_CHECKING:
     from rrext.pipefile.check_cache import CheckCache
 
-__all__ = ["LoadedPipeline"]
-
 
 class LoadedPipeline:
-    """What loading gave. `spec` is None if there are errors; `outline` is what could be made out all the same.
+    """A checked pipeline. `spec` is None after an error; `outline` has all that could be read.
 
     `unresolved` is the pipeline as it was written, without a wrapper around it: its `${NAME}` are in place, so it may be
     shown. `problems` never hold a variable's value. `memory` is for the next check of the same document.
     """
-
-    __slots__ = ("_map", "_text", "base", "memory", "outline", "problems", "spec", "unresolved")
 
     def __init__(
         self,
@@ -48,7 +44,7 @@ class LoadedPipeline:
 
     @property
     def source_map(self) -> SourceMap | None:
-        """Where everything stands in the text; None if there is none. It is worked out when it is first asked for."""
+        """The positions of values in the text, worked out at first use; None without a text."""
         if self._map is None and self._text is not None:
             self._map = parse(self._text).map
         return self._map
@@ -80,6 +76,3 @@ class LoadedPipeline:
 
         where = self.source_map if self.problems else None
         return [located(problem, where) for problem in self.problems]
-
-    def __repr__(self) -> str:
-        return f"<LoadedPipeline {self.spec.source if self.spec else 'nothing'}, {len(self.problems)} problems>"

@@ -21,7 +21,6 @@ from rrext.pipefile.validation import PipelineOutline, Validation
 if TYPE_CHECKING:
     from rrext.pipefile.check_cache import CheckCache
 
-__all__ = ["check_pipeline", "load_pipeline", "validate"]
 
 Around: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
 """What the answers of a check depend on beside the text."""
@@ -193,7 +192,7 @@ def _given(pipeline: Any, limits: Limits, positions: bool, known: CheckCache | N
 
 
 def _recalled(before: LoadedPipeline | None, around: Around) -> CheckCache | None:
-    """What an earlier check left, if it holds here."""
+    """The cache of an earlier check, if it is still valid."""
     memory = None if before is None else before.memory
     return memory if memory is not None and memory.holds(*around) else None
 
@@ -201,7 +200,7 @@ def _recalled(before: LoadedPipeline | None, around: Around) -> CheckCache | Non
 def _remembered(
     where: SourceMap | None, known: CheckCache | None, around: Around, readings: Sequence[ComponentReading], near: NearNames
 ) -> CheckCache | None:
-    """What is left for the next check."""
+    """The cache for the next check."""
     if where is None or (known is not None and where.stopped):
         return known  # what stands behind the place where reading stopped is back as soon as that is mended
     from rrext.pipefile.check_cache import CheckCache

@@ -9,8 +9,6 @@ import msgspec
 
 from rrext.errors import fold, near_matches
 
-__all__ = ["NearNameQuery", "NearNames"]
-
 WANTED: Final = 3
 """How many near matches there are at most."""
 LEAST: Final = 0.6
@@ -34,8 +32,6 @@ class NearNames:
     as much of the budget: the answers do not depend on it.
     """
 
-    __slots__ = ("_asked", "_budget", "_compared", "_folded", "_former", "_seen")
-
     def __init__(self, budget: int = 4000, former: NearNames | None = None) -> None:
         self._asked: list[NearNameQuery] = []
         self._budget = budget
@@ -56,7 +52,7 @@ class NearNames:
         return asked.found
 
     def taken(self) -> tuple[NearNameQuery, ...]:
-        """What was asked since this was called the last time."""
+        """The queries since the last call of this method."""
         asked, self._asked = self._asked, []
         return tuple(asked)
 

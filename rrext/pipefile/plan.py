@@ -1,4 +1,4 @@
-"""Who listens to whom in one pipeline, and which methods its nodes have: worked out once, when it is loaded."""
+"""The plan of a pipeline: the receivers on each lane and the methods of each node, worked out once at load."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import kind_of, options_of
 
-__all__ = ["LanePlan", "LaneReceiver", "Method"]
-
 LIFECYCLE: Final = ("open", "closing", "close")
 _NAMES_CONTEXT: Final = re.compile(r"\bToolContext\b")
 
@@ -31,7 +29,7 @@ class PlannedEdge(Protocol):
 
 
 class PlannedComponent(Protocol):
-    """What a plan reads of a component."""
+    """The fields of a component that a plan reads."""
 
     @property
     def id(self) -> str: ...
@@ -40,7 +38,7 @@ class PlannedComponent(Protocol):
 
 
 class PlannedPipeline(Protocol):
-    """What a plan reads of a pipeline."""
+    """The fields of a pipeline that a plan reads."""
 
     @property
     def source(self) -> str: ...
@@ -72,20 +70,6 @@ class LanePlan:
     `source_lanes` are the lanes on which a node listens to the source. `needs_loop` says that at least one lifecycle
     or lane method of this pipeline is `async def`.
     """
-
-    __slots__ = (
-        "_declared",
-        "_fanouts",
-        "_listeners",
-        "_methods",
-        "_ways",
-        "closing",
-        "limits",
-        "needs_loop",
-        "opening",
-        "source",
-        "source_lanes",
-    )
 
     def __init__(
         self,
@@ -161,7 +145,7 @@ class LanePlan:
         return self._methods[node_id]
 
     def receivers(self, sender: str, lane: str) -> tuple[LaneReceiver, ...]:
-        """Who gets what `sender`, a node or the source, sends on a lane: in file order, pass-through nodes replaced.
+        """The receivers of a lane of `sender`, a node or the source: in file order, pass-through nodes replaced.
 
         A node is named once for each way that leads to it.
         """
@@ -181,9 +165,6 @@ class LanePlan:
                 yield LaneReceiver(node_id, method)
             elif self._ways.get((node_id, lane)):
                 pending.extend(reversed(self._listeners[node_id, lane]))
-
-    def __repr__(self) -> str:
-        return f"<LanePlan {self.source} → {', '.join(self.closing)}>"
 
 
 def _listeners(spec: PlannedPipeline, chain: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["ORDINARY", "take_variables"]
-
 ORDINARY: Final = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
 )

@@ -1,4 +1,4 @@
-"""The pipeline as a whole: where it begins, what is reached, and whether something comes out of it."""
+"""Checks of the whole graph: the source, the reached components, and their output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
-
-__all__ = ["ReachabilityCheck", "choose_source"]
 
 
 def choose_source(
@@ -54,7 +52,7 @@ def choose_source(
 
 
 def _sources(drafts: Sequence[Draft], by_id: Mapping[str, Draft]) -> list[Draft]:
-    """What can begin a pipeline: what says so itself, else what is a source by its class."""
+    """The possible sources: components with `mode: "Source"`, else those whose class is a source."""
     own = [draft for draft in drafts if by_id.get(draft.id) is draft]
     said = [draft for draft in own if draft.config.get("mode") == "Source"]
     return said or [draft for draft in own if draft.node is not None and draft.node.is_source() and not draft.controls]
@@ -62,8 +60,6 @@ def _sources(drafts: Sequence[Draft], by_id: Mapping[str, Draft]) -> list[Draft]
 
 class ReachabilityCheck:
     """Checks what only the whole graph shows. `chain` is worked out even if there are errors elsewhere."""
-
-    __slots__ = ("_by_id", "_drafts", "_edges", "_problems", "_source", "chain")
 
     def __init__(self, source: Draft, drafts: Sequence[Draft], edges: EdgeCheck, problems: Problems) -> None:
         self._source = source

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from rrext.errors import RrextError
 
-__all__ = ["Redactor"]
-
 LEAST: Final = 4
 """Characters of a value that is looked for: a shorter one is no secret, and every text holds it."""
 ANYWHERE: Final = 8
@@ -33,8 +31,6 @@ class Redactor:
     A value is found as it is, in either case of its letters, escaped for JSON, Python, SQL and URLs, in base64 and hex,
     and where an ellipsis or the end of the text cuts it. Any thread may use it.
     """
-
-    __slots__ = ("_forms", "_values")
 
     def __init__(self) -> None:
         self._values: dict[tuple[str, str], None] = {}
@@ -130,7 +126,7 @@ class Redactor:
 
 
 def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Span]:
-    """Where the beginning of a value stands right before one of the places."""
+    """The positions where the beginning of a value stands right before one of the cuts."""
     for end in ends:
         start = text.find(form[:ANYWHERE], max(0, end - len(form)), end)
         if start >= 0 and form.startswith(text[start:end]):
@@ -138,7 +134,7 @@ def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Sp
 
 
 def _cut_behind(text: str, form: str, name: str, starts: list[int]) -> Iterator[Span]:
-    """Where the end of a value stands right behind one of the places."""
+    """The positions where the end of a value stands right behind one of the cuts."""
     for start in starts:
         found = text.rfind(form[-ANYWHERE:], start, start + len(form))
         if found >= 0 and form.endswith(text[start : found + ANYWHERE]):
@@ -154,7 +150,7 @@ def _in_word(character: str) -> bool:
 
 
 def _forms(value: str) -> set[str]:
-    """How a value may stand in a text."""
+    """The spellings of a value in a text."""
     import json  # these are for pipelines that have variables, once something is to be told
     from urllib.parse import quote, quote_plus
 

@@ -1,4 +1,4 @@
-"""The shape of a pipeline document: right types, ids, and edges as they are written. What they mean comes later."""
+"""The shape of a pipeline document: types, ids, and edges as they are written."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
-
-__all__ = ["Draft", "ShapeReader", "report_same_ids", "type_text"]
 
 ROOT_KEYS: Final = ("components", "source", "project_id", "version", "name", "description")
 EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snapGridSize", "editorMode", "chain", "pipeline")
@@ -69,13 +67,11 @@ class Draft(msgspec.Struct, eq=False, gc=False):
         return Related(below(self.path, "id"), message)
 
     def __repr__(self) -> str:
-        return f"<Draft {self.id or self.index} {self.provider}>"
+        return f"<Draft {self.id or self.index} {self.provider}>"  # settings may hold secrets
 
 
 class ShapeReader:
     """Reads what stands at `base`: a document, or one component of it."""
-
-    __slots__ = ("_base", "_near", "_problems")
 
     def __init__(self, base: str, problems: Problems, near: NearNames) -> None:
         self._base = base
@@ -221,5 +217,5 @@ def report_same_ids(drafts: Iterable[Draft], problems: Problems) -> None:
 
 
 def type_text(value: Any) -> str:
-    """What kind of JSON value it is, in words."""
+    """The JSON type of a value, in words."""
     return _TYPES.get(type(value), type(value).__name__)

@@ -8,11 +8,9 @@ import msgspec
 
 from rrext.nodes.base.node import Node
 
-__all__ = ["ComponentSpec", "ControlEdge", "DataEdge", "PipelineSpec"]
-
 
 class DataEdge(msgspec.Struct, frozen=True, gc=False):
-    """What `source_id` sends on `lane` arrives at the component that holds the edge."""
+    """A data edge: payloads of `source_id` on `lane` go to the component that holds the edge."""
 
     lane: str
     source_id: str

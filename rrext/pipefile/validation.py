@@ -18,11 +18,9 @@ from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems
 
-__all__ = ["PipelineOutline", "Validation"]
-
 
 class PipelineOutline(msgspec.Struct, frozen=True):
-    """What could be made out of a document, right or wrong: for editors, and for `rrext_validate`."""
+    """The readable parts of a document, right or wrong: for editors, and for `rrext_validate`."""
 
     components: tuple[Draft, ...] = ()
     source: str = ""
@@ -34,8 +32,6 @@ class Validation:
 
     `pause` is called between the steps; what it raises ends the look.
     """
-
-    __slots__ = ("_base", "_limits", "_near", "_pause", "_problems", "outline")
 
     def __init__(
         self, problems: Problems, near: NearNames, limits: Limits, *, base: str = "", pause: Callable[[], None]

@@ -1,1 +1,1 @@
-"""Connections: sessions, what they read and what they write."""
+"""Served connections: sessions, readers, outboxes, and the end of the process."""

@@ -1,4 +1,4 @@
-"""The arguments of commands: decoded into the engine's operations, with a JSON pointer for whatever does not fit.
+"""Decodes the arguments of commands into the engine's operations; errors have JSON pointers.
 
 msgspec converts them, because it is strict, fast and loaded anyway: cattrs turns `true` into 1 and `"12"` into 12, and
 would add a quarter to the time of a start.
@@ -18,8 +18,6 @@ from rrext.engine.interface.operations import Operation
 from rrext.errors import InvalidArguments, UnknownCommand, fold
 from rrext.limits import Limits
 from rrext.wire.messages import Request
-
-__all__ = ["caller_of", "cut_short", "decode", "refuse_long_names", "refuse_tail"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -11,7 +11,6 @@ from rrext.engine.interface.log_names import in_log
 if TYPE_CHECKING:
     from rrext.engine.interface.engine import Engine
 
-__all__ = ["begin_audit"]
 
 LOOKING: Final = ("list_tools", "list_tasks", "task_status", "services", "validate")
 """Commands that change nothing and run no code of nodes: the debug log has them."""

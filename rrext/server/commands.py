@@ -1,4 +1,4 @@
-"""The command table: every name that a request may carry, and what it asks for."""
+"""The command table: command name → operation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from rrext.engine.interface.operations import (
     Write,
 )
 from rrext.errors import InvalidArguments, UnknownCommand
-
-__all__ = ["COMMANDS", "ENGINE_COMMANDS", "SUBCOMMANDS", "CancelArguments", "InitializeArguments", "operation_for"]
 
 SUBCOMMANDS: dict[str, type[Operation]] = {
     "open": Open,

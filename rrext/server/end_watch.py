@@ -1,4 +1,4 @@
-"""What ends a process, noticed by a thread of its own: a tool may block the loop, and then the loop notices nothing."""
+"""A thread that notices the causes of an end: signals, a dead parent, a closed pipe. The loop may be blocked by a tool."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from rrext.errors import Unavailable
 from rrext.server.watchdog import SIGNALS, Watchdog
 from rrext.transports.parent import ParentWatch
 
-__all__ = ["EndWatch"]
-
 STDERR: Final = 2
 TICK: Final = 0.04  # seconds between two looks at the loop; each costs some microseconds
 SLACK: Final = 0.3  # seconds beyond its time that a process which moves has to end by itself
@@ -34,30 +32,6 @@ class EndWatch:
     other one, which must end the process, once the time given to `expect_end` is over, `drain` seconds after a signal, or
     when nobody is left to ask for anything and the loop did not move for `patience` seconds.
     """
-
-    __slots__ = (
-        "_bell",
-        "_drain",
-        "_fd",
-        "_heard",
-        "_hung_up",
-        "_look_at_loop",
-        "_loop",
-        "_on_hung_up",
-        "_on_orphaned",
-        "_on_overdue",
-        "_on_signal",
-        "_on_unheard",
-        "_on_unread",
-        "_orphaned",
-        "_parent",
-        "_patience",
-        "_poll",
-        "_ring",
-        "_unread",
-        "_until",
-        "_watchdog",
-    )
 
     def __init__(
         self,
@@ -194,9 +168,6 @@ class EndWatch:
             self._loop.call_soon_threadsafe(action, *args)
         except RuntimeError:
             log.debug("the loop is closed already")
-
-    def __repr__(self) -> str:
-        return f"<EndWatch of {self._parent!r}{' hung up' if self._hung_up else ''}{' orphaned' if self._orphaned else ''}>"
 
 
 def _hold_signals() -> None:

@@ -1,4 +1,4 @@
-"""How a served peer ends, whatever carries its bytes: it drains, gets a grace, is lost, or cannot be read any more.
+"""The end of a served peer, over any transport: it drains, gets a grace, is lost, or cannot be read any more.
 
 `shutdown`, `disconnect` and signals drain; the end of its input leaves a peer a short grace for what was read; one that no
 longer reads, and bytes that cannot be resynchronised, end at once. Every request is answered before the connection goes.
@@ -22,8 +22,6 @@ from rrext.server.outbox import Sink
 from rrext.server.session import Session
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
-
-__all__ = ["CLOSED", "DRAINED", "GONE", "UNREADABLE", "Cause", "Grace", "Peer", "PeerReader", "RestartingTask", "at_most"]
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -53,8 +51,6 @@ UNREADABLE: Final = Cause("disconnected", lambda: Cancelled("cancelled: the conn
 
 class Grace:
     """The time that is left until an end. What begins the end gives it; what comes later can only shorten it."""
-
-    __slots__ = ("_changed", "_loop", "_until")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -94,9 +90,6 @@ class Grace:
         """Wait for `work` until `extra` seconds after the grace; False if it was not done in time, and was cancelled."""
         return await at_most(self.left(extra), work)
 
-    def __repr__(self) -> str:
-        return "<Grace>" if self._until is None else f"<Grace {self.left():.2f} s>"
-
 
 class RestartingTask:
     """A task that begins again when somebody cancels it: a tool may cancel all tasks of the loop."""
@@ -115,12 +108,9 @@ class RestartingTask:
         if task.cancelled():
             self._begin()
 
-    def __repr__(self) -> str:
-        return f"<RestartingTask {self._name}>"
-
 
 class PeerReader(Protocol):
-    """Whatever reads a peer's bytes into its session."""
+    """The reader of a peer's bytes."""
 
     def stop(self) -> None:
         """Read no more."""
@@ -194,7 +184,7 @@ class Peer:
             self.end_within(self._limits.drain, why, self._closed)
 
     def input_ended(self, why: str = "end of input") -> None:
-        """Nobody will ask for more, but somebody may still read the answers of what was asked."""
+        """The input has ended: no more requests come, but the peer may still read answers."""
         self.end_within(self._limits.eof_grace, why, GONE)
 
     def lost(self, why: str = "nobody reads the answers") -> None:
@@ -276,9 +266,6 @@ class Peer:
         session.is_draining = True
         session.fail_all(cause.reason, cause.error)
         session.end_with()
-
-    def __repr__(self) -> str:
-        return f"<Peer {self.session!r} {self.grace!r}>"
 
 
 async def at_most(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:

@@ -10,12 +10,10 @@ import msgspec
 if TYPE_CHECKING:
     from rrext.server.session import Session
 
-__all__ = ["SessionFeed"]
-
 
 class SessionFeed:
-    """Where a call's progress and chunks go. Progress that waits behind a slow reader leaves before the answer, or not
-    at all; none leaves after it.
+    """Sends the progress and chunks of a call as events. Progress that waits behind a slow reader leaves before the answer, or
+    not at all; none leaves after it.
     """
 
     __slots__ = ("_ended", "_id", "_latest", "_lock", "_session")

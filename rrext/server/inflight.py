@@ -1,4 +1,4 @@
-"""The requests of one connection that are not answered yet, and what they weigh."""
+"""The unanswered requests of one connection, and their size."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Open, Operation, Tool
 from rrext.errors import InvalidRequest, TooManyRequests
 from rrext.wire.messages import Request
-
-__all__ = ["WEIGHT", "DuplicateId", "HeldRequest", "InFlight"]
 
 WEIGHT: Final = 4096
 """Bytes that a request costs while it is in flight, whatever its size."""
@@ -125,9 +123,6 @@ class InFlight:
 
     @property
     def nbytes(self) -> int:
-        """What the requests that are not answered weigh, and those whose answers the outbox had no room for."""
+        """The size of the unanswered requests, and of those whose answers the outbox had no room for."""
         number = len(self.calls) + len(self.others) + len(self.held) + self.answered_over
         return number * WEIGHT + self._held_bytes + sum(list(self._large.values()))
-
-    def __repr__(self) -> str:
-        return f"<InFlight calls={len(self.calls)} others={len(self.others)} held={len(self.held)}>"

@@ -15,8 +15,6 @@ import msgspec
 from rrext.limits import DEFAULTS
 from rrext.transports.lossy import LossyWriter
 
-__all__ = ["LEVELS", "LineHandler", "LogForm", "set_up_logging"]
-
 LogForm: TypeAlias = Literal["text", "json"]
 
 LEVELS: Final[dict[str, int]] = {

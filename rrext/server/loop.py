@@ -8,8 +8,6 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ServingLoop"]
-
 
 class ServingLoop(asyncio.SelectorEventLoop):
     """A selector loop that leaves Python's wake-up descriptor for signals to the server.

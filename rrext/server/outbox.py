@@ -1,4 +1,4 @@
-"""What waits to be written to one peer. Any thread may send; nobody ever blocks in a write.
+"""The queue of bytes to one peer. Any thread may send; no write ever blocks.
 
 Pieces leave in the order in which they came, many in one `writev`. When the peer reads slowly the rest waits for the
 loop to say that there is room; `outbox_bytes` is where producers of chunks begin to wait and new calls to be held.
@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-__all__ = ["AT_ONCE", "Outbox", "Sink"]
-
 PIECES = 512  # in one writev: below every system's IOV_MAX
 AT_ONCE = (
     16  # of those that wait for room begin in one turn of the loop: each may fill it again, and the rest would wake in vain
@@ -21,7 +19,7 @@ AT_ONCE = (
 
 
 class Sink(Protocol):
-    """Where bytes go."""
+    """Takes the bytes of answers."""
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
         """Write what fits now and return how many bytes did; 0 when there is no room. Never blocks.
@@ -39,21 +37,9 @@ class Outbox:
     """A queue of bytes with one lock around queue and write, so that frames never mix."""
 
     __slots__ = (
-        "_blocked",
-        "_limit",
-        "_lock",
-        "_loop",
-        "_on_room",
-        "_queue",
-        "_rooms",
-        "_sink",
-        "_waiters",
-        "_wanted",
-        "_watchers",
-        "error",
-        "is_broken",
-        "size",
-    )
+        "_blocked", "_limit", "_lock", "_loop", "_on_room", "_queue", "_rooms", "_sink", "_waiters", "_wanted", "_watchers",
+        "error", "is_broken", "size",
+    )  # fmt: skip
 
     def __init__(
         self, sink: Sink, limit: int, loop: asyncio.AbstractEventLoop, on_room: Callable[[], None] = lambda: None
@@ -223,9 +209,6 @@ class Outbox:
         self._queue.clear()
         self.size = 0
         self._waiters.notify_all()
-
-    def __repr__(self) -> str:
-        return f"<Outbox {self.size} bytes{' blocked' if self._blocked else ''}{' broken' if self.is_broken else ''}>"
 
 
 def _wake(line: deque[asyncio.Future[None]], count: int) -> None:

@@ -30,8 +30,6 @@ from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ServerEvent
 
-__all__ = ["ServingProcess"]
-
 LEAVE: Final = 0.1  # seconds beyond the last answers until what nodes share is not waited for any longer
 OVERDUE: Final = 0.15  # seconds beyond the last answers until the watchman takes over
 FLUSH: Final = 0.1  # seconds that threads and peers get then
@@ -42,7 +40,7 @@ log: Final = logging.getLogger("rrext.server")
 
 
 class Listener(Protocol):
-    """Whatever brings more clients; each becomes a peer that it adds to the process."""
+    """A source of clients; it adds each of them to the process as a peer."""
 
     def start(self, process: ServingProcess) -> None:
         """Begin to take clients."""
@@ -232,9 +230,6 @@ class ServingProcess:
             self._last_words()
         finally:
             os._exit(self._exit_code(is_delivered))
-
-    def __repr__(self) -> str:
-        return f"<ServingProcess {list(self._peers)!r}>"
 
 
 class _Nobody:

@@ -1,4 +1,4 @@
-"""Who reads the requests: the loop, or for a while a worker thread that also runs quick tools.
+"""Reads requests on the loop, or for a while on a worker thread that also runs quick tools.
 
 A sync tool must not block the loop, and a hop to a thread and back costs more than most tools. So when a batch was
 nothing but quick sync calls, the loop hands reading to a worker. That thread reads, runs each quick tool itself and
@@ -26,8 +26,6 @@ from rrext.transports.descriptors import read_into, wait_readable, waits_to_be_r
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ServerEvent
 
-__all__ = ["Reader"]
-
 CALM_TICKS = 50  # ticks without a call before the watch sleeps
 
 ALL: Final = 1 << 30
@@ -41,8 +39,6 @@ class _Turn:
     `calls` counts up with every call, so that the watch sees whether one stays. `todo` is what was read and is not done;
     its first event is the one that the thread handles, if it is `in_call`. A thread that `has_left` reads no more.
     """
-
-    __slots__ = ("calls", "has_left", "in_call", "seen", "still", "todo", "watched")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -58,24 +54,9 @@ class Reader:
     """Reads one descriptor into one session, through its connection's framer, until the end; then `on_end` runs on the loop."""
 
     __slots__ = (
-        "_fd",
-        "_file_batch",
-        "_framer",
-        "_last_turn",
-        "_lock",
-        "_loop",
-        "_most",
-        "_on_end",
-        "_on_left",
-        "_rest",
-        "_session",
-        "_share",
-        "_tick",
-        "_turn",
-        "_workers",
-        "ended",
-        "paused",
-    )
+        "_fd", "_file_batch", "_framer", "_last_turn", "_lock", "_loop", "_most", "_on_end", "_on_left", "_rest", "_session",
+        "_share", "_tick", "_turn", "_workers", "ended", "paused",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -27,8 +27,6 @@ from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 from rrext.wire.messages import Fatal, Ignored, Malformed, Request
 
-__all__ = ["Session"]
-
 log: Final = logging.getLogger("rrext.session")
 
 
@@ -389,6 +387,3 @@ class Session:
         self.fail_all("disconnected", lambda: Cancelled("cancelled: the connection is gone"))
         self.outbox.break_off()
         self._engine.disconnect(self.caller.connection_id)
-
-    def __repr__(self) -> str:
-        return f"<Session {self.caller.connection_id} {self._inflight!r} {self.outbox!r}>"

@@ -14,7 +14,6 @@ from rrext.wire.messages import Request
 if TYPE_CHECKING:
     from rrext.server.session import Session
 
-__all__ = ["NEVER_HELD", "OWN_COMMANDS", "PROTOCOL_VERSION"]
 
 PROTOCOL_VERSION = 1
 

@@ -20,8 +20,6 @@ from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ServerEvent
 
-__all__ = ["UnixClients"]
-
 SHARE: Final = (
     16  # requests of one client that begin in a turn of the loop: a flood delays others by a fraction of a millisecond
 )
@@ -155,9 +153,6 @@ class UnixClients:
                 peer.lost("the client hung up")
         if self._listening.fileno() >= 0 or self._clients:
             self._serving.host.loop.call_later(self._serving.limits.parent_poll, self._look)
-
-    def __repr__(self) -> str:
-        return f"<UnixClients of {self._path}: {len(self._clients)}>"
 
 
 def _hung_up(end: socket.socket) -> bool:

@@ -16,8 +16,6 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-__all__ = ["SIGNALS", "TRACE", "Watchdog"]
-
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Those that ask the server to end; the last one: the terminal is closed."""
 
@@ -40,8 +38,6 @@ class Watchdog:
     signal of `SIGNALS`, or for `grace` seconds after the peer hung up or the parent died, and when the time of
     `expect_end` is over.
     """
-
-    __slots__ = ("_orders", "_pid", "bell", "ring")
 
     def __init__(self) -> None:
         self.bell, self.ring = socket.socketpair()
@@ -99,12 +95,9 @@ class Watchdog:
                 pass
             self._pid = -1
 
-    def __repr__(self) -> str:
-        return f"<Watchdog{'' if self._pid > 0 else ' without a process'}>"
-
 
 class _WatchdogProcess:
-    """What runs in the process."""
+    """The watchdog's process."""
 
     def __init__(
         self, dog: Watchdog, server: int, stdin_end: int, orders: int, parent: int | None, *, grace: float, drain: float

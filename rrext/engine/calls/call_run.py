@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import abstractmethod
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from rrext.engine.calls.run import Run
 from rrext.engine.host.places import HeldPlace, Place
@@ -13,8 +13,6 @@ from rrext.engine.interface.failures import internal_error
 from rrext.errors import RrextError, Unavailable
 from rrext.threads import NoThread
 from rrext.tools.context import CancelReason
-
-__all__ = ["CallRun", "Encoded"]
 
 Encoded: TypeAlias = tuple[bytes, bytes | None]
 """A result as JSON, and the raw bytes instead if the result is itself bytes."""
@@ -46,7 +44,7 @@ class CallRun(Run):
 
     @abstractmethod
     def failure(self, error: BaseException) -> RrextError:
-        """What the caller is told of an error."""
+        """The error for the caller."""
 
     def give_back(self) -> None:
         """Give back what it holds."""
@@ -157,3 +155,16 @@ class CallRun(Run):
             log.error("%s raised an exception that cannot be described", self.call.name)
             failure = internal_error()
         return self.call.fail(failure)
+
+
+class TaskWork:
+    """Stops the asyncio task of an operation such as `execute`. It holds nothing that has to be given back."""
+
+    def __init__(self, task: asyncio.Task[Any] | None) -> None:
+        self._task = task
+
+    def stop(self, reason: CancelReason) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def overstay(self) -> None: ...

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rrext.tools.context import CancelToken
     from rrext.tools.spec import ToolSpec
 
-__all__ = ["Chunks"]
 
 BREATH = 32
 """Chunks of an async generator that suspends nowhere, until the loop gets a turn: a cancel must come through."""

@@ -1,4 +1,4 @@
-"""What a call has in its hands while it runs: node objects, and the turn or the place that came with them.
+"""A lease: the node objects of a running call, with its turn on a pipe or its place in the limit.
 
 It goes back when the last user lets go. A call that is answered while a thread of its still runs leaves the lease
 spoiled: the objects are never used again, and the place comes back with the thread.
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.engine.interface.call import Call
     from rrext.engine.tasks.task import Task
-
-__all__ = ["Lease"]
 
 
 class Lease:
@@ -105,6 +103,3 @@ class Lease:
         else:
             pipe.last_used = self.task.now()
             self.turn.release()
-
-    def __repr__(self) -> str:
-        return f"<Lease {'spoiled ' if self.spoiled else ''}users={self._users} {self.turn!r}>"

@@ -24,13 +24,12 @@ if TYPE_CHECKING:
     from rrext.engine.calls.tool_run import ToolRun
     from rrext.engine.tasks.task import Route
 
-__all__ = ["Nesting"]
 
 T = TypeVar("T")
 
 
 class Nesting:
-    """What a run's context uses to call other tools."""
+    """Calls other tools for the context of a run."""
 
     __slots__ = ("_run",)
 
@@ -115,7 +114,7 @@ class Nesting:
             return run.host.from_thread(work, run.token)
 
     def _owners(self, node: str, tool: str) -> list[Route]:
-        """Who may be asked, in chain order. What is wrong here is the caller's mistake, not that of who called it."""
+        """The owners of a tool, in chain order. An error here is a mistake of the calling tool, not of the client."""
         run = self._run
         if len(run.trail) >= run.host.limits.call_depth:
             chain = (*run.trail, f"{node or '*'}.{tool}")

@@ -19,15 +19,11 @@ from rrext.engine.tasks.task import Task
 from rrext.threads import in_empty_context
 from rrext.tools.context import CancelToken
 
-__all__ = ["ObjectCalls"]
-
 log: Final = logging.getLogger("rrext.objects")
 
 
 class ObjectCalls:
     """Starts `Open`, `Write` and `Close` operations, and reclaims pipes. What cannot begin raises `RrextError`."""
-
-    __slots__ = ("_host", "_pipes")
 
     def __init__(self, host: Host, pipes: Pipes) -> None:
         self._host = host

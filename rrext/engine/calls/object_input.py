@@ -1,4 +1,4 @@
-"""What a client says of its object: what `open` tells, and the data of a `write`."""
+"""The client's input for an object: the description in `open`, and the data of a `write`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rrext.engine.interface.operations import Open, Write
     from rrext.engine.tasks.task import Task
 
-__all__ = ["data_of", "entry_of"]
 
 KNOWN: Final = {fold(key): key for key in ("name", "path", "url", "objectId", "signature", "size", "metadata")}
 
@@ -53,7 +52,7 @@ def entry_of(task: Task, operation: Open, caller: Caller) -> tuple[Entry, Intake
 
 
 def data_of(operation: Write, raw: bytes | None) -> bytes | str:
-    """What a write brings. Raises `InvalidArguments` unless it was given in exactly one way."""
+    """The data of a write. Raises `InvalidArguments` unless it was given in exactly one way."""
     given = [value is not None for value in (operation.data, operation.data_base64, raw)]
     if sum(given) != 1:
         what = "No data specified" if not any(given) else "data was given twice"

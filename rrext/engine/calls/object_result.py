@@ -1,4 +1,4 @@
-"""The body that `close` returns: what the nodes collected, and `error` if the object failed."""
+"""The body that `close` returns: the collected results, and `error` if the object failed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from rrext.limits import Limits
 from rrext.nodes.base.node import Entry
 from rrext.tools.results import NotJson, encode_json
 
-__all__ = ["bare_body", "result_body", "with_error"]
-
 
 def result_body(entry: Entry, limits: Limits) -> bytes:
-    """What was collected, as JSON. Raises `ToolError` and `ResultTooLarge`, and whatever nodes made of the entry."""
+    """The collected results as JSON. Raises `ToolError` and `ResultTooLarge`, and any exception of a broken entry."""
     try:
         encoded = encode_json(entry.body())
     except NotJson as error:
@@ -25,7 +23,7 @@ def result_body(entry: Entry, limits: Limits) -> bytes:
 
 
 def bare_body(entry: Entry) -> bytes:
-    """What the object was, where what was collected cannot travel."""
+    """The name, path and id of an object whose results cannot be sent."""
     known: dict[str, Any] = {"name": entry.name, "path": entry.path, "objectId": entry.object_id}
     return encode_json({key: readable(value) for key, value in known.items()})
 

@@ -1,4 +1,4 @@
-"""The runs of `open`, `write` and `close`: what each does to its pipe, and to the object if it fails or is stopped."""
+"""The runs of `open`, `write` and `close`: their effect on the pipe, and on the object after a failure or a stop."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeo
 from rrext.nodes.base.node import Entry
 from rrext.tools.context import CancelReason
 
-__all__ = ["CloseRun", "OpenRun", "WriteRun", "run_step"]
-
 T = TypeVar("T")
 
 log: Final = logging.getLogger("rrext.objects")
@@ -44,7 +42,7 @@ async def run_step(
 
 
 class ObjectRun(CallRun):
-    """What the three have in common. `reclaim` frees a pipe that nobody will close."""
+    """The common part of the three runs. `reclaim` frees a pipe that nobody will close."""
 
     def __init__(
         self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[[OpenPipe], object], *, name: str
@@ -69,7 +67,7 @@ class ObjectRun(CallRun):
         return internal_error()
 
     def told(self, error: BaseException, what: str) -> RrextError:
-        """What the caller is told of what a node raised."""
+        """The error for the caller, for an exception of a node."""
         return failure_of(
             error,
             what=what,

@@ -1,4 +1,4 @@
-"""How node methods reach threads, the loop and a context, while one operation on one pipe runs."""
+"""Threads, the loop and a context for node methods, while one operation on one pipe runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from rrext.engine.interface.call import Call
 from rrext.engine.tasks.pipes import OpenPipe
 from rrext.errors import RrextError
 from rrext.tools.context import CancelToken, ToolContext
-
-__all__ = ["Nobody", "PipeBridge"]
 
 T = TypeVar("T")
 

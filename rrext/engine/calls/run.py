@@ -1,4 +1,4 @@
-"""What code of a node knows of the call that it runs for, whether it is a tool or a lifecycle method."""
+"""A run: the surroundings of node code, a tool or a lifecycle method, in one call."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from rrext.tools.context import CancelReason, CancelToken
 if TYPE_CHECKING:
     from rrext.engine.calls.tool_run import ToolRun
     from rrext.engine.tasks.task import Route
-
-__all__ = ["Run"]
 
 
 class Run:
@@ -72,6 +70,3 @@ class Run:
         return self.host.tool_run(
             self.host, self.call, self.lease, route, deadline=deadline, token=self.token, trail=self.trail
         )
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {' → '.join(self.trail)}>"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rrext.engine.interface.call import Call
     from rrext.threads import Job
 
-__all__ = ["ThreadJob", "in_thread"]
 
 T = TypeVar("T")
 
@@ -114,9 +113,6 @@ class ThreadJob(Generic[T]):
         except IndexError:
             return False
         return True
-
-    def __repr__(self) -> str:
-        return f"<ThreadJob {'over' if self._is_over else 'running' if self._thread else 'waiting'}>"
 
 
 async def in_thread(

@@ -1,4 +1,4 @@
-"""Tool calls of clients: what each needs is taken or stood in line for, and where it runs is chosen.
+"""Tool calls of clients: takes the place or turn of a call, or its position in the line, and chooses its thread.
 
 A `def` tool that has to wait for nothing runs on a thread: on the reading thread if the tool is quick, else on a worker.
 Everything else runs on the loop: `async def` tools of which nothing has to be waited for inside the batch that
@@ -21,8 +21,6 @@ from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.task import Route, Task
 from rrext.errors import Cancelled, NotFound, RrextError
 from rrext.threads import in_empty_context
-
-__all__ = ["ToolCalls"]
 
 QUICK_TIMEOUT: Final = 0.05
 """Seconds. A shorter deadline is not left to the reading thread, which is seen to overstay some milliseconds late."""

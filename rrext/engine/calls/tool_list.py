@@ -13,15 +13,11 @@ from rrext.engine.interface.call import Call
 from rrext.engine.tasks.task import Route, Task
 from rrext.errors import NodeNotFound, NotFound, RrextError, ToolNotFound
 
-__all__ = ["ToolList"]
-
 log: Final = logging.getLogger("rrext.engine")
 
 
 class ToolList:
     """Looks at the tools of a pipeline for one caller."""
-
-    __slots__ = ("_host",)
 
     def __init__(self, host: Host) -> None:
         self._host = host

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rrext.engine.tasks.pipes import Pipes
     from rrext.tools.spec import ToolSpec
 
-__all__ = ["ToolRun"]
 
 Report: TypeAlias = Callable[[float, float | None, str | None], None]
 """Takes progress: value, total, message."""
@@ -112,7 +111,7 @@ class ToolRun(CallRun):
         self.kwargs = spec.structure(self.node, value, self.host.limits)
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
-        """What tells of a call with this input that another run makes; None if nobody watches."""
+        """The watch of a nested call with this input; None without subscribers."""
         return None
 
     # what it waits for

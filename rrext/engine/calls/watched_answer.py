@@ -14,8 +14,6 @@ from rrext.engine.tasks.registry import Tasks
 from rrext.engine.tasks.task import Task
 from rrext.errors import RrextError, TaskError
 
-__all__ = ["watch_call", "watch_of"]
-
 
 class WatchedAnswer:
     """The answer of a call that is watched, on its way out."""

@@ -1,4 +1,4 @@
-"""The run of a tool while somebody watches calls: what it gives, step by step, becomes events."""
+"""The run of a tool while somebody watches calls: its progress, chunks and result become events."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from rrext.nodes.base.node import Node
 from rrext.tools.callbacks import SILENT, CallInfo, ReportedCall, ToolCallbacks
 from rrext.tools.context import ToolContext
 
-__all__ = ["NestedWatch", "WatchedRun"]
-
 UNREPORTED: Final[AbstractContextManager[object]] = nullcontext()
 
 
@@ -32,7 +30,7 @@ class WatchedRun(ToolRun):
 
     @property
     def watch(self) -> CallWatch | None:
-        """What tells of this call: a nested one has its own, from where it begins."""
+        """The watch of this call; a nested call has one of its own."""
         return watch_of(self.call) if self.is_outermost else self._watch
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:

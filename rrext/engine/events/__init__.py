@@ -1,1 +1,1 @@
-"""What happens in an engine, as plain data for whoever subscribes."""
+"""Events of an engine, as plain data for subscribers."""

@@ -16,7 +16,6 @@ from rrext.tools.context import CancelReason
 if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub
 
-__all__ = ["CallWatch", "code_of"]
 
 RESULT: Final = len(b'{"result":}')
 CODES: Final[dict[CancelReason, str]] = {"timeout": "tool_timeout", "shutting_down": "shutting_down"}
@@ -117,9 +116,6 @@ class CallWatch:
         if isinstance(error, RrextError):
             return error.code, self._hub.redactor.text(error.message)
         return code_of(error, reason), type(error).__name__
-
-    def __repr__(self) -> str:
-        return f"<CallWatch {self.number} {self._head['command']}>"
 
 
 def code_of(error: BaseException, reason: CancelReason | None) -> str:

@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from rrext.engine.events.hub import EventHub, EventOrigin
     from rrext.nodes.base.node import Entry
 
-__all__ = ["FlowEvents", "Visit"]
-
 
 class FlowEvents:
     """Makes the events of an engine's tasks, pipes, objects and lanes. `task` is what all events of a task say."""
-
-    __slots__ = ("hub",)
 
     def __init__(self, hub: EventHub) -> None:
         self.hub = hub
@@ -112,9 +108,6 @@ class Visit:
             code, message = (None, None) if failure is None else (failure.code, hub.redactor.text(failure.message))
             event = LaneOut(time=time(), **self._head, seconds=hub.clock.now() - self._began, code=code, message=message)
             hub.tell(event)
-
-    def __repr__(self) -> str:
-        return f"<Visit {self._head['node_id']} {self._head['lane']}>"
 
 
 def _of_pipe(origin: EventOrigin) -> dict[str, Any]:

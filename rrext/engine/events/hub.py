@@ -1,4 +1,4 @@
-"""The hub of an engine's events: who subscribed to what, and the way of each event to them."""
+"""The hub of an engine's events: subscriptions, and the delivery of each event to their sinks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rrext.limits import Limits
     from rrext.pipefile.redaction import Redactor
 
-__all__ = ["EventHub", "EventOrigin", "EventSink", "Subscription"]
 
 EventSink: TypeAlias = "Callable[[EngineEvent], object]"
 
@@ -30,8 +29,6 @@ log: Final = logging.getLogger("rrext.events")
 
 class Subscription:
     """Events that fit a filter go to a sink, until it is cancelled or the sink raises."""
-
-    __slots__ = ("_hub", "filter", "sink")
 
     def __init__(self, hub: EventHub, filter: Filter, sink: EventSink) -> None:
         self._hub: EventHub | None = hub
@@ -48,9 +45,6 @@ class Subscription:
         hub, self._hub = self._hub, None
         if hub is not None:
             hub.remove(self)
-
-    def __repr__(self) -> str:
-        return f"<Subscription {', '.join(sorted(self.filter.kinds))}{'' if self.is_active else ' cancelled'}>"
 
 
 class EventHub:
@@ -172,12 +166,9 @@ class EventHub:
         except RecursionError:
             return msgspec.UNSET
 
-    def __repr__(self) -> str:
-        return f"<EventHub {self._subscriptions!r}>"
-
 
 class EventOrigin:
-    """Where events of nodes come from: one pipe, or the task's nodes that calls without a pipe use."""
+    """The origin of node events: one pipe, or the nodes of a task that serve calls without a pipe."""
 
     __slots__ = ("connection_id", "events", "pipe_id", "token")
 
@@ -208,9 +199,6 @@ class EventOrigin:
                 request_id=request_id,
             )
         )
-
-    def __repr__(self) -> str:
-        return f"<EventOrigin token={self.token} pipe={self.pipe_id}>"
 
 
 def _nothing() -> None: ...

@@ -15,31 +15,6 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-__all__ = [
-    "KINDS",
-    "AgentStep",
-    "AnyEvent",
-    "CallChunk",
-    "CallEnded",
-    "CallEvent",
-    "CallProgress",
-    "CallStarted",
-    "EngineEvent",
-    "Filter",
-    "LaneIn",
-    "LaneOut",
-    "Message",
-    "ObjectBegun",
-    "ObjectEnded",
-    "PipeClosed",
-    "PipeOpened",
-    "TaskBegun",
-    "TaskEnded",
-    "TaskEvent",
-    "kind_of",
-    "snake_case",
-]
-
 
 @cache
 def snake_case(name: str) -> str:
@@ -48,7 +23,7 @@ def snake_case(name: str) -> str:
 
 
 class EngineEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=snake_case):
-    """What all events say."""
+    """The fields of all events."""
 
     time: float
     token: str | None = None
@@ -57,7 +32,7 @@ class EngineEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
 
 
 class TaskEvent(EngineEvent, frozen=True, kw_only=True):
-    """What both events of a task say. `user_id` is who loaded it."""
+    """The fields of both events of a task. `user_id` is the user who loaded it."""
 
     name: str
     project_id: str
@@ -135,7 +110,7 @@ class LaneOut(EngineEvent, frozen=True, kw_only=True):
 
 
 class CallEvent(EngineEvent, frozen=True, kw_only=True):
-    """What all events of a call say.
+    """The fields of all events of a call.
 
     `call` numbers the calls of an engine. `command` is the operation: `tool`, `open`, `write`, `close`, `execute`,
     `list_tools` and so on. Of a nested call, `caller` is the number of the call it was made in, None if that was not
@@ -162,7 +137,7 @@ class CallStarted(CallEvent, frozen=True, kw_only=True):
 
 
 class CallProgress(CallEvent, frozen=True, kw_only=True):
-    """How far a call is; it only rises."""
+    """The progress of a call; it only rises."""
 
     progress: float
     total: float | None = None

@@ -1,1 +1,1 @@
-"""Objects on their way through open pipes: lanes, links, and the order of what happens to a pipe."""
+"""Objects on their way through the nodes of a pipe: payloads from bytes, node links, calls of node methods."""

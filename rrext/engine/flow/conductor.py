@@ -1,4 +1,4 @@
-"""How the methods of node objects are called: in this thread or on the loop, in order, the first error once and for all.
+"""Calls the methods of node objects, in this thread or on the loop, in order; the first error fails the object.
 
 What is to be called comes as steps, from generators that look at `failure` after each of them. One driver takes steps
 in the thread that it is called in, the other one on the loop, from where `def` methods go to threads.
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rrext.limits import Limits
     from rrext.tools.context import ToolContext
 
-__all__ = ["Bridge", "Conductor", "Steps"]
 
 T = TypeVar("T")
 Step = tuple[Target, tuple[Any, ...]]
@@ -33,7 +32,7 @@ log: Final = logging.getLogger("rrext.objects")
 
 
 class Bridge(Protocol):
-    """What the engine lends to one operation on a pipe."""
+    """The engine's services for one operation on a pipe."""
 
     async def run_in_thread(self, work: Callable[[], T], /) -> T:
         """Run a blocking function in a worker thread. Called on the loop."""
@@ -270,10 +269,6 @@ class Conductor:
     def too_deep(self) -> RrextError:
         """The failure of nodes that emit too deep inside each other: Python's stack is smaller than a pipeline file."""
         return self.fail(ToolError(f"More than {self.max_depth} nodes emit inside each other's emit (emit_depth)"))
-
-    def __repr__(self) -> str:
-        failed = f"failed={self.failure.code}" if self.failure is not None else "sound"
-        return f"<Conductor {failed} leftovers={len(self._leftovers)}>"
 
 
 def _refuse_unawaited(outcome: object) -> None:

@@ -11,8 +11,6 @@ import msgspec
 from rrext.errors import InvalidArguments, near_matches
 from rrext.nodes.base.lanes import QUESTION_TYPES, TABLE, Media, Tag, empty_question, new_question
 
-__all__ = ["Intake"]
-
 DATA: Final = "/data"
 MOVED_TO_TOOLS: Final = ("execute", "dialect")
 PAYLOADS: Final = {lane.name: lane.payload for lane in TABLE}
@@ -80,9 +78,6 @@ class Intake:
         self._offset += len(data)
         return None if data and not text else text
 
-    def __repr__(self) -> str:
-        return f"<Intake {self.lane} {self.mime_type}>"
-
 
 def _tag(data: bytes | str) -> Tag:
     return Tag("data", data if isinstance(data, bytes) else _utf8(data))
@@ -134,7 +129,7 @@ def _string(value: Any, path: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    """What JSON calls a value; the value itself is never echoed."""
+    """The JSON type of a value, in words; the value itself is never repeated."""
     names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
     return names.get(type(value), "null")
 

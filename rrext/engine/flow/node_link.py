@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rrext.engine.flow.objects import NodeObjects
     from rrext.nodes.base.node import Entry
 
-__all__ = ["Emission", "NodeLink", "Target"]
 
 # What runs on a node at the moment. Only in SENDING and SENDING_ASYNC it may emit.
 QUIET: Final = 0  # nothing of the object; perhaps a tool
@@ -42,9 +41,6 @@ class Target:
         else:
             self.state = SENDING_ASYNC if method.is_async else SENDING
 
-    def __repr__(self) -> str:
-        return f"<Target {self.link.node_id}.{self.name}>"
-
 
 class NodeLink:
     """A node object while its pipe is open. `opened` is true from the end of `open` to the beginning of `close`.
@@ -65,7 +61,7 @@ class NodeLink:
         self._fanouts: dict[str, tuple[Target, ...]] = {}
 
     def emit(self, lane: str, value: Any) -> Awaitable[None] | None:
-        """What `Node.emit` does; see there."""
+        """Send a payload on a lane; see `Node.emit`."""
         conductor = self._conductor
         if self.state == SENDING and conductor.failure is None:
             targets = self._fanouts.get(lane)
@@ -175,13 +171,9 @@ class NodeLink:
         self._conductor.fail_in(self.node_id, "emit", error)
         return error
 
-    def __repr__(self) -> str:
-        state = ("quiet", "silent", "sending", "sending", "waiting")[self.state]
-        return f"<NodeLink {self.node_id} {'opened ' if self.opened else ''}{state}>"
-
 
 class Emission:
-    """What `emit` returns in an `async def` method: nothing is sent before it is awaited."""
+    """The awaitable that `emit` returns in an `async def` method: it sends when it is awaited."""
 
     __slots__ = ("_link", "_targets", "_value", "lane", "task", "where")
 
@@ -206,9 +198,6 @@ class Emission:
         await conductor.deliver_on_loop(self._targets, (self._value,))
         conductor.depth = depth
         self._link.done(self)
-
-    def __repr__(self) -> str:
-        return f"<Emission {self.lane} at {self.where}>"
 
 
 def _with_context(call: Callable[..., Any], name: str, context: Callable[[], Any]) -> Callable[..., Any]:

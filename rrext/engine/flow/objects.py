@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rrext.nodes.base.node import Entry, Node
     from rrext.pipefile.plan import LanePlan
 
-__all__ = ["Bridge", "NodeObjects"]
 
 NEW, OPEN, ENDING, CLOSED = "new", "open", "ending", "closed"
 
@@ -262,7 +261,3 @@ class NodeObjects:
     def _raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure
-
-    def __repr__(self) -> str:
-        failed = f" failed={self.failure.code}" if self.failure is not None else ""
-        return f"<NodeObjects {self.phase}{failed} nodes={len(self.made)}>"

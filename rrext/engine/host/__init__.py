@@ -1,1 +1,1 @@
-"""What every call of an engine runs with: loop, clock, threads, places of limits, deadlines."""
+"""The surroundings of an engine's calls: loop, clock, threads, places of limits, deadlines."""

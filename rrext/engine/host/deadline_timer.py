@@ -18,8 +18,6 @@ from weakref import ref
 from rrext.clock import Clock, Timer
 from rrext.engine.interface.call import Call
 
-__all__ = ["DeadlineTimer"]
-
 log: Final = logging.getLogger("rrext.engine")
 
 SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
@@ -27,19 +25,6 @@ SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
 
 class DeadlineTimer:
     """Calls in order of their deadlines; `expire(call)` runs on the loop's thread for each that comes up unsettled."""
-
-    __slots__ = (
-        "_call_soon",
-        "_clock",
-        "_expire",
-        "_heap",
-        "_is_stopped",
-        "_lock",
-        "_numbers",
-        "_sweep_at",
-        "_timer",
-        "_wakes_at",
-    )
 
     def __init__(self, clock: Clock, expire: Callable[[Call], None], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock
@@ -110,9 +95,6 @@ class DeadlineTimer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def __repr__(self) -> str:
-        return f"<DeadlineTimer {len(self._heap)}>"
 
 
 def _open(entry: ref[Call]) -> Call | None:

@@ -20,8 +20,6 @@ from contextvars import Context, copy_context
 from sys import getrefcount
 from typing import Any, Protocol
 
-__all__ = ["EagerRunner", "Runnable"]
-
 
 class Runnable(Protocol):
     """An async call that was begun and did not run yet. `task` is the task that it runs in."""
@@ -78,9 +76,6 @@ class EagerRunner:
         if self._fiber is not None:
             self._fiber.task.cancel()
 
-    def __repr__(self) -> str:
-        return f"<EagerRunner jobs={len(self._jobs)} {self._fiber!r}>"
-
 
 class _Fiber:
     """A task that waits for jobs, and for as long as they do not suspend, is stepped by hand."""
@@ -125,9 +120,6 @@ class _Fiber:
                         return
         finally:
             self.is_spent = True
-
-    def __repr__(self) -> str:
-        return f"<Fiber {'waiting' if self.is_waiting else 'busy'}>"
 
 
 def _is_as_it_was(task: asyncio.Task[None], context: Context) -> bool:

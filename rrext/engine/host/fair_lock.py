@@ -6,8 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
-__all__ = ["FairLock", "LockTurn"]
-
 
 class LockTurn:
     """A turn at the gate: inside, waiting, or gone. `release` may be called in any state."""
@@ -67,7 +65,7 @@ class FairLock:
         return turn
 
     def leave(self, turn: LockTurn) -> None:
-        """What `LockTurn.release` calls."""
+        """Leave the lock or its line; see `LockTurn.release`."""
         with self.lock:
             if turn._gate is None:
                 return
@@ -106,6 +104,3 @@ class FairLock:
         self._inside += 1
         self._is_closed = turn.exclusive
         turn.granted = True
-
-    def __repr__(self) -> str:
-        return f"<FairLock inside={self._inside} waiting={len(self._line)}>"

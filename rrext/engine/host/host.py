@@ -1,4 +1,4 @@
-"""What running calls needs around it: the loop, the clock, threads, limits, deadlines, and who listens to calls."""
+"""The surroundings of running calls: the loop, the clock, threads, limits, deadlines, and subscribers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from rrext.pipefile.redaction import Redactor
 from rrext.threads import OwnThread, Workers
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.context import CancelToken
-
-__all__ = ["Host"]
 
 T = TypeVar("T")
 
@@ -141,7 +139,7 @@ class Host:
         call.cancel("timeout", self.lateness(call))
 
     def lateness(self, call: Call) -> ToolTimeout:
-        """What a call is answered that was not done within its deadline."""
+        """The error of a call that missed its deadline."""
         operation = call.operation
         what = f'Tool "{operation.tool}"' if isinstance(operation, Tool) else type(operation).__name__.lower()
         seconds = call.seconds or operation.timeout
@@ -163,9 +161,6 @@ class Host:
             _, stuck = await asyncio.wait(self._tasks, timeout=self.limits.drain)
             for task in stuck:
                 log.warning("%s does not end", task.get_name())
-
-    def __repr__(self) -> str:
-        return f"<Host tasks={len(self._tasks)} {self.workers!r} {self.deadlines!r}>"
 
 
 def _wake(turn: asyncio.Future[None]) -> None:

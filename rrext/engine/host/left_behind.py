@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rrext.engine.host.places import Places
     from rrext.engine.interface.call import Call
 
-__all__ = ["LeftBehind"]
 
 HINT: Final = "they go on after their deadline or cancel; try again when they have returned, or restart the server"
 
@@ -41,9 +40,7 @@ class _Stay(NamedTuple):
 
 
 class LeftBehind:
-    """Who holds which places of one kind. `add` is for the loop's thread, `remove` and `joined` for any."""
-
-    __slots__ = ("_host", "_is_told", "_places", "_stays", "_timer")
+    """The left-behind calls that hold places of one kind. `add` is for the loop's thread, `remove` and `joined` for any."""
 
     def __init__(self, places: Places, host: Host) -> None:
         self._places = places
@@ -80,7 +77,7 @@ class LeftBehind:
             self._host.post(self._look)
 
     def counts(self) -> dict[str, int]:
-        """How many of each label are here."""
+        """The number of left-behind calls by label."""
         return dict(Counter(stay.label for stay in list(self._stays.values()) if stay.other is None))
 
     @property
@@ -135,6 +132,3 @@ class LeftBehind:
             hint=HINT,
             data={"leftBehind": dict(counts), "seconds": round(max(longest.values()), 1)},
         )
-
-    def __repr__(self) -> str:
-        return f"<LeftBehind {self.counts()}>"

@@ -1,4 +1,4 @@
-"""Places: a fair limit. Whoever waits stands in the line of its connection, and the lines take turns.
+"""Places: a fair limit. Each connection has a line of waiting calls, and the lines take turns.
 
 Two limits of a task are made of it: pipes (open or borrowed) and running sync calls. Deciding never blocks and never
 awaits; whoever waits says what to do when its turn comes.
@@ -18,8 +18,6 @@ from rrext.threads import OwnThread
 if TYPE_CHECKING:
     from rrext.engine.host.left_behind import LeftBehind
     from rrext.engine.interface.call import Call
-
-__all__ = ["HeldPlace", "Loan", "Place", "Places"]
 
 
 class Place:
@@ -95,7 +93,7 @@ class HeldPlace:
 
 
 class _Lines:
-    """Those who wait: a line for each owner, first come, first served; a place goes to the owner whose turn it is.
+    """The waiting calls: a line for each owner, first come, first served; the owners take turns.
 
     Lines are dicts, so that thousands may leave them from their middle without looking for each. `count` is how many wait.
     """
@@ -193,7 +191,7 @@ class Places:
             self.left_behind.joined()
 
     def give_back(self, place: Place) -> None:
-        """What `Place.release` calls."""
+        """Take a place back, or remove it from its line; see `Place.release`."""
         with self.lock:
             if place._places is None:
                 return
@@ -276,7 +274,7 @@ class Places:
 
     @property
     def waiting(self) -> int:
-        """How many stand in line."""
+        """The number of calls in line."""
         return self._line.count
 
     def waiting_calls(self) -> list[Call]:
@@ -288,9 +286,6 @@ class Places:
     def are_missing(self) -> bool:
         """Whether calls that were answered have held all places for a while."""
         return self.left_behind is not None and self.left_behind.are_all
-
-    def __repr__(self) -> str:
-        return f"<Places {self.used}/{self.limit} waiting={self._line.count}>"
 
 
 class Loan:
@@ -320,6 +315,3 @@ class Loan:
             self._waiting -= 1
             if not self._waiting:
                 self._places.take_back(self.thread, self._call)
-
-    def __repr__(self) -> str:
-        return f"<Loan waiting={self._waiting}>"

@@ -1,12 +1,10 @@
-"""Work that was sent to a thread, and what becomes of it when nobody waits for it any more."""
+"""Work in a thread that the loop can give up."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
-
-__all__ = ["ThreadWork"]
 
 T = TypeVar("T")
 
@@ -64,6 +62,3 @@ class ThreadWork(Generic[T]):
         self._wakers.append(wake)
         if not self.finished:
             await back.wait()
-
-    def __repr__(self) -> str:
-        return f"<ThreadWork {'finished' if self.finished else 'given up' if self.given_up else 'wanted'}>"

@@ -7,8 +7,6 @@ import asyncio
 from rrext.engine.interface.call import Call
 from rrext.errors import RrextError
 
-__all__ = ["AwaitedAnswer"]
-
 
 class AwaitedAnswer:
     """Takes the one answer of a call, in whatever thread it comes, for who awaits `future` on the loop."""

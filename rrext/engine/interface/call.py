@@ -14,19 +14,9 @@ from rrext.errors import RrextError
 if TYPE_CHECKING:
     from rrext.tools.context import CancelReason
 
-__all__ = [
-    "ANONYMOUS",
-    "AnswerSink",
-    "Call",
-    "Caller",
-    "Feed",
-    "Outlet",
-    "StoppableWork",
-]
-
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it."""
+    """The sender of a request. Pipes belong to a connection; `trusted` says whether an exception's text may be shown to it."""
 
     connection_id: str = "local"
     user_id: str | None = None
@@ -38,7 +28,7 @@ ANONYMOUS = Caller()
 
 
 class AnswerSink(Protocol):
-    """Where calls' answers go, one each. Methods may be called from any thread."""
+    """Takes the answers of calls, one each. Methods may be called from any thread."""
 
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
         """The operation's body as an encoded JSON object; `tail` is a result that is itself bytes."""
@@ -50,7 +40,7 @@ class AnswerSink(Protocol):
 
 
 class Outlet(Protocol):
-    """Where answers wait for a caller who reads slowly. What waits to begin does not begin while it is full."""
+    """The queue of answers for a slow reader. While it is full, no waiting call begins."""
 
     @property
     def is_full(self) -> bool:
@@ -63,7 +53,7 @@ class Outlet(Protocol):
 
 
 class Feed(Protocol):
-    """Where a call's progress and chunks go while it runs. Methods may be called from any thread but the loop's."""
+    """Takes the progress and chunks of a running call. Methods may be called from any thread but the loop's."""
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
         """The latest progress; earlier ones that were not sent yet may be dropped."""
@@ -174,5 +164,5 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         return True
 
     def __repr__(self) -> str:
-        state = "settled" if self.settled else "open"
+        state = "settled" if self.settled else "open"  # its input may hold secrets
         return f"<Call {type(self.operation).__name__} {self.request_id} {state}>"

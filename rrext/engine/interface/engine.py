@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rrext.engine.events.hub import EventSink, Subscription
     from rrext.engine.events.records import Filter
 
-__all__ = ["Engine"]
-
 
 class Engine:
     """Runs operations. Subclasses implement `start`; the rest has sensible defaults."""

@@ -1,4 +1,4 @@
-"""What a caller is told of an exception that a node raised."""
+"""The errors that callers get for exceptions of nodes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from rrext.errors import (
     UnknownCommand,
 )
 from rrext.limits import Limits
-
-__all__ = ["cancelled_from_inside", "failure_of", "internal_error", "readable", "shortened"]
 
 NOT_AN_AUTHORS: Final = (
     ClientError,
@@ -59,17 +57,17 @@ def failure_of(
 
 
 def internal_error() -> InternalError:
-    """What is told of a bug of ours; the log has the rest."""
+    """The error for a bug of rrext; the log has the traceback."""
     return InternalError("internal error; the server's log has it under this request")
 
 
 def cancelled_from_inside(tool: str, node_id: str) -> ToolError:
-    """What a tool's own `CancelledError` is to its caller, who did not cancel it."""
+    """The error for a tool that cancelled itself: its caller did not."""
     return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
 
 
 def shortened(error: RrextError, limits: Limits) -> RrextError:
-    """What travels of an error that is longer than a result may be: an author's may be of any length."""
+    """The short form of an error that is longer than a result may be: an author's may have any length."""
     most = limits.max_error_text
     message = f"{error.message[:most]}… (the error was longer than max_result, {limits.max_result} bytes)"
     short = ToolError(message, data={"limit": "max_result", "maximum": limits.max_result})

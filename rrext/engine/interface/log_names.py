@@ -1,4 +1,4 @@
-"""How values and requests are written in the log, where texts of peers must read as one word."""
+"""Values and requests in the log: the text of a peer reads as one word."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-
-__all__ = ["in_log", "request_name"]
 
 PLAIN: Final = re.compile(r"[\w.:@/+-]+", re.ASCII)
 

@@ -10,24 +10,9 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "Close",
-    "Execute",
-    "ListTasks",
-    "ListTools",
-    "Open",
-    "Operation",
-    "Services",
-    "TaskStatus",
-    "Terminate",
-    "Tool",
-    "Validate",
-    "Write",
-]
-
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """What all operations may carry. `timeout` is in seconds from receipt."""
+    """The fields of all operations. `timeout` is in seconds from receipt."""
 
     token: str | None = None
     timeout: float | None = None
@@ -110,4 +95,4 @@ class ListTasks(Operation, frozen=True, kw_only=True):
 
 
 class TaskStatus(Operation, frozen=True, kw_only=True):
-    """How one pipeline is doing. → the status object"""
+    """The status of one pipeline. → the status object"""

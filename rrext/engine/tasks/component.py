@@ -1,4 +1,4 @@
-"""A component of a loaded pipeline: its class, its settings, and what its node objects share."""
+"""A component of a loaded pipeline: its class, its settings, and the shared state of its node objects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rrext.engine.host.host import Host
     from rrext.tools.messages import Publisher
 
-__all__ = ["Component"]
 
 GIVEN: Final = 8
 """Attributes that `new_object` sets."""
@@ -39,28 +38,10 @@ class Component:
     """
 
     __slots__ = (
-        "_checked",
-        "_is_closed",
-        "_keeper",
-        "_leave",
-        "_makes_state",
-        "_setup",
-        "_thread",
-        "_thread_lock",
-        "_waiting",
-        "bindings",
-        "blocked",
-        "config",
-        "confined",
-        "directory",
-        "failure",
-        "id",
-        "node_class",
-        "ready",
-        "shared",
-        "tool_description",
-        "turns",
-    )
+        "_checked", "_is_closed", "_keeper", "_leave", "_makes_state", "_setup", "_thread", "_thread_lock", "_waiting",
+        "bindings", "blocked", "config", "confined", "directory", "failure", "id", "node_class", "ready", "shared",
+        "tool_description", "turns",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -235,9 +216,6 @@ class Component:
         self._waiting = None  # the next call tries again
         if not waiting.done():
             waiting.set_exception(error)
-
-    def __repr__(self) -> str:
-        return f"<Component {self.id} {self.node_class.__name__} {'ready' if self.ready else 'idle'}>"
 
 
 def _overrides(node_class: type[Node]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Open pipes: whose they are, what state they are in, and which of them has been idle for too long."""
+"""Open pipes: their owners, their states, and the idle ones among them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rrext.engine.tasks.task import Task
     from rrext.nodes.base.node import Entry
 
-__all__ = ["OpenPipe", "Pipes"]
-
 
 class OpenPipe:
     """One open object with node objects of its own.
@@ -31,29 +29,6 @@ class OpenPipe:
     must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than
     a hop to a thread is worth. `end_reason` is why it is freed, for those who watch; `origin` is where its events come from.
     """
-
-    __slots__ = (
-        "_has_object",
-        "_lock",
-        "_wake",
-        "began",
-        "caller",
-        "closed",
-        "closes",
-        "end_reason",
-        "entry",
-        "failed",
-        "gate",
-        "id",
-        "intake",
-        "last_used",
-        "leftovers",
-        "objects",
-        "origin",
-        "place",
-        "quick",
-        "task",
-    )
 
     def __init__(
         self,
@@ -154,10 +129,6 @@ class OpenPipe:
         if free:
             self.place.release()
 
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else "failed" if self.failed else "open"
-        return f"<OpenPipe {self.id} {state} {self.gate!r}>"
-
 
 class Pipes:
     """The map of open pipes. Ids count up for the life of the process and are never used again."""
@@ -239,6 +210,3 @@ class Pipes:
 
     def __len__(self) -> int:
         return len(self._open)
-
-    def __repr__(self) -> str:
-        return f"<Pipes {sorted(self._open)}>"

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from rrext.engine.tasks.task import Task
 from rrext.errors import TaskAlreadyRunning, TaskAmbiguous, TaskNotRegistered, near_matches
 
-__all__ = ["Tasks", "already_running", "new_token"]
-
 
 def new_token(prefix: str) -> str:
     """A token that cannot be guessed: 128 random bits."""
@@ -71,6 +69,3 @@ class Tasks:
 
     def __len__(self) -> int:
         return len(self._by_token)
-
-    def __repr__(self) -> str:
-        return f"<Tasks {len(self._by_token)}>"

@@ -1,9 +1,9 @@
-"""A loaded pipeline: its components, its limits, and the way from a tool's name to who owns it."""
+"""A loaded pipeline: its components, its limits, and the routes from tool names to components."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,10 @@ from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
 from rrext.engine.tasks.component import Component
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
+from rrext.limits import Limits
 from rrext.nodes.base.node import Node
+from rrext.pipefile.loaded import LoadedPipeline
 from rrext.pipefile.plan import LanePlan
-from rrext.pipefile.spec import PipelineSpec
 from rrext.tools.messages import NULL_PUBLISHER
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rrext.tools.messages import Publisher
     from rrext.tools.spec import ToolSpec
 
-__all__ = ["AMONG_OTHERS", "Route", "Task"]
 
 KEEP_ERRORS = 50  # as the reference server's status does
 AMONG_OTHERS, ALONE = 0.25, 0.9
@@ -33,7 +33,7 @@ KEEP_SPARE = 16  # pooled chains beyond this are cheaper to make again than to k
 
 
 class Route:
-    """Who answers for one tool name on one node, and what was learnt of it.
+    """A tool of one component, with the measured duration of its calls.
 
     `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
     which read the request may run it too; `quick_alone` that it was short enough for that while no other request waits,
@@ -61,11 +61,8 @@ class Route:
         self.quick = self.quick_alone and took < AMONG_OTHERS * limit
 
     def forget(self) -> None:
-        """It cannot be told how long it takes."""
+        """Forget the duration: it is not known any more."""
         self.quick = self.quick_alone = False
-
-    def __repr__(self) -> str:
-        return f"<Route {self.label}{' quick' if self.quick else ''}>"
 
 
 def _is_open(component: Component, spec: ToolSpec) -> bool:
@@ -78,60 +75,34 @@ class Task:
     """One loaded pipeline under its token."""
 
     __slots__ = (
-        "_broadcast",
-        "_clock",
-        "_routes",
-        "_spare",
-        "active",
-        "began",
-        "blocks",
-        "calls",
-        "components",
-        "errors",
-        "failed_count",
-        "finished_count",
-        "last_used",
-        "name",
-        "owner",
-        "pipeline",
-        "places",
-        "plan",
-        "public_token",
-        "publisher",
-        "source_class",
-        "spec",
-        "started",
-        "stopping",
-        "sync_places",
-        "token",
-        "ttl",
-        "warnings",
-    )
+        "_broadcast", "_clock", "_routes", "_spare", "active", "began", "blocks", "calls", "components", "errors",
+        "failed_count", "finished_count", "last_used", "name", "owner", "pipeline", "places", "plan", "public_token",
+        "publisher", "source_class", "spec", "started", "stopping", "sync_places", "token", "ttl", "warnings",
+    )  # fmt: skip
 
     def __init__(
         self,
         token: str,
-        spec: PipelineSpec,
+        loaded: LoadedPipeline,
         components: Mapping[str, Component],
-        plan: LanePlan,
-        source_class: type[Node],
+        limits: Limits,
         *,
         clock: Clock,
         threads: int,
-        pipeline: dict[str, Any],
         public_token: str,
         owner: str | None = None,
         name: str | None = None,
         ttl: float | None = None,
-        warnings: Sequence[str] = (),
     ) -> None:
+        self.spec = spec = loaded.require()
+        classes = {component.id: component.node_class for component in spec.components}
+        self.plan = LanePlan.of(spec, classes, limits)
+        self.source_class = classes[spec.source]
+        self.pipeline = loaded.unresolved
+        self.warnings = [problem.message for problem in loaded.warnings]
         self.token = token
         self.public_token = public_token
-        self.spec = spec
         self.components = components
-        self.plan = plan
-        self.source_class = source_class
-        self.pipeline = pipeline
         self.owner = owner
         self.name = name or spec.name or token
         self.places = Places(threads, f'pipe of "{self.name}"')
@@ -146,7 +117,6 @@ class Task:
         self.failed_count = 0
         self.errors: list[str] = []
         self.blocks: Counter[str] = Counter()
-        self.warnings = tuple(warnings)
         self.active: set[Call] = set()
         self._clock = clock
         self._spare: list[NodeObjects] = []
@@ -161,12 +131,12 @@ class Task:
 
     @property
     def key(self) -> tuple[str | None, str, str]:
-        """What makes a second `execute` the same task: user, project and source."""
+        """The identity of a task for a second `execute`: user, project and source."""
         return (self.owner, self.spec.project_id, self.spec.source)
 
     @property
     def event_head(self) -> dict[str, Any]:
-        """What all events of the task say."""
+        """The fields of all events of the task."""
         spec = self.spec
         return {
             "token": self.token,
@@ -260,7 +230,7 @@ class Task:
 
     @property
     def left_behind(self) -> dict[str, int]:
-        """How many calls of which tool were answered and have not returned."""
+        """The number of left-behind calls by tool."""
         found = self.places.left_behind
         return {} if found is None else found.counts()
 
@@ -268,6 +238,3 @@ class Task:
         """Keep the message for the task's status; the oldest goes when there are too many."""
         self.errors.append(message)
         del self.errors[:-KEEP_ERRORS]
-
-    def __repr__(self) -> str:
-        return f"<Task {self.token} {self.spec.source} pipes={self.places!r} sync={self.sync_places!r}>"

@@ -1,1 +1,1 @@
-"""Which nodes there are, where their classes come from, and what they say of themselves."""
+"""The catalog of nodes: their classes, the origins of these, their settings and descriptions."""

@@ -19,16 +19,12 @@ from rrext.pipefile.catalog.plugins import (
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
 
-__all__ = ["Catalog"]
-
 
 class Catalog:
     """Node classes by provider name: given ones first, then built-in ones, then those of installed packages.
 
     Installed packages are only looked through when a name is found nowhere else, or for a whole listing.
     """
-
-    __slots__ = ("_aliases", "_builtin", "_classes", "_given", "_installed", "_scan", "_settings", "conflicts")
 
     def __init__(
         self, nodes: Iterable[type[Node]] = (), *, builtin: Mapping[str, str] | None = None, installed: bool = True
@@ -110,7 +106,7 @@ class Catalog:
         return definition_of(node_class, settings, self.aliases_of(node_class.provider))
 
     def services(self, service: str | None = None) -> dict[str, Any]:
-        """What `rrext_services` answers: the definition of one provider, or `{"services": {provider: definition}}`.
+        """The body of `rrext_services`: the definition of one provider, or `{"services": {provider: definition}}`.
 
         Nodes that cannot be imported here say why. Raises `ProviderNotFound` for a name that nobody has.
         """
@@ -145,9 +141,6 @@ class Catalog:
                 if owner is None:
                     self._installed[name] = references[0]
         return self._installed
-
-    def __repr__(self) -> str:
-        return f"<Catalog of {len(self._given)} given and {len(self._builtin)} built-in nodes>"
 
 
 def _imported(name: str, reference: str) -> type[Node]:

@@ -1,4 +1,4 @@
-"""Where node classes come from: `--nodes` files and modules, `module:Class` references, installed packages."""
+"""Origins of node classes: `--nodes` files and modules, `module:Class` references, installed packages."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ from typing import Any, Final
 
 from rrext.errors import UsageError, near_matches
 from rrext.nodes.base.node import Node
-
-__all__ = [
-    "ENTRY_POINTS",
-    "PluginError",
-    "builtin_nodes",
-    "check_definition",
-    "import_class",
-    "installed_nodes",
-    "load_nodes",
-    "origin_of",
-]
 
 ENTRY_POINTS: Final = "rrext.nodes"
 """The entry-point group in which a package names its nodes: `provider = "module:Class"`."""
@@ -100,7 +89,7 @@ def _are_names(value: Any) -> bool:
 
 
 def origin_of(node_class: type[Node]) -> str:
-    """Where a class is defined, as a person would look for it."""
+    """The place of a class definition, for people."""
     module = sys.modules.get(node_class.__module__)
     path = getattr(module, "__file__", None)
     own = f"{node_class.__module__}.{node_class.__qualname__}"
@@ -153,7 +142,7 @@ def _import_module(name: str) -> Any:
 
 
 def _failure(target: str, path: str | None, error: BaseException) -> BaseException:
-    """What to tell the operator of an exception in node code. A Ctrl-C stays one."""
+    """The error for the operator after an exception in node code. A Ctrl-C stays one."""
     if isinstance(error, KeyboardInterrupt):
         return error
     if isinstance(error, SyntaxError):

@@ -1,4 +1,4 @@
-"""What `rrext_services` says of a node: RocketRide's service definition, with the tools that it has."""
+"""The entry of a node in `rrext_services`: RocketRide's service definition, with the node's tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from rrext.nodes.base.ports import served_types
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.settings import Settings
-
-__all__ = ["broken_definition", "definition_of"]
 
 
 def definition_of(node: type[Node], settings: Settings | None, aliases: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -48,7 +46,7 @@ def definition_of(node: type[Node], settings: Settings | None, aliases: tuple[st
 
 
 def broken_definition(provider: str, reason: str) -> dict[str, Any]:
-    """What is said of a node whose code cannot be imported here."""
+    """The entry of a node whose code cannot be imported here."""
     return {
         "title": provider,
         "protocol": f"{provider}://",

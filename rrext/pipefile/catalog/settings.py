@@ -1,4 +1,4 @@
-"""The form of a node's `Config`: its JSON Schema, what is wrong with a value, and the instance that a node gets."""
+"""The settings of a node class: JSON Schema, checks of values, and instances of `Config`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from rrext.tools.grammar import Grammar
 from rrext.tools.schema import object_schema
 from rrext.tools.signature import NO_DEFAULT, annotations_of, strip_annotated
 from rrext.tools.validation import SchemaValidator
-
-__all__ = ["Settings"]
 
 Parts = tuple[str | int, ...]
 
@@ -35,8 +33,6 @@ class Settings:
     `schema` describes an object without further keys. Raises `PluginError`, which names the `owner`, for a type that
     JSON has no form for.
     """
-
-    __slots__ = ("_form", "_required", "_validator", "names", "owner", "schema")
 
     def __init__(self, config: type, *, owner: str) -> None:
         self.owner = owner
@@ -75,7 +71,7 @@ class Settings:
         return all(key in names and type(item) is not dict and type(item) is not list for key, item in value.items())
 
     def problems(self, value: dict[str, Any]) -> list[tuple[Parts, str]]:
-        """What is wrong with a value, as (path, message); values are never repeated."""
+        """The errors of a value, as (path, message); values are never repeated."""
         if _fits_obviously(value, self.schema):
             return []
         return [] if self._validator.fits(value) else self._validator.problems(value, DEFAULTS.max_errors)
@@ -89,9 +85,6 @@ class Settings:
             return convert(value), []
         except Misfit as misfit:
             return None, misfit.problems
-
-    def __repr__(self) -> str:
-        return f"<Settings of {self.owner}>"
 
 
 def _whole(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

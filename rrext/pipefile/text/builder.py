@@ -8,8 +8,6 @@ from rrext.pipefile.text.pointer import pointer
 from rrext.pipefile.text.problems import CODES, Problem, Problems, Related, Span, shown
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 
-__all__ = ["Tree"]
-
 
 class Tree:
     """Takes keys, values, brackets and commas in the order of the text, and keeps a tree of them.
@@ -18,24 +16,6 @@ class Tree:
     is being taken; the reader moves it. Once `stopped`, the rest of the text is not worth reading; `cut` says that the
     tree lacks what stands there.
     """
-
-    __slots__ = (
-        "_calm",
-        "_implied",
-        "_key",
-        "_max_depth",
-        "_quiet",
-        "_stack",
-        "_wrong",
-        "at",
-        "cut",
-        "expect",
-        "last",
-        "problems",
-        "root",
-        "stopped",
-        "text",
-    )
 
     def __init__(self, text: str, problems: Problems, max_depth: int) -> None:
         self.text = text
@@ -56,7 +36,7 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """How many brackets are open."""
+        """The number of open brackets."""
         return len(self._stack)
 
     def key(self, key: str, span: Span, end: int) -> None:

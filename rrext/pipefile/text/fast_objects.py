@@ -14,8 +14,6 @@ import msgspec
 from rrext.pipefile.text.source import is_plain
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["FastObjects"]
-
 LONGEST: Final = 65_536
 """Characters of a piece."""
 
@@ -43,8 +41,6 @@ class FastObjects:
     times the length of the text.
     """
 
-    __slots__ = ("_left", "_max_depth", "_text")
-
     def __init__(self, text: str, max_depth: int) -> None:
         self._text = text
         self._max_depth = max_depth
@@ -67,9 +63,6 @@ class FastObjects:
             self._left -= len(piece)
             return None
         return Located("object", value, start, found.end(), inside=UnreadObject(piece, value, start))
-
-    def __repr__(self) -> str:
-        return f"<FastObjects of {len(self._text)} characters>"
 
 
 class UnreadObject(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""Reads JSON with comments and trailing commas, whatever is wrong with it.
+"""Reads JSON with comments and trailing commas, and recovers from any error.
 
 Broken text gives the best value that can be had, and a problem with an exact place for each mistake. The scanner walks
 once over the text and never raises.
@@ -16,8 +16,6 @@ from rrext.pipefile.text.previous_text import PreviousText
 from rrext.pipefile.text.problems import Problems, shown
 from rrext.pipefile.text.tree import AFTER_VALUE, ELEMENT, KEY, NOTHING, Located
 
-__all__ = ["Scanner"]
-
 MAX_DIGITS: Final = 4300
 """Characters of an integer: Python's own limit for its digits, as the conversion is quadratic beyond it."""
 
@@ -30,8 +28,6 @@ class Scanner:
 
     `pieces` and `former` save reading; what they give is what reading would give.
     """
-
-    __slots__ = ("_former", "_pieces", "_pos", "_text", "_tree", "complete")
 
     def __init__(
         self,

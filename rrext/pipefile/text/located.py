@@ -1,4 +1,4 @@
-"""Problems with their places: line and column beside the JSON pointer, for whoever has the text before him."""
+"""Problems with line and column beside the JSON pointer, for readers of the text."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from rrext.pipefile.text.problems import Problem, Span
 
 if TYPE_CHECKING:
     from rrext.pipefile.text.source import SourceMap
-
-__all__ = ["located", "related_places"]
 
 
 def located(problem: Problem, where: SourceMap | None) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["below", "parts_of", "pointer"]
-
 
 def pointer(*parts: str | int) -> str:
     """`("components", 0, "a/b")` → `/components/0/a~1b`; nothing → the empty pointer, the whole document."""

@@ -1,4 +1,4 @@
-"""The text before the last keystroke: what stands in the new one too needs no reading."""
+"""The text before the last keystroke: its unchanged parts are not read again."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from rrext.pipefile.text.tree import Located
 if TYPE_CHECKING:
     from rrext.pipefile.text.source import SourceMap
 
-__all__ = ["PreviousText"]
-
 
 class PreviousText:
-    """What was read of another text, at the places that it has in the new text.
+    """The values of an earlier text, at their positions in the new text.
 
     Only sound objects in lists are given: how they are read depends on nothing around them.
     """
-
-    __slots__ = ("_around", "_head", "_level", "_root", "_shift", "_tail")
 
     def __init__(self, former: SourceMap, text: str) -> None:
         old = former.text
@@ -67,9 +63,6 @@ class PreviousText:
             around, level = inner, level + 1
         return [], 0
 
-    def __repr__(self) -> str:
-        return f"<Former: the same up to {self._head} and from {self._tail}>"
-
 
 def _start(located: Located) -> int:
     return located.start
@@ -80,7 +73,7 @@ def _end(located: Located) -> int:
 
 
 def _same_begin(old: str, new: str, most: int) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """The length of the common beginning of two texts."""
     if old[:most] == new[:most]:
         return most
     same, differs = 0, most
@@ -94,7 +87,7 @@ def _same_begin(old: str, new: str, most: int) -> int:
 
 
 def _same_end(old: str, new: str, most: int) -> int:
-    """How many characters two texts have in common at their end."""
+    """The length of the common end of two texts."""
     ends = len(old), len(new)
     if old[ends[0] - most :] == new[ends[1] - most :]:
         return most

@@ -10,8 +10,6 @@ from msgspec.structs import replace
 
 from rrext.limits import DEFAULTS
 
-__all__ = ["CODES", "Problem", "Problems", "Related", "Severity", "Span", "shown"]
-
 Severity = Literal["error", "warning", "information"]
 Span = tuple[int, int]
 """Start and end in the text, in code points; the end is not included."""
@@ -158,8 +156,6 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
 class Problems:
     """Collects problems, at most `limit`; `errors` counts them all, `cut` says that some are not kept."""
 
-    __slots__ = ("_found", "cut", "errors", "limit")
-
     def __init__(self, limit: int = DEFAULTS.max_problems) -> None:
         self._found: list[Problem] = []
         self.limit = limit
@@ -217,9 +213,6 @@ class Problems:
 
     def __len__(self) -> int:
         return len(self._found)
-
-    def __repr__(self) -> str:
-        return f"<Problems {len(self._found)}, {self.errors} errors>"
 
 
 def shown(text: str) -> str:

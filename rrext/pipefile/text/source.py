@@ -13,8 +13,6 @@ from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.problems import CODES, Problem, Problems, Span
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["ParsedText", "SourceMap", "ValueAt", "parse", "read"]
-
 _STRING_THEN_COLON: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+(:?)')
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -23,7 +21,7 @@ FEW: Final = 20
 
 
 class ValueAt(msgspec.Struct, frozen=True):
-    """What stands at an offset: the innermost value, its pointer, and whether the offset is in the key before it."""
+    """The innermost value at an offset, its pointer, and whether the offset is in the key before it."""
 
     pointer: str
     located: Located
@@ -31,7 +29,7 @@ class ValueAt(msgspec.Struct, frozen=True):
 
 
 class ParsedText(msgspec.Struct, frozen=True):
-    """What reading a text gave. `complete` is false if the value lacks a part of the text.
+    """The result of reading a text. `complete` is false if the value lacks a part of the text.
 
     `map` is None if the text is strict JSON and no positions were asked for.
     """
@@ -43,7 +41,7 @@ class ParsedText(msgspec.Struct, frozen=True):
 
 
 class SourceMap:
-    """Where the values and keys of a text stand. Offsets are code points from 0, lines and columns count from 1."""
+    """The positions of the values and keys of a text. Offsets are code points from 0, lines and columns count from 1."""
 
     __slots__ = ("_line_starts", "_members", "root", "stopped", "text")
 
@@ -96,7 +94,7 @@ class SourceMap:
         return located is not None and located.kind == "hole"
 
     def at(self, offset: int) -> ValueAt:
-        """What stands at an offset; its end counts too, as a cursor there still touches it."""
+        """The value at an offset; its end counts too, as a cursor there still touches it."""
         located, path = self.root, ""
         while True:
             inner = _touched(located.children, offset)
@@ -135,7 +133,7 @@ class SourceMap:
 
     @property
     def line_count(self) -> int:
-        """How many lines there are; an empty text has one."""
+        """The number of lines; an empty text has one."""
         return len(self._starts())
 
     def _child(self, located: Located, part: str) -> Located | None:
@@ -162,9 +160,6 @@ class SourceMap:
         if self._line_starts is None:
             self._line_starts = [0, *(match.end() for match in _LINE_END.finditer(self.text))]
         return self._line_starts
-
-    def __repr__(self) -> str:
-        return f"<SourceMap of {len(self.text)} characters>"
 
 
 def read(
@@ -247,7 +242,7 @@ def is_plain(value: Any, text: str | bytes, max_depth: int) -> bool:
 
 
 def _count_keys(text: str | bytes) -> int:
-    """How many keys strict JSON has: colons inside of texts are none."""
+    """The number of keys in strict JSON, without colons inside of texts."""
     text = text if isinstance(text, str) else text.decode("utf-8")
     return _STRING_THEN_COLON.findall(text).count(":")
 

@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["CLEAN_END", "COLON", "COMMENTS", "END", "MEMBER", "NUMBER", "TOKEN", "VALUES", "WORDS", "unescape"]
-
 _COMMENT = r"//[^\r\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
 _SKIP = rf"(?:[ \t\r\n]++|{_COMMENT})*+"
 _PLAIN = r"[^\"\\\x00-\x1f]*+"

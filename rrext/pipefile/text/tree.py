@@ -1,4 +1,4 @@
-"""The tree of a JSON text: values with their places, and what may come next while it is read."""
+"""The tree of a JSON text: values with their positions."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any, Protocol
 import msgspec
 
 from rrext.pipefile.text.problems import Span
-
-__all__ = ["AFTER_ELEMENT", "AFTER_VALUE", "ELEMENT", "KEY", "NOTHING", "ROOT", "VALUE", "Inside", "Located", "Moved"]
 
 # What may come next. Plain integers: they are compared for every piece of the text.
 ROOT, KEY, VALUE, AFTER_VALUE, ELEMENT, AFTER_ELEMENT, NOTHING = range(7)
@@ -38,7 +36,7 @@ class Located(msgspec.Struct, eq=False, gc=False):  # no circles: nothing in the
 
     @property
     def children(self) -> list[Located]:
-        """What stands in an object or a list, in the order of the text; a key that stands twice has two."""
+        """The members of an object or a list, in the order of the text; a duplicate key has two."""
         inside = self.inside
         if isinstance(inside, list):
             return inside
