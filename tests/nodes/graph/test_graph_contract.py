@@ -196,7 +196,7 @@ async def outcome_of(tools: Tools, session: str) -> str:
 
 @pytest.mark.parametrize("how", ["timeout of the call", "statement_timeout", "cancelled"])
 async def test_a_slow_statement_ends_and_the_node_goes_on(graph: GraphWorld, how: str) -> None:
-    async with graph.open(statement_timeout=0.3 if how == "statement_timeout" else 60.0) as tools:
+    async with graph.open(statement_timeout=1.5 if how == "statement_timeout" else 60.0) as tools:
         slow = {"query": graph.slow()}
         if how == "cancelled":
             with anyio.move_on_after(0.3) as scope:
