@@ -9,7 +9,6 @@ from rrext.nodes.sql.gate.dialect import SqlDialect
 
 
 def sql_dialect(name: str) -> SqlDialect | None:
-    """The dialect of the node `db_NAME`: the record `NAME` of `NAME/dialect.py`. None for another language."""
-    if f"db_{name}" not in BUILTIN:
-        return None
-    return getattr(import_module(f"rrext.nodes.sql.{name}.dialect"), name.upper())
+    """The dialect of the node `db_NAME`; None for another language. Imports the module of the node, and no driver."""
+    module, _, node = BUILTIN.get(f"db_{name}", "").partition(":")
+    return getattr(import_module(module), node).sql_dialect if module else None

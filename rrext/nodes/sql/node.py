@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from rrext.nodes.databases.node import ALLOW_EXECUTE, MODEL_BOUND, READS, WRITES
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.calls import SqlCall
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
+from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.questions import data_for, sql_for
 from rrext.nodes.sql.rows_in import insert_rows
 from rrext.tools.context import ToolContext
@@ -44,6 +45,8 @@ class SqlNode(DatabaseNode):
         allow_insert: Annotated[bool, "Insert the rows that come on the answers lane."] = False
         insert_table: Annotated[str, "The table that rows from the answers lane go into."] = ""
 
+    sql_dialect: ClassVar[SqlDialect]
+    """The record of the dialect that the database understands."""
     shared: SqlDatabase
 
     @classmethod

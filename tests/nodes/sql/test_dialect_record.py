@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 from sql_contract import opened
+from sql_dialects import DIALECTS
 
+from rrext.cli.sql.statements import statements
 from rrext.errors import ToolError
+from rrext.nodes import BUILTIN
 from rrext.nodes.sql.gate.dialect import KEYWORDS, SqlDialect
 from rrext.nodes.sql.gate.gate import read_only
 from rrext.nodes.sql.sqlite.dialect import SQLITE
@@ -67,3 +70,21 @@ def test_a_record_says_which_functions_and_catalog_statements_only_read() -> Non
 def test_the_gate_names_no_dialect(name: str) -> None:
     gate = ROOT / "rrext" / "nodes" / "sql" / "gate"
     assert not [path.name for path in gate.glob("*.py") if f'"{name}"' in path.read_text(encoding="utf-8")]
+
+
+def test_a_dialect_is_one_file_and_one_line_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "new_database.py").write_text(
+        "from rrext.nodes.sql.gate.dialect import SqlDialect\n"
+        "from rrext.nodes.sql.node import SqlNode\n"
+        "class NewNode(SqlNode):\n"
+        "    provider = 'db_new'\n"
+        "    sql_dialect = SqlDialect(name='new', patterns=(), literals=r'<[^>]*>')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(BUILTIN, "db_new", "new_database:NewNode")
+    assert [statement.text for statement in statements("SELECT <a;b>; SELECT 'a", "new")] == ["SELECT <a;b>", "SELECT 'a"]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_each_dialect_is_found_by_its_name(name: str) -> None:
+    assert DIALECTS[name].name == name

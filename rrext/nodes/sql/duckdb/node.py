@@ -148,6 +148,7 @@ class DuckdbNode(SqlNode):
 
     provider = "db_duckdb"
     title = "DuckDB"
+    sql_dialect = DUCKDB
 
     class Config(SqlNode.Config):
         path: Annotated[

@@ -277,6 +277,7 @@ class MysqlNode(SqlNode):
 
     provider = "db_mysql"
     title = "MySQL and MariaDB"
+    sql_dialect = MYSQL
 
     class Config(SqlNode.Config, MysqlSettings):
         pass

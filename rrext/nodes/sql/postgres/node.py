@@ -8,6 +8,7 @@ from rrext.nodes.base.setup import SetupContext
 from rrext.nodes.databases.postgres import PostgresSettings
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.node import SqlNode
+from rrext.nodes.sql.postgres.dialect import POSTGRES
 
 
 class PostgresNode(SqlNode):
@@ -18,6 +19,7 @@ class PostgresNode(SqlNode):
 
     provider = "db_postgres"
     title = "PostgreSQL"
+    sql_dialect = POSTGRES
 
     class Config(SqlNode.Config, PostgresSettings):
         pass

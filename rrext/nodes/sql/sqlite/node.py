@@ -291,6 +291,7 @@ class SqliteNode(SqlNode):
 
     provider = "db_sqlite"
     title = "SQLite"
+    sql_dialect = SQLITE
 
     class Config(SqlNode.Config):
         path: Annotated[
