@@ -1,1 +1,1 @@
-"""What an author of nodes builds on: the base class, the lanes and the context of set-up."""
+"""The foundation for authors of nodes: the base class, the lanes and the context of set-up."""

@@ -1,4 +1,4 @@
-"""Answers: what travels on the answers lane, `{"answer": …, "expectJson": bool}`, and the JSON inside an answer's text."""
+"""The payload of the answers lane, `{"answer": …, "expectJson": bool}`, and the JSON inside an answer's text."""
 
 from __future__ import annotations
 

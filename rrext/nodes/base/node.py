@@ -1,4 +1,4 @@
-"""What a node author writes: `Node`, and the `Entry` that an object carries through a pipe."""
+"""`Node`, the base of all node classes, and the `Entry` that an object carries through a pipe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOBODY: Final[Tenant] = (None, None)
 
 
 class Entry:
-    """One object on its way through a pipe: what the client said of it, and the result that the nodes build.
+    """An object on its way through a pipe: the client's description of it, and the result that the nodes build.
 
     `name`, `path`, `mime_type`, `size`, `metadata` and `signature` come from `open`. `url` is where the data comes from, by
     default `null://Stream/` with path and name. `object_id` is the client's own, or a uuid5 of the URL.

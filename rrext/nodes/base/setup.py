@@ -1,4 +1,4 @@
-"""What `setup` of a node is given: where its paths begin, threads to import and connect in, and news of lost connections."""
+"""The argument of a node's `setup`: the root of its paths, threads to import and connect in, and news of lost connections."""
 
 from __future__ import annotations
 

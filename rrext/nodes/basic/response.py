@@ -26,7 +26,7 @@ class LaneKey(TypedDict):
 
 
 class Responder(Node):
-    """What all response nodes do. Each class declares the lanes that it takes, of which `TABLE` says how they are collected.
+    """The base of all response nodes. Each class declares its lanes; `TABLE` says how their payloads are collected.
 
     An object's text is one value, put together at `close`, a blank line after each piece. Everything else is a value
     of its own: a document, question, answer, table, JSON value, whole image, or piece of audio or video.
@@ -207,7 +207,7 @@ class ResponseImageNode(Responder):
 
 
 class ResponseAudioNode(Responder):
-    """Puts what passed as audio into the result of `close`: `{url, aviAction, mimeType, size}` for each piece."""
+    """Puts a description of each piece of audio into the result of `close`: `{url, aviAction, mimeType, size}`."""
 
     provider = "response_audio"
     title = "Response (audio)"
@@ -215,7 +215,7 @@ class ResponseAudioNode(Responder):
 
 
 class ResponseVideoNode(Responder):
-    """Puts what passed as video into the result of `close`: `{url, aviAction, mimeType, size}` for each piece."""
+    """Puts a description of each piece of video into the result of `close`: `{url, aviAction, mimeType, size}`."""
 
     provider = "response_video"
     title = "Response (video)"

@@ -1,4 +1,4 @@
-"""Where pipelines begin. A source receives what a client sends and offers it on lanes; it does nothing else."""
+"""The beginnings of pipelines. A source receives what a client sends and offers it on lanes; it does nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_PARAMETERS: Mapping[str, Any] = {}
 
 
 class SourceNode(Node):
-    """What all sources share: the settings that RocketRide's editor writes, none of which changes what rrext does."""
+    """The base of all sources: the settings that RocketRide's editor writes, none of which changes what rrext does."""
 
     class Config:
         mode: Annotated[str, 'Always "Source"; filled in if missing.'] = "Source"

@@ -1,4 +1,4 @@
-"""How a server and a process that it started for an engine talk: frames, and what a call returned or raised.
+"""The protocol between a server and the process of an engine: frames, and the results and errors of calls.
 
 length  4 bytes: of the message
 call    8 bytes: the number of the call, which its request, its answer and its cancelling have in common
@@ -22,13 +22,13 @@ HEAD: Final = struct.Struct("<IQ")
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """What a call returned, as JSON."""
+    """The result of a call, as JSON."""
 
     result: bytes
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """What a call raised. `data` is JSON."""
+    """The error of a call. `data` is JSON."""
 
     code: str
     message: str

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class EngineRequest(msgspec.Struct, frozen=True):
-    """What is asked for.
+    """A request to an engine.
 
     `changes`: the answer alone says what was done, so it is awaited also when nobody waits for the call.
     `begins`: it runs nothing of the caller's yet, so asking again is always harmless.
@@ -77,7 +77,7 @@ class _Ended(msgspec.Struct, frozen=True):
 
 
 class Waiting:
-    """One call, for whose answer a thread waits."""
+    """A call with a thread that waits for its answer."""
 
     __slots__ = ("_answer", "changed", "request", "settled")
 

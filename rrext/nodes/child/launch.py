@@ -1,4 +1,4 @@
-"""How a process that a node starts to do its work comes to find the same modules, and none of the server's secrets."""
+"""The start of a child process of a node: it finds the modules of this one, and none of the server's secrets."""
 
 from __future__ import annotations
 

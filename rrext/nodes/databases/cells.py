@@ -1,4 +1,4 @@
-"""How the values of a database become JSON. No value ever becomes another one silently, and none but NULL becomes null.
+"""The values of a database in JSON. No value ever becomes another one silently, and none but NULL becomes null.
 
 | value | JSON |
 |---|---|

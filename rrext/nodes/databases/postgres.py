@@ -1,4 +1,4 @@
-"""How a node reaches PostgreSQL: its settings, the parameters of a connection, and failures in words without secrets."""
+"""Connections of nodes to PostgreSQL: the settings, the parameters of a connection, and failures in words without secrets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REFUSALS: Final = (
 
 
 class PostgresSettings:
-    """Where a PostgreSQL server is and who connects. The base of the `Config` of nodes that use one."""
+    """The address of a PostgreSQL server, the user and the password. The base of the `Config` of nodes that use one."""
 
     url: Annotated[
         str, "`postgresql://user:password@host:5432/database?sslmode=require`; the other settings fill what it leaves out."

@@ -1,4 +1,4 @@
-"""Transactions that last longer than one call: whose they are, who uses them now, and when they are given up."""
+"""Transactions that last longer than one call: their owners, their turns, and their end when they stay idle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Made = TypeVar("Made", bound=Ending, covariant=True)
 
 
 class Begin(Protocol[Made]):
-    """How a session gets its transaction. The call of `ctx` waits for it, and the transaction outlives that call."""
+    """Begins the transaction of a session. The call of `ctx` waits for it, and the transaction outlives that call."""
 
     def __call__(self, ctx: ToolContext, /, *, read_only: bool) -> Made: ...
 

@@ -1,4 +1,4 @@
-"""One thread that does what is due: statements that take too long, sessions that nobody uses."""
+"""A thread for due actions: it stops slow statements and ends idle sessions."""
 
 from __future__ import annotations
 

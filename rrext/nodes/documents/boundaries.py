@@ -1,4 +1,4 @@
-"""Where a text may be cut: between paragraphs, lines, sentences, words, blocks of code, and never inside a character.
+"""Cuts of a text: between paragraphs, lines, sentences, words, blocks of code, and never inside a character.
 
 Every function is given a window of text and the last place that is allowed, and looks at nothing else, so that cuts
 depend on the text alone and not on how it arrived. `LOOKAHEAD` characters behind the last place are enough for all.

@@ -1,4 +1,4 @@
-"""What files say of themselves, under the few names that chunks carry: title, author, pages …"""
+"""The metadata of a file under the names that chunks carry: title, author, pages …"""
 
 from __future__ import annotations
 

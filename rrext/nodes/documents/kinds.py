@@ -1,4 +1,4 @@
-"""What kind of document some bytes are: by what they begin with, by the declared type, by the file's extension.
+"""The MIME type of a document: by its first bytes, by the declared type, by the file's extension.
 
 What cannot be mistaken wins: a PDF, an Office file or RTF is one whatever it is called. Text has no such mark, so it is
 text only if the type or the extension allows it, and the finer of both says which. A file that is called PDF and holds

@@ -1,4 +1,4 @@
-"""How large a piece of text is: in characters, in tokens of a tokenizer, or in tokens as they are estimated without one."""
+"""Sizes of a text: in characters, in tokens of a tokenizer, or in tokens as they are estimated without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that are text: whether they are, and what they say, whatever wrote them."""
+"""Text files: whether bytes are text, and their text in any encoding."""
 
 from __future__ import annotations
 

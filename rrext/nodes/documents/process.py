@@ -1,4 +1,4 @@
-"""One process that reads documents, as the server sees it: how it is started, asked, and killed."""
+"""The server's side of a process that reads documents: start, requests, kill."""
 
 from __future__ import annotations
 

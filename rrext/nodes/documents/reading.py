@@ -1,4 +1,4 @@
-"""One document from bytes to pieces of Markdown, in whatever process it runs. Nothing here reaches for a network.
+"""Reads a document: from its bytes to pieces of Markdown. Nothing here reaches for a network.
 
 Plain text, Markdown, source code and CSV are read by rrext itself, which keeps them exactly as they are; everything
 else is kreuzberg's. OCR, language models and caches of kreuzberg stay off: some would download, some would write files.

@@ -1,4 +1,4 @@
-"""What a document is read with and what comes of it, as server and parser process tell each other."""
+"""Requests and answers of the process that reads documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DocumentPiece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedDocument(msgspec.Struct, frozen=True):
-    """A document that was read: its pieces in reading order, what the file says of itself, and what it really is."""
+    """A document that was read: its pieces in reading order, its metadata, and its true MIME type."""
 
     mime_type: str
     pieces: list[DocumentPiece]
@@ -28,7 +28,7 @@ class ParsedDocument(msgspec.Struct, frozen=True):
 
 
 class DocumentRequest(msgspec.Struct, frozen=True):
-    """What is known of a document before it is read. Its bytes follow.
+    """A document to read: its name, declared type and limits. Its bytes follow.
 
     `timeout` is in seconds. `nesting` is how many mails it is attached to, one in the other.
     """

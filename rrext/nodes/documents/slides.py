@@ -1,4 +1,4 @@
-"""What speakers wrote under their slides: kreuzberg leaves it out of a presentation's text."""
+"""The speaker notes of a presentation, which kreuzberg leaves out."""
 
 from __future__ import annotations
 

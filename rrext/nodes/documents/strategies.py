@@ -1,4 +1,4 @@
-"""Which way of splitting fits a document, by what is known of it."""
+"""The strategy of splitting for a document, by its name and type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Embedder`: what turns texts into vectors, as stores and embedding nodes use it."""
+"""`Embedder`: the interface of models that turn texts into vectors, for stores and embedding nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has a text to embed on the lanes: documents and questions, and the same with their vectors."""
+"""Documents and questions of the lanes: their texts, and the same items with vectors."""
 
 from __future__ import annotations
 

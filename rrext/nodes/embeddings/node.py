@@ -1,4 +1,4 @@
-"""`EmbeddingNode`: what every embedding node has, whatever makes its vectors; and `embedding_hashing`."""
+"""`EmbeddingNode`, the base of all embedding nodes, and `embedding_hashing`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rrext.tools.decorator import tool_function
 
 
 class EmbeddingVectors(Protocol):
-    """What makes the vectors of a node; belongs to the event loop."""
+    """The model of a node, used on the event loop."""
 
     @property
     def model(self) -> str:

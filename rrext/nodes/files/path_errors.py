@@ -1,4 +1,4 @@
-"""What a caller reads when a path cannot be used: the system's answer as a `ToolError` with a code of its own."""
+"""Errors of paths: the system's answer as a `ToolError` with a code of its own."""
 
 from __future__ import annotations
 

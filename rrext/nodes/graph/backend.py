@@ -1,4 +1,4 @@
-"""What rrext needs of a kind of graph database. One subclass each; all the rest of the graph nodes is the same for all."""
+"""The interface of a kind of graph database. Each kind is a subclass; the rest of the graph nodes is the same for all."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RelationshipType(msgspec.Struct, frozen=True):
 
 
 class GraphSchema(msgspec.Struct, frozen=True):
-    """What the database holds: labels with their properties, and types of relationships."""
+    """The schema of a graph: labels with their properties, and types of relationships."""
 
     database: str
     nodes: Mapping[str, tuple[Property, ...]]

@@ -1,4 +1,4 @@
-"""What all calls of one graph node share: its backend, its sessions, and the snapshot of its schema."""
+"""The shared state of all calls of a graph node: its backend, its sessions, and the snapshot of its schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many nodes and relationships a statement will change, as far as its text tells: which clauses write, and to what.
+"""The nodes and relationships that a statement will change, as far as its text tells: the writing clauses and their targets.
 
 Databases count properties that were set, or nothing at all. How many elements get other properties or labels is therefore
 asked before the statement runs, in its transaction: its own reading clauses, and what they find counted once each.
@@ -28,7 +28,7 @@ BY_CHANCE: Final = frozenset(
 
 
 class Effects(msgspec.Struct, frozen=True):
-    """What a statement does. `sets` says that it gives elements that may have been there other properties or labels.
+    """The effects of a statement. `sets` says that it gives elements that may have been there other properties or labels.
 
     `links` is false if it can neither create nor delete relationships. With `sets`, `finding` are its
     clauses that find these elements, which `targets` name; None if that cannot be told. `parameters` are those of `finding`.
@@ -66,7 +66,7 @@ class _Clause(msgspec.Struct, frozen=True):
 
 
 class _Reading:
-    """One look at one statement."""
+    """The reading of one statement."""
 
     def __init__(self, cypher: str, pieces: list[CypherToken]) -> None:
         self.cypher = cypher

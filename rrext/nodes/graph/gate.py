@@ -101,7 +101,7 @@ def _check_nesting(pieces: list[CypherToken], path: str) -> None:
 
 
 class _Gate:
-    """One look at one statement, from a token of it to the last."""
+    """The check of one statement, from a token to the last."""
 
     def __init__(
         self,

@@ -89,7 +89,7 @@ def _meaning(kind: str, value: str) -> str:
 
 
 class _CypherText:
-    """A text, and what is wrong with it."""
+    """A text, and the errors in it."""
 
     def __init__(self, cypher: str, path: str) -> None:
         self.cypher = cypher

@@ -1,4 +1,4 @@
-"""Parameters as an engine takes them: what an answer holds as JSON goes back in as the value that it was.
+"""Parameters in the form of an engine: JSON of an answer becomes the database's value again.
 
 `{"base64": …}` is bytes. Ladybug gets integers beyond 64 bits as decimals. It turns texts into dates, times, numbers and UUIDs
 by itself where it expects these, but takes no ISO duration for an interval and no object for a map: that its error says, and

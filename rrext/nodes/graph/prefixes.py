@@ -1,4 +1,4 @@
-"""What may stand before a Cypher statement that reads, or in place of one: EXPLAIN, PROFILE, CYPHER, and SHOW."""
+"""Prefixes of a Cypher statement that reads, and statements in its place: EXPLAIN, PROFILE, CYPHER, and SHOW."""
 
 from __future__ import annotations
 

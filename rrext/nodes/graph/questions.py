@@ -38,7 +38,7 @@ Write it anew."""
 
 
 class WrittenCypher(msgspec.Struct, frozen=True):
-    """What the model made of a question: a statement that is valid, or an answer in words."""
+    """The model's reply to a question: a valid statement, or an answer in words."""
 
     cypher: str | None = None
     answer: str | None = None

@@ -1,4 +1,4 @@
-"""A transaction at work: statements with somebody who waits for them, a limit of time, and failures in our own words."""
+"""A transaction with the call that waits for it: limits of time, cancellation, and rrext's own errors."""
 
 from __future__ import annotations
 

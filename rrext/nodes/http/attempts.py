@@ -1,4 +1,4 @@
-"""The tries of one request: what a failed one means, and whether there is another."""
+"""The attempts of one request: the meaning of a failed one, and whether another follows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rrext.tools.context import ToolContext
 
 
 class Attempts:
-    """The tries of one request: how many there were, until when there may be more, and what the last one came to."""
+    """The attempts of one request: their number, their deadline, and the failure of the last one."""
 
     def __init__(self, server: ServerName, settings: EndpointSettings, ctx: ToolContext) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""What went wrong with a model server, as a `ToolError` that a person can act on and a program can tell apart.
+"""Failures of a model server as `ToolError`s that people can act on and programs can tell apart.
 
 | code | when |
 |---|---|

@@ -15,7 +15,7 @@ RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 
 
 class Retries(msgspec.Struct, frozen=True):
-    """How often a request is repeated, and how patiently."""
+    """The number of attempts of a request and the pauses between them."""
 
     count: int = 2
     """Repetitions after the first try."""

@@ -1,4 +1,4 @@
-"""Where the API of a server is, with which key it is asked, and how patiently."""
+"""The address of a server's API, its key, and the limits of time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB: Final = 1024 * 1024
 
 
 class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an API is and how patiently it is asked. Times are seconds, sizes bytes."""
+    """The address of an API, and its limits of time. Times are seconds, sizes bytes."""
 
     address: str
     apikey: str = ""

@@ -1,4 +1,4 @@
-"""The language model that is bound to a node by control, how a node asks it, and what it may be asked."""
+"""The language model that is bound to a node by control: questions to it, and their check."""
 
 from __future__ import annotations
 

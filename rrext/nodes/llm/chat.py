@@ -21,7 +21,7 @@ DONE: Final = "[DONE]"
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every request of a model says. `extra` goes into the request as it is, over everything else."""
+    """The settings of every request to a model. `extra` goes into the request as it is, over everything else."""
 
     model: str
     temperature: float | None = None

@@ -1,4 +1,4 @@
-"""What a chat completion says: the text of an answer, and whether it is the whole of it."""
+"""A chat completion: the text of the answer, and whether it is complete."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from rrext.tools.decorator import tool_function
 
 
 class ScriptLine(TypedDict):
-    """A line of a script: which questions it is for, and what it says."""
+    """A line of a script: a pattern of questions and the answer."""
 
     match: str
     answer: Any

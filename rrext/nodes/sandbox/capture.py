@@ -1,4 +1,4 @@
-"""What is kept of an output stream: its beginning and its end, however much there was. Needs nothing but Python."""
+"""Keeps the beginning and the end of an output stream of any size. Needs nothing but Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs first in a guest: it locks itself in, then runs the program. Only the standard library exists here.
+"""The first code in a guest: it locks itself in, then runs the program. Only the standard library exists here.
 
 It is never imported by rrext: the warden compiles it, and a guest receives it over its stdin, which is a socket to
 its supervisor. The talk on that socket: the guest gets this code, then the filter, and says `LOCKED`; the supervisor

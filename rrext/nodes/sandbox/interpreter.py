@@ -1,4 +1,4 @@
-"""The files of the interpreter that guests run in: this one's, without what was installed into it."""
+"""The files of the interpreter for guests: those of this one, without installed packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tool_python`: runs the programs of agents and other callers, who could write anything, and lets nothing out."""
+"""`tool_python`: runs the programs of agents and other callers in a sandbox."""
 
 from __future__ import annotations
 

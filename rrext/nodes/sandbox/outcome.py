@@ -1,4 +1,4 @@
-"""From what a supervisor answers to what the caller reads. Pure; the guest's part of it is a stranger's word."""
+"""From the answer of a supervisor to the result of the tool. Pure; the guest's part of it is a stranger's word."""
 
 from __future__ import annotations
 

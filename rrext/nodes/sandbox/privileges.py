@@ -1,4 +1,4 @@
-"""Capabilities: what a process of root may do beyond its files. The warden gives them all up."""
+"""Capabilities: the rights of a process of root beyond its files. The warden gives them all up."""
 
 from __future__ import annotations
 

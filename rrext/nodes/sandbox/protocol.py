@@ -1,4 +1,4 @@
-"""What a Python sandbox is asked, and what it answers. No engine is named here."""
+"""The interface of a Python sandbox, and its results. No engine is named here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rrext.nodes.sandbox.limits import SandboxLimits
 
 
 class PythonRun(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program ended.
+    """The result of a program.
 
     `exit_code` is 0 after a clean end, 1 after an exception, the program's own after `sys.exit(n)`, −1 when its time
     was up, and 128 + n when signal n ended it. `result` is JSON-safe; `has_result` tells a result from none.
@@ -26,7 +26,7 @@ class PythonRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PythonSandbox(Protocol):
-    """Runs programs that nobody vouches for. Methods block; call them from a worker thread, any number at a time."""
+    """Runs programs that are not trusted. Methods block; call them from a worker thread, any number at a time."""
 
     def run(
         self, code: str, limits: SandboxLimits, on_cancel: Callable[[Callable[[], object]], None] | None = None

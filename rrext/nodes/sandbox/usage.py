@@ -1,4 +1,4 @@
-"""What the guests of one warden use of the machine's memory together, in a table that all supervisors share.
+"""The memory of all guests of a warden, in a table that all supervisors share.
 
 Each guest has a limit of its own, which the kernel keeps to the byte; a full server has 64 guests. Control groups would
 bound them together, but most servers may not make any. So each supervisor notes what its guest uses and adds up what all

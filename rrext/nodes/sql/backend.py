@@ -1,4 +1,4 @@
-"""What rrext needs of a kind of database. One subclass each; all the rest of the SQL nodes is the same for all of them."""
+"""The interface of a kind of SQL database. Each kind is a subclass; the rest of the SQL nodes is the same for all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Warnings:
-    """What a database says beside a result: the first `MOST_WARNINGS` of it, and how many more there were."""
+    """Warnings of a database beside a result: the first `MOST_WARNINGS`, and the number of the others."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []

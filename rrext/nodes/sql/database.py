@@ -1,4 +1,4 @@
-"""What all calls of one database node share: its pools of connections, its sessions and the snapshot of its schema."""
+"""The shared state of all calls of an SQL node: its pools of connections, its sessions and the snapshot of its schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a statement a database found its mistake, told from the database's own sentence."""
+"""The place of a mistake in a statement, read from the database's message."""
 
 from __future__ import annotations
 

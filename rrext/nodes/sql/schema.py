@@ -55,7 +55,7 @@ class SqlTable(msgspec.Struct, frozen=True):
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """What a database held when it was read. `database` is its name; of a file, the file's."""
+    """The snapshot of a database's tables. `database` is its name; of a file, the file's."""
 
     database: str
     tables: Mapping[str, SqlTable]

@@ -53,7 +53,7 @@ def error_of(backend: Backend, error: Exception) -> Exception:
 
 
 class GiveBack(Protocol):
-    """How a connection goes back to its pool; one that is not good is closed."""
+    """Returns a connection to its pool; one that is not good is closed."""
 
     def __call__(self, *, is_good: bool) -> None: ...
 

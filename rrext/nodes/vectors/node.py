@@ -1,4 +1,4 @@
-"""What all vector store nodes are: the same tools and lanes, whatever keeps the data."""
+"""`VectorStoreNode`: the tools and lanes of all vector stores."""
 
 from __future__ import annotations
 

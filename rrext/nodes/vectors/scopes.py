@@ -1,4 +1,4 @@
-"""What callers say of the chunks that they mean, checked: filters of a search, and what a delete takes."""
+"""Checked scopes of calls: filters of a search, and arguments of a delete."""
 
 from __future__ import annotations
 

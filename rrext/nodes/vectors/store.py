@@ -1,4 +1,4 @@
-"""What every vector store does, whatever keeps its data: the protocol and the records that go in and out."""
+"""The interface of vector stores, and the records of their arguments and results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Which chunks are meant: all that fit everything that is not None.
+    """A selection of chunks: all that fit each field that is not None.
 
     `parent` is the very path. `prefix` is a folder: the path itself and all below it, so `/a` means `/a` and `/a/b`, but
     not `/ab`; it has no `/` at its end unless it is `/`, which means all paths that begin with `/`.
@@ -95,7 +95,7 @@ class ChunkPage(msgspec.Struct, frozen=True):
 
 
 class ObjectVersion(msgspec.Struct, frozen=True):
-    """How many chunks an object has, and the text `signature` in the metadata of all of them; None if they have not one."""
+    """The number of an object's chunks, and the `signature` in the metadata of all of them; None if they have not one."""
 
     object_id: str
     chunks: int
@@ -103,7 +103,7 @@ class ObjectVersion(msgspec.Struct, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """How many chunks were there and are gone, and of which objects."""
+    """The number of deleted chunks, and their objects."""
 
     chunks: int
     object_ids: frozenset[str]

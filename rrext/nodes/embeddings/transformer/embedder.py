@@ -26,7 +26,7 @@ log: Final = logging.getLogger("rrext.embeddings")
 
 
 class TransformerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the settings of a node say. `prefixes` stand before a text of a kind, `dimensions` cuts vectors."""
+    """The settings of a node. `prefixes` stand before a text of a kind, `dimensions` cuts vectors."""
 
     name: str
     runtime: Runtime = "auto"

@@ -1,4 +1,4 @@
-"""What the server and the process of an embedded graph say to each other, in frames of `rrext.nodes.child.calls`.
+"""Messages between the server and the process of an embedded graph, in frames of `rrext.nodes.child.calls`.
 
 Every request but `GraphOpen` belongs to a transaction, by its number. Parameters and answers are JSON.
 """

@@ -1,4 +1,4 @@
-"""What is known of the embedded graph without its engine: settings, what its errors mean, what may be sent to it."""
+"""The embedded graph without its engine: settings, meanings of errors, checks of statements."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class EmbeddedSettings(msgspec.Struct, frozen=True):
 
 
 class EmbeddedError(Exception):
-    """What the engine raised; it has no types of its own for that."""
+    """An error of the engine, which has no types of errors."""
 
 
 def failure_of(error: Exception) -> Failure | None:

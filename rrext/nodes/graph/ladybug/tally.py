@@ -1,4 +1,4 @@
-"""What a statement changed in an engine that does not count: elements before and after, and what it sets."""
+"""Counts the changes of a statement for an engine that does not: elements before and after, and targets of SET."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from rrext.threads import Workers
 
 
 class LadybugSession:
-    """One transaction and the statement that it runs. Its requests are done one after the other; only `interrupt` may come
+    """A transaction and its statement. Its requests are done one after the other; only `interrupt` may come
     meanwhile."""
 
     def __init__(self, backend: EmbeddedBackend, request: GraphBegin) -> None:
@@ -108,7 +108,7 @@ class LadybugSession:
 
 
 class LadybugWorker:
-    """Does what it is asked: each request on a thread, as many as there are transactions."""
+    """Serves requests, each on a thread, as many as there are transactions."""
 
     def __init__(self, backend: EmbeddedBackend, answers: BinaryIO) -> None:
         self._backend = backend

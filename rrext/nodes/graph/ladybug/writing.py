@@ -1,4 +1,4 @@
-"""What `execute` may not send to a database in this process: what reaches files, networks, or the transaction around it."""
+"""The check of statements for `execute` of an embedded graph: no files, no networks, no control of transactions."""
 
 from __future__ import annotations
 

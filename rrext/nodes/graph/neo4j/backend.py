@@ -1,4 +1,4 @@
-"""A graph database behind a server that speaks Bolt: Neo4j, and what is compatible with it. The official driver does the work.
+"""A graph database behind a server that speaks Bolt: Neo4j and compatible databases. The official driver does the work.
 
 The driver logs statements, parameters and addresses: it is kept quiet, as its failures become ours anyway.
 """
@@ -42,7 +42,7 @@ _BY_CODE: Final[tuple[tuple[str, FailureKind], ...]] = (
 
 
 class BoltSettings(msgspec.Struct, frozen=True):
-    """Where the server is and who asks. Times are in seconds; an empty `database` is the user's home database."""
+    """The address of the server, the user and the limits, in seconds; an empty `database` is the user's home database."""
 
     uri: str
     user: str

@@ -1,4 +1,4 @@
-"""One DuckDB instance, in the process that has it: how it is opened, what is closed to its statements, and its files."""
+"""A DuckDB instance in its process: how it is opened and locked, and the tables of its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNITS: Final = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2*
 
 
 class ParsedStatement:
-    """A statement, and what is known of it.
+    """A parsed statement with its kind and parameters.
 
     `count` is how many parameters it was last seen to take; `parameter_types` are those that it says itself, by number.
     `is_exact` says that its rows need `rows.ExactRows`; None: not known yet.

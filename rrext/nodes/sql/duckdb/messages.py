@@ -1,4 +1,4 @@
-"""What the server and the process of a DuckDB database say to each other.
+"""Messages between the server and the process of a DuckDB database.
 
 Each connection has a socket of its own, on which every request but `SqlRollback` of a read has one answer: frames as in
 `rrext.nodes.child.calls`, with JSON in them. The number of a frame is that of its request. A statement that is committed as

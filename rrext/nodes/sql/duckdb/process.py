@@ -46,7 +46,7 @@ _CRASHED: Final = (
 
 
 class DuckdbError(Exception):
-    """What DuckDB failed with, in its process."""
+    """A failure of DuckDB in its process."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

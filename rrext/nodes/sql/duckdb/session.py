@@ -1,4 +1,4 @@
-"""One connection in the process of a DuckDB database: its transaction, and the statement that it runs."""
+"""A connection in the process of a DuckDB database: its transaction and its statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of DuckDB's types: how they become what `cells` knows, and how JSON becomes parameters again.
+"""Values of DuckDB's types: their way to the cells of answers, and from JSON to parameters.
 
 | type | JSON |
 |---|---|

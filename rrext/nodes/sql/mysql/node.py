@@ -62,7 +62,7 @@ log: Final = logging.getLogger("rrext.sql")
 
 
 class MysqlConnection:
-    """A connection, and what has to be known of its server and its session."""
+    """A connection with the state of its session."""
 
     def __init__(self, raw: pymysql.Connection[Any], fresh: str, *, read_only: bool) -> None:
         self.raw = raw

@@ -1,4 +1,4 @@
-"""Where a MySQL or MariaDB server is, and who connects: a node's settings, and what the driver makes of them."""
+"""Connections to MySQL and MariaDB: the settings of a node, and the options of the driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IN_URL: Final = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey", "conne
 
 
 class MysqlSettings:
-    """Where a MySQL or MariaDB server is and who connects. The base of the `Config` of nodes that use one."""
+    """The address of a MySQL or MariaDB server, the user and the password. The base of the `Config` of nodes that use one."""
 
     url: Annotated[
         str, "`mysql://user:password@host:3306/database?sslmode=require`; the other settings fill what it leaves out."

@@ -33,7 +33,7 @@ _SIZES: Final = ((2**8, "tiny"), (2**16, ""), (2**24, "medium"), (2**32, "long")
 
 
 class MysqlTypes:
-    """What is known of the columns of one server's tables. Shared by its connections."""
+    """Column types of one server's tables. Shared by its connections."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[str, str], dict[str, str]] = {}

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: how values are read, and what the server says beside them. Importing this imports psycopg."""
+"""Connections to PostgreSQL: loaders of values, and notices of the server. Importing this imports psycopg."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OR_TEXT: Final = ("date", "time", "timestamp", "timestamptz")
 
 
 class PostgresConnection(psycopg.Connection[Any]):
-    """A connection, and what the server said on it beside the results of the last statement."""
+    """A connection with the notices of its last statement."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

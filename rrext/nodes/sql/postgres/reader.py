@@ -79,7 +79,7 @@ schema of the same name, which a role of another name would not find."""
 
 
 class ReadingRole:
-    """What is known of a database's reading role. Shared by its connections."""
+    """The reading role of a database. Shared by its connections."""
 
     def __init__(self) -> None:
         self._checked = float("-inf")

@@ -29,7 +29,7 @@ class ParameterType(msgspec.Struct, frozen=True):
 
 
 class PostgresTypes:
-    """What is known of the types of one database. Shared by its connections, which add to it."""
+    """The types of one database. Shared by its connections, which add to it."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[int, int], str | None] = {}

@@ -1,4 +1,4 @@
-"""What SQLite asks before it prepares a statement: may it do this? The answers for connections that read, and that write.
+"""SQLite's authorizer callbacks: the actions that statements of readers and of writers may do.
 
 SQLite names each table, function and PRAGMA that a statement uses. So here SQLite's own parser is the read-only gate, and
 the connection, which is opened with `mode=ro`, is the second wall.

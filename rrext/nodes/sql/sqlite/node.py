@@ -57,7 +57,7 @@ class FileGone(Exception):
 
 
 class SqliteConnection(sqlite3.Connection):
-    """A connection, and what rrext remembers of it."""
+    """A connection with the state of its transaction."""
 
     file: tuple[int, int] | None = None
     """Device and inode of its file."""

@@ -20,7 +20,7 @@ _OWN_TABLES: Final = frozenset({"sqlite_temp_master", "sqlite_temp_schema", "des
 
 
 class SqliteTypes:
-    """What is known of the statements of one database. It has a connection of its own, on which nothing of a caller runs."""
+    """The column types of the statements of one database. It has a connection of its own, on which nothing of a caller runs."""
 
     def __init__(self, opened: Callable[[], SqliteConnection]) -> None:
         """`opened` makes a connection that can only read."""

@@ -1,4 +1,4 @@
-"""The folder of an embedded store: who may open it, whether it is whole, and how it begins.
+"""The folder of an embedded store: its lock, its check for damage, and its creation.
 
     FOLDER/lock             held by the process that has the store open; see `rrext.nodes.files.file_lock`
     FOLDER/data/store.json  `Manifest`
@@ -34,7 +34,7 @@ VOLATILE: Final = "_journal.dat"
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What a store says of itself. `clean`: it was closed in order, and the `chunks` and `files` are those of that time.
+    """The description of a store in its folder. `clean`: it was closed in order, with these `chunks` and `files`.
 
     `files` has size and checksum of the head for each file of the engine, by its path in the shard.
     """

@@ -1,4 +1,4 @@
-"""What a request is about to change, in a file beside the store: a request that was interrupted is done when it is opened.
+"""The pending change of a store, in a file: an interrupted request is done when the store is opened again.
 
 The engine takes some dozens of points at a time. A journal that is whole is carried out to its end, by whoever opens the store
 next if need be; one that is not was never begun. So a request is done as a whole or not at all.
@@ -45,7 +45,7 @@ class StagedPiece(msgspec.Struct, frozen=True):
 
 
 class StoreChange(msgspec.Struct, frozen=True):
-    """What a request does: store the chunks of the pieces, at most `ENGINE_BATCH` each, and delete the points of `gone`."""
+    """The change of a request: store the chunks of the pieces, at most `ENGINE_BATCH` each, and delete the points of `gone`."""
 
     pieces: Sequence[StagedPiece] = ()
     gone: Sequence[Any] = ()

@@ -1,4 +1,4 @@
-"""Which parent paths a store has, with which objects and how many chunks: what `list` answers without a look at the data."""
+"""The parent paths of a store with their objects and numbers of chunks, for `list` without a scan of the data."""
 
 from __future__ import annotations
 

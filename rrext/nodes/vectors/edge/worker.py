@@ -33,7 +33,7 @@ Job = tuple[int, Request, CancelToken]
 
 
 class EdgeWorker:
-    """Does what it is asked: reads on some threads, and whatever waits for writes on another, one by one."""
+    """Serves requests: reads on some threads, and writes and counts on another, in their order."""
 
     def __init__(self, store: EdgeStore, answers: BinaryIO) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What PostgreSQL's failures mean for a vector store, in words without statements, parameters and secrets."""
+"""Failures of PostgreSQL as errors of a vector store, in words without statements, parameters and secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements that page through a store, and count what is in it."""
+"""The statements that page through a store and count its content."""
 
 from __future__ import annotations
 

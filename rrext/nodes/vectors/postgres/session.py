@@ -1,4 +1,4 @@
-"""What every connection of a vector store is told first, and vectors as the server takes them."""
+"""The setup of each connection of a vector store, and vectors in the server's form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a vector store, and the line in the book of stores that says what it holds."""
+"""The table of a vector store, and its line in the book of stores."""
 
 from __future__ import annotations
 
