@@ -18,8 +18,6 @@ from rrext.client.wrapping import Blocking, here, on_loop
 from rrext.errors import NotConnected, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["Client", "Pipe"]
-
 P = ParamSpec("P")
 
 AsyncClient = client_module.Client

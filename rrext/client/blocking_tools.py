@@ -10,8 +10,6 @@ from rrext.client import database as database_module
 from rrext.client import vectors as vectors_module
 from rrext.client.wrapping import Blocking, here
 
-__all__ = ["Database", "Transaction", "Vectors"]
-
 AsyncDatabase = database_module.Database
 AsyncTransaction = database_module.Transaction
 AsyncVectors = vectors_module.Vectors

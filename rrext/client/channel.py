@@ -10,8 +10,6 @@ from anyio.abc import ByteStream
 
 from rrext.transports.fds import Buffer, Receiver
 
-__all__ = ["Channel", "StreamChannel", "as_channel"]
-
 JOIN = 65536
 """Pieces up to this size in all are joined before they are sent; joining costs less than another `send`."""
 

@@ -30,8 +30,6 @@ from rrext.limits import CLIENT_DEFAULTS
 from rrext.version import __version__
 from rrext.wire.codec import encode
 
-__all__ = ["Client"]
-
 QUESTION_TYPE = "application/rocketride-question"
 
 

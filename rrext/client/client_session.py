@@ -23,8 +23,6 @@ from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 
-__all__ = ["ClientSession", "Dialect"]
-
 logger = logging.getLogger("rrext.client")
 
 Dialect: TypeAlias = Literal["dap", "jsonrpc"]

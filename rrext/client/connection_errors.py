@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rrext.errors import NotConnected, RrextError, ServerExited
 
-__all__ = ["client_closed", "connection_lost", "server_exited"]
-
 QUOTED_LINES = 20
 """Lines of stderr in the message of `ServerExited`; `data["stderr"]` has all that is kept."""
 

@@ -13,8 +13,6 @@ from rrext.client.pending_call import Body
 from rrext.client.updates import ChunkCallback
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["Database", "Params", "Transaction"]
-
 Params: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """A list for the `$1…$n` of SQL, an object for the `$name` of Cypher."""
 

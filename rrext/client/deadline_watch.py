@@ -9,8 +9,6 @@ import anyio
 
 from rrext.client.event_loop import EventLoop
 
-__all__ = ["DeadlineWatch", "Timed"]
-
 
 class Timed(Protocol):
     """A call with a deadline."""

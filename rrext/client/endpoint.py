@@ -25,8 +25,6 @@ from rrext.wire.codec import Bytes
 from rrext.wire.connection import ClientConnection
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
 
-__all__ = ["Endpoint", "ErrorMaker"]
-
 logger = logging.getLogger("rrext.client")
 
 ErrorMaker: TypeAlias = Callable[[], RrextError]

@@ -11,8 +11,6 @@ from typing import Any, Protocol
 import anyio
 import msgspec
 
-__all__ = ["EventLoop", "Waiter"]
-
 
 class Waiter(Protocol):
     """Where one caller waits. A wake before the wait ends that wait at once; several count as one."""

@@ -11,8 +11,6 @@ import msgspec
 from rrext.errors import NotConnected, RrextError
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["EventStream", "ServerEvent"]
-
 
 class ServerEvent(msgspec.Struct, frozen=True):
     """One event of the server. `missed` counts the events just before it that were dropped, as the reader was slow."""

@@ -12,8 +12,6 @@ from rrext.client.channel import Channel
 from rrext.client.event_loop import EventLoop
 from rrext.transports.fds import Buffer
 
-__all__ = ["FrameQueue", "QueuedFrame"]
-
 ATOMIC = 4096
 """POSIX writes so many bytes to a pipe as a whole, or not at all. More of it is the loop's part: Ctrl-C may raise in a
 caller's thread after a part is written, and before anybody knows how much."""

@@ -11,8 +11,6 @@ import msgspec
 from rrext.errors import UsageError
 from rrext.transports.process import ChildProcess
 
-__all__ = ["Launch", "serve_command", "server_env"]
-
 PASSED_ON = frozenset(
     {"HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "PYTHONPATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"}
 )

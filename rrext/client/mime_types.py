@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from functools import cache
 
-__all__ = ["LANES_IN_PIECES", "UNKNOWN_TYPE", "goes_whole", "mime_type_of"]
-
 UNKNOWN_TYPE = "application/octet-stream"
 
 LANES_IN_PIECES = ("tags", "text", "table", "image", "audio", "video")

@@ -7,8 +7,6 @@ from typing import Any
 
 from rrext.client.updates import ChunkCallback
 
-__all__ = ["NodeTools"]
-
 
 class NodeTools:
     """Calls tools as `Client.tool` does. Without `node_id` the first node that has the tool answers.

@@ -15,8 +15,6 @@ from rrext.limits import CLIENT_DEFAULTS
 from rrext.transports.fds import SocketChannel
 from rrext.transports.unix import connect, socket_path
 
-__all__ = ["Address", "Origin", "open_channel"]
-
 POLL = 0.01
 """Seconds between two attempts while a server is too busy to take one more client."""
 

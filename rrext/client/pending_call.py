@@ -15,8 +15,6 @@ from rrext.client.updates import Updates
 from rrext.errors import ToolTimeout
 from rrext.wire.messages import RequestId, Response
 
-__all__ = ["Body", "Deadline", "PendingCall"]
-
 Body: TypeAlias = dict[str, Any]
 
 

@@ -15,8 +15,6 @@ from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import ClientError, PipeNotOpen, RrextError, UsageError, error_from_wire
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["Data", "Pipe"]
-
 logger = logging.getLogger("rrext.client")
 
 Data: TypeAlias = bytes | bytearray | memoryview | str

@@ -12,8 +12,6 @@ from rrext.client.pending_call import Body
 from rrext.errors import ParseError, UsageError
 from rrext.wire.codec import decode
 
-__all__ = ["Path", "pipeline_arguments"]
-
 Path: TypeAlias = str | os.PathLike[str]
 
 

@@ -16,8 +16,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rrext.errors import UsageError
 
-__all__ = ["Portal"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

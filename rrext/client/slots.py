@@ -8,8 +8,6 @@ from threading import Lock
 
 from rrext.client.event_loop import Waiter
 
-__all__ = ["Slots"]
-
 
 class _Turn:
     """A place in the line."""

@@ -12,8 +12,6 @@ from rrext.client.updates import ChunkCallback, ProgressCallback
 from rrext.errors import InvalidArguments, UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["deadline_of", "result_of", "tool_arguments", "tool_call"]
-
 
 def tool_arguments(
     tool: str,

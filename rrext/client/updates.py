@@ -12,8 +12,6 @@ import anyio
 
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["ChunkCallback", "EventCallback", "EventUpdates", "ProgressCallback", "Updates"]
-
 ProgressCallback: TypeAlias = Callable[[float, float | None, str | None], Awaitable[object] | object]
 """Called with progress, total and message; may be `async`."""
 ChunkCallback: TypeAlias = Callable[[Any], Awaitable[object] | object]

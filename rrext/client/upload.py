@@ -18,8 +18,6 @@ from rrext.client.upload_files import UploadFile, find_files
 from rrext.errors import UsageError
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["FileResult", "PipeMaker", "Upload", "UploadCallback", "UploadProgress"]
-
 
 class FileResult(msgspec.Struct, frozen=True):
     """The outcome of one file. `result` is the result body of the pipeline, a partial one if the object failed.

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["NO_FILE", "UploadFile", "find_files", "shown", "url_of"]
-
 NO_FILE: Final = "is no regular file"
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from rrext.client.node_tools import NodeTools
 from rrext.client.pending_call import Body
 
-__all__ = ["Vectors"]
-
 
 class Vectors(NodeTools):
     """The tools of a pipeline's vector stores."""

@@ -8,8 +8,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from rrext.client.portal import Portal
 
-__all__ = ["Blocking", "here", "on_loop"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 W = TypeVar("W")

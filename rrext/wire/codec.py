@@ -9,8 +9,6 @@ import msgspec
 
 from rrext.errors import ParseError
 
-__all__ = ["Bytes", "decode", "encode", "encode_own", "insert_member", "quote"]
-
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
 _decode = msgspec.json.Decoder().decode

@@ -13,8 +13,6 @@ from rrext.wire.dialect import Dialect, DialectName
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
-__all__ = ["ClientConnection", "ServerConnection"]
-
 
 class ServerConnection:
     """A server's side. The first valid message decides the dialect.

@@ -24,8 +24,6 @@ from rrext.wire.messages import (
     ServerEvent,
 )
 
-__all__ = ["Dap"]
-
 
 class _Request(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A request with the usual members and no others."""

@@ -10,8 +10,6 @@ from rrext.limits import DEFAULTS, KIB, Limits
 from rrext.wire.codec import decode
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
-__all__ = ["SMALL", "Dialect", "DialectName", "Members", "pieces_of"]
-
 DialectName: TypeAlias = Literal["dap", "jsonrpc"]
 
 Members: TypeAlias = dict[str, int | str | None]

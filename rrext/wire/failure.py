@@ -9,8 +9,6 @@ import msgspec
 from rrext.errors import RrextError
 from rrext.wire.codec import encode
 
-__all__ = ["WireError", "utf8", "wire_error"]
-
 
 class WireError(msgspec.Struct, frozen=True):
     """The parts of an error that can be encoded for certain."""

@@ -19,8 +19,6 @@ from rrext.wire.header import FORM, Header, parse_header
 from rrext.wire.large import LargeBody
 from rrext.wire.messages import Fatal
 
-__all__ = ["BUFFER", "ContentLength", "Framer"]
-
 E = TypeVar("E")
 
 BUFFER = 64 * KIB

@@ -6,8 +6,6 @@ import msgspec
 
 from rrext.errors import ParseError
 
-__all__ = ["FORM", "Header", "parse_header"]
-
 FORM = "A frame is `Content-Length: N`, a blank line, and N bytes of JSON."
 
 _DIGITS = 20

@@ -24,8 +24,6 @@ from rrext.wire.messages import (
     ServerEvent,
 )
 
-__all__ = ["CANCEL", "JsonRpc"]
-
 CANCEL = "$/cancelRequest"
 """The Language Server Protocol's notification; it arrives as the command `cancel`."""
 

@@ -6,8 +6,6 @@ from io import BytesIO
 
 from rrext.wire.header import Header
 
-__all__ = ["LargeBody"]
-
 
 class LargeBody:
     """Room for a body, or only for its raw tail if the JSON before it is in memory already.

@@ -8,19 +8,6 @@ import msgspec
 
 from rrext.errors import RrextError
 
-__all__ = [
-    "MAX_ID",
-    "ClientEvent",
-    "Event",
-    "Fatal",
-    "Ignored",
-    "Malformed",
-    "Request",
-    "RequestId",
-    "Response",
-    "ServerEvent",
-]
-
 MAX_ID = 2**53
 """The largest integer id: beyond it a peer that keeps numbers as doubles (JavaScript) answers another call."""
 

@@ -16,8 +16,6 @@ from rrext.wire.codec import Bytes
 from rrext.wire.dialect import Members
 from rrext.wire.messages import MAX_ID
 
-__all__ = ["recover_members"]
-
 _WANTED = frozenset({"id", "seq", "request_seq", "jsonrpc"})
 
 _TOKEN = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|["{}\[\]:,]|[^ \t\r\n{}\[\]:,"]++)', re.DOTALL)
