@@ -115,9 +115,8 @@ def check_pipeline(
     if loaded.spec is not None:
         from rrext.pipefile.plan import LanePlan
 
-        classes = {component.id: component.node_class for component in loaded.spec.components}
         try:
-            LanePlan.of(loaded.spec, classes, limits)
+            LanePlan.of(loaded.spec, limits)
         except InvalidPipeline as error:
             found = Problem("cannot_run", "error", error.message, below(loaded.base, "components"), on="key")
             loaded.problems = (*loaded.problems, found)

@@ -5,47 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from rrext.errors import InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Node
+from rrext.pipefile.spec import PipelineSpec
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import kind_of, options_of
 
 LIFECYCLE: Final = ("open", "closing", "close")
 _NAMES_CONTEXT: Final = re.compile(r"\bToolContext\b")
-
-
-class PlannedEdge(Protocol):
-    """A data edge, as it stands on its consumer."""
-
-    @property
-    def lane(self) -> str: ...
-    @property
-    def source_id(self) -> str: ...
-
-
-class PlannedComponent(Protocol):
-    """The fields of a component that a plan reads."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def inputs(self) -> Sequence[PlannedEdge]: ...
-
-
-class PlannedPipeline(Protocol):
-    """The fields of a pipeline that a plan reads."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def components(self) -> Sequence[PlannedComponent]: ...
-    @property
-    def chain(self) -> Sequence[str]: ...
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -95,13 +67,14 @@ class LanePlan:
         self._fanouts: dict[tuple[str, str], tuple[LaneReceiver, ...]] = {}
 
     @classmethod
-    def of(cls, spec: PlannedPipeline, classes: Mapping[str, type[Node]], limits: Limits = DEFAULTS) -> LanePlan:
-        """The plan of a pipeline whose nodes have these classes.
+    def of(cls, spec: PipelineSpec, limits: Limits = DEFAULTS) -> LanePlan:
+        """The plan of a pipeline.
 
         Raises `InvalidPipeline` for data edges in a circle, for a method that is a generator, and for pass-through
         nodes that would multiply one payload beyond `max_receivers`.
         """
-        chain = tuple(spec.chain)
+        chain = spec.chain
+        classes = {component.id: component.node_class for component in spec.components}
         listeners = _listeners(spec, chain)
         hears: dict[str, dict[str, None]] = {node_id: {} for node_id in chain}
         for (_, lane), nodes in listeners.items():
@@ -167,7 +140,7 @@ class LanePlan:
                 pending.extend(reversed(self._listeners[node_id, lane]))
 
 
-def _listeners(spec: PlannedPipeline, chain: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
+def _listeners(spec: PipelineSpec, chain: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
     """(sender, lane) → the nodes that listen, in file order. What stands outside of the chain takes no part."""
     members = {spec.source, *chain}
     found: dict[tuple[str, str], dict[str, None]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from rrext import Node, ToolContext, tool_function
 
 
-class FixContext(Node):
+class Bench(Node):
     """Tools that cost nothing themselves."""
 
     provider = "bench"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
 from rrext.limits import DEFAULTS, Limits
 from rrext.nodes.base.node import Entry, Node
 from rrext.pipefile.plan import LanePlan
+from rrext.pipefile.spec import ComponentSpec, DataEdge, PipelineSpec
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
@@ -21,30 +22,22 @@ SOURCE = "source"
 EVERY_LANE = ("tags", "text", "table", "documents", "questions", "answers", "image")
 
 
-class Edge(NamedTuple):
-    lane: str
-    source_id: str
+def part(node_id: str, node_class: type[Node], *inputs: DataEdge) -> ComponentSpec:
+    """A component with data edges and nothing else."""
+    return ComponentSpec(node_id, node_class.provider, node_class, {}, None, inputs)
 
 
-class Part(NamedTuple):
-    id: str
-    inputs: tuple[Edge, ...]
-
-
-class Spec(NamedTuple):
-    source: str
-    components: tuple[Part, ...]
-    chain: tuple[str, ...]
-
-
-def spec(ids: Iterable[str], *edges: str, source: str = SOURCE) -> Spec:
-    """A pipeline in the file order of `ids`. An edge is `sender lane receiver`; nodes without one come last."""
+def spec(classes: Mapping[str, type[Node]], *edges: str, source: str = SOURCE) -> PipelineSpec:
+    """A pipeline in the file order of `classes`. An edge is `sender lane receiver`; nodes without one come last."""
     triples = [edge.split() for edge in edges]
-    parts = tuple(Part(i, tuple(Edge(lane, sender) for sender, lane, to in triples if to == i)) for i in ids)
+    parts = tuple(
+        part(i, node_class, *(DataEdge(lane, sender) for sender, lane, to in triples if to == i))
+        for i, node_class in classes.items()
+    )
     listeners: dict[str, list[str]] = {}
-    for part in parts:
-        for sender in dict.fromkeys(edge.source_id for edge in part.inputs):
-            listeners.setdefault(sender, []).append(part.id)
+    for component in parts:
+        for sender in dict.fromkeys(edge.source_id for edge in component.inputs):
+            listeners.setdefault(sender, []).append(component.id)
     chain: dict[str, None] = {}
     pending = list(reversed(listeners.get(source, [])))
     while pending:  # depth-first, in file order
@@ -52,8 +45,8 @@ def spec(ids: Iterable[str], *edges: str, source: str = SOURCE) -> Spec:
         if node_id not in chain:
             chain[node_id] = None
             pending.extend(reversed(listeners.get(node_id, [])))
-    chain.update(dict.fromkeys(part.id for part in parts))
-    return Spec(source, parts, tuple(chain))
+    chain.update(dict.fromkeys(component.id for component in parts))
+    return PipelineSpec(source, parts, tuple(chain), "")
 
 
 class Flow:
@@ -62,7 +55,7 @@ class Flow:
     def __init__(self, classes: Mapping[str, type[Node]], *edges: str, limits: Limits = DEFAULTS) -> None:
         self.classes = classes
         self.log: list[tuple[Any, ...]] = []
-        self.plan = LanePlan.of(spec(classes, *edges), classes, limits)
+        self.plan = LanePlan.of(spec(classes, *edges), limits)
 
     def make(self, node_id: str) -> Node:
         node = self.classes[node_id].__new__(self.classes[node_id])

@@ -6,15 +6,17 @@ import functools
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lane_pipelines import SOURCE, Edge, Part, Spec, spec
+from lane_pipelines import SOURCE, part, spec
 
 from rrext.errors import InvalidPipeline
 from rrext.limits import Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.plan import LanePlan
+from rrext.pipefile.spec import DataEdge, PipelineSpec
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 
@@ -30,7 +32,7 @@ class Reads(Node):
 
 
 def plan(classes: dict[str, type[Node]], *edges: str, limits: Limits | None = None) -> LanePlan:
-    return LanePlan.of(spec(classes, *edges), classes, limits or Limits())
+    return LanePlan.of(spec(classes, *edges), limits or Limits())
 
 
 def names(found: LanePlan, sender: str, lane: str = "text") -> list[str]:
@@ -67,7 +69,12 @@ def test_a_node_may_emit_on_the_lanes_that_its_class_declares() -> None:
 
 def test_a_node_opens_after_all_that_send_to_it_though_the_chain_is_depth_first() -> None:
     found = plan(dict.fromkeys("abcd", Reads), "source text a", "source text b", "a text d", "b text c", "c text d")
-    assert spec("abcd", "source text a", "source text b", "a text d", "b text c", "c text d").chain == ("a", "d", "b", "c")
+    assert spec(dict.fromkeys("abcd", Reads), "source text a", "source text b", "a text d", "b text c", "c text d").chain == (
+        "a",
+        "d",
+        "b",
+        "c",
+    )
     assert found.opening == found.closing == ("a", "b", "c", "d")
 
 
@@ -84,7 +91,7 @@ def test_a_control_bound_node_that_sends_closes_before_its_listeners() -> None:
 
 def test_an_edge_from_outside_of_the_chain_brings_nothing() -> None:
     whole = spec({"a": Reads, "lost": Reads}, "source text a", "lost text a")
-    found = LanePlan.of(whole._replace(chain=("a",)), {"a": Reads})
+    found = LanePlan.of(msgspec.structs.replace(whole, chain=("a",)))
     assert found.closing == ("a",)
     assert names(found, SOURCE) == ["a"]
 
@@ -101,8 +108,8 @@ def test_every_order_is_topological_and_ties_keep_the_chain(data: st.DataObject)
     edges = ["source text " + node for node in ids if data.draw(st.booleans())]
     edges += [f"{a} text {b}" for i, a in enumerate(ids) for b in ids[i + 1 :] if data.draw(st.booleans())]
     file_order = data.draw(st.permutations(ids))
-    whole = spec(file_order, *edges)
-    found = LanePlan.of(whole, dict.fromkeys(ids, Reads))
+    whole = spec(dict.fromkeys(file_order, Reads), *edges)
+    found = LanePlan.of(whole)
     assert sorted(found.opening) == sorted(found.closing) == sorted(ids)
     senders = {node: {e.source_id for part in whole.components if part.id == node for e in part.inputs} for node in ids}
     for order in (found.opening, found.closing):
@@ -201,7 +208,7 @@ def test_pass_through_nodes_that_lead_nowhere_cost_nothing() -> None:
 def test_a_long_row_of_pass_through_nodes_is_no_recursion() -> None:
     ids = [*(f"p{i}" for i in range(5000)), "end"]
     senders = [SOURCE, *ids]
-    components = tuple(Part(i, (Edge("text", sender),)) for i, sender in zip(ids, senders, strict=False))
     classes: dict[str, type[Node]] = {**dict.fromkeys(ids, Pass), "end": Reads}
-    found = LanePlan.of(Spec(SOURCE, components, tuple(ids)), classes)
+    components = tuple(part(i, classes[i], DataEdge("text", sender)) for i, sender in zip(ids, senders, strict=False))
+    found = LanePlan.of(PipelineSpec(SOURCE, components, tuple(ids), ""))
     assert names(found, SOURCE) == ["end"]

@@ -95,9 +95,8 @@ class Task:
         ttl: float | None = None,
     ) -> None:
         self.spec = spec = loaded.require()
-        classes = {component.id: component.node_class for component in spec.components}
-        self.plan = LanePlan.of(spec, classes, limits)
-        self.source_class = classes[spec.source]
+        self.plan = LanePlan.of(spec, limits)
+        self.source_class = spec.component(spec.source).node_class
         self.pipeline = loaded.unresolved
         self.warnings = [problem.message for problem in loaded.warnings]
         self.token = token
