@@ -20,10 +20,9 @@ from cypher_attacks import (
 from graph_world import GraphWorld, Tools
 
 from rrext.errors import InvalidArguments, RrextError, ToolError
-from rrext.nodes.graph.backend import GraphBackend
 from rrext.nodes.graph.ladybug.backend import EmbeddedBackend
 from rrext.nodes.graph.ladybug.node import LadybugNode
-from rrext.nodes.graph.ladybug.rules import EmbeddedSettings
+from rrext.nodes.graph.ladybug.rules import EmbeddedSettings, failure_of
 from rrext.nodes.graph.neo4j.node import Neo4jNode
 
 Traces = dict[str, Any]
@@ -136,7 +135,7 @@ def nobody_minds() -> None:
     ],
 )
 def test_behind_the_gate_the_engine_refuses_writes_too(statement: str, is_stopped: bool, tmp_path: Path) -> None:
-    backend: GraphBackend = EmbeddedBackend(EmbeddedSettings("", False, 64, 1, 1.0))
+    backend = EmbeddedBackend(EmbeddedSettings("", False, 64, 1, 1.0))
     try:
         for read_only, cypher in (
             (False, "CREATE NODE TABLE Person(name STRING PRIMARY KEY, born INT64)"),
@@ -148,7 +147,7 @@ def test_behind_the_gate_the_engine_refuses_writes_too(statement: str, is_stoppe
                 transaction.run(cypher, {}).close()
                 transaction.commit()
             except Exception as error:
-                failure = backend.failure(error)
+                failure = failure_of(error)
                 assert is_stopped
                 assert failure is not None
                 assert failure.kind == "read_only"

@@ -10,17 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from math import ceil
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from rrext.errors import ToolError, Unavailable
-from rrext.nodes.databases.failure import Failure
 from rrext.nodes.files.turns import Turns
-from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphSchema, GraphTransaction, Rows
-from rrext.nodes.graph.dialect import CypherDialect
 from rrext.nodes.graph.effects import effects_of
-from rrext.nodes.graph.ladybug.dialect import LADYBUG
 from rrext.nodes.graph.ladybug.file import LentConnection, OpenDatabase
-from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
+from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
 from rrext.nodes.graph.ladybug.tally import Tally
 from rrext.nodes.graph.limits import WRITE_TURN
 from rrext.nodes.graph.parameters import Readings
@@ -30,10 +26,8 @@ RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
 """What the engine raises when it runs a statement, and when its values become Python's."""
 
 
-class EmbeddedBackend(GraphBackend):
+class EmbeddedBackend:
     """One database. It is opened by the first call; if that fails, the next one tries again."""
-
-    dialect: ClassVar[CypherDialect] = LADYBUG
 
     def __init__(self, settings: EmbeddedSettings) -> None:
         import_module("ladybug")  # the slow part of the first call, on this thread
@@ -43,17 +37,8 @@ class EmbeddedBackend(GraphBackend):
         self.values = EmbeddedValues()
         self.writing = threading.Lock()
 
-    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
-        return _EmbeddedTransaction(self, read_only, timeout, check)
-
-    def read_schema(self, run: Rows) -> GraphSchema:
-        return schema_of(self._settings, run)
-
-    def changing(self, cypher: str) -> str:
-        return changing(self._settings, cypher)
-
-    def failure(self, error: Exception) -> Failure | None:
-        return failure_of(error)
+    def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> EmbeddedTransaction:
+        return EmbeddedTransaction(self, read_only, timeout, check)
 
     def open(self) -> None:
         """Open the database, if it is not open."""
@@ -77,7 +62,7 @@ class EmbeddedBackend(GraphBackend):
         self.turns.close(0.0)
 
 
-class _EmbeddedTransaction(GraphTransaction):
+class EmbeddedTransaction:
     """A connection with one transaction on it."""
 
     def __init__(self, backend: EmbeddedBackend, read_only: bool, timeout: float, check: Callable[[], None]) -> None:
@@ -106,7 +91,7 @@ class _EmbeddedTransaction(GraphTransaction):
     def _begin(self) -> None:
         self._execute("BEGIN TRANSACTION READ ONLY" if self._read_only else "BEGIN TRANSACTION").close()
 
-    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
+    def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> EmbeddedCursor:
         is_first, self._is_first = self._is_first, False
         readings = Readings(params)
         while True:
@@ -120,12 +105,10 @@ class _EmbeddedTransaction(GraphTransaction):
                 _rolled_back(lease.connection)
             self._begin()
 
-    def _ran(self, cypher: str, params: Mapping[str, Any], *, counts: bool) -> GraphCursor:
+    def _ran(self, cypher: str, params: Mapping[str, Any], *, counts: bool) -> EmbeddedCursor:
         tally = Tally(effects_of(cypher), self._rows, params) if counts else None
-        cursor = _EmbeddedCursor(self._execute(cypher, params), self._backend.values)
-        if tally is not None:
-            cursor.settle(tally.counters())
-        return cursor
+        result = self._execute(cypher, params)
+        return EmbeddedCursor(result, self._backend.values, tally.counters() if tally is not None else None)
 
     def _rows(self, cypher: str, params: Mapping[str, Any]) -> list[Any]:
         result = self._execute(cypher, params)
@@ -183,19 +166,15 @@ class _EmbeddedTransaction(GraphTransaction):
         return result[-1] if isinstance(result, list) else result
 
 
-class _EmbeddedCursor:
+class EmbeddedCursor:
     """The result of one statement. The engine holds it; rows become Python's when they are fetched."""
 
-    def __init__(self, result: Any, values: EmbeddedValues) -> None:
+    def __init__(self, result: Any, values: EmbeddedValues, counters: dict[str, int] | None) -> None:
         self._result = result
         self._values = values
-        self._counters: dict[str, int] | None = None
+        self.counters = counters
         self.columns: list[str] = list(result.get_column_names())
         self.types: list[str | None] = list(result.get_column_data_types())
-
-    def settle(self, counters: dict[str, int] | None) -> None:
-        """What the statement did, which is known before its rows are fetched."""
-        self._counters = counters
 
     def fetch(self, size: int, /) -> list[list[Any]]:
         json = self._values.json
@@ -210,15 +189,6 @@ class _EmbeddedCursor:
             return self._result.get_next() if self._result.has_next() else None
         except RAISED as error:
             raise EmbeddedError(str(error)) from None
-
-    def counters(self) -> dict[str, int] | None:
-        return self._counters
-
-    def affected(self) -> int | None:
-        return None if self._counters is None else sum(self._counters.values())
-
-    def plan(self) -> Any:
-        return None  # it is the only row
 
     def close(self) -> None:
         self._result.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -26,8 +27,10 @@ from rrext.nodes.graph.ladybug.calls import (
     GraphRows,
     GraphRun,
 )
+from rrext.nodes.graph.ladybug.declared import declared_schema
 from rrext.nodes.graph.ladybug.dialect import LADYBUG
-from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, changing, failure_of, schema_of
+from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings, failure_of
+from rrext.nodes.graph.ladybug.writing import check_embedded
 from rrext.nodes.graph.limits import CLOSING_TIMEOUT, FIRST_ROWS
 from rrext.tools.context import ToolContext
 
@@ -68,10 +71,10 @@ class ProcessBackend(GraphBackend):
         return _RemoteTransaction(self, next(self._numbers), read_only, timeout)
 
     def read_schema(self, run: RunsReads) -> GraphSchema:
-        return schema_of(self._settings, run)
+        return declared_schema(run, os.path.basename(self._settings.path) or "memory")
 
     def changing(self, cypher: str) -> str:
-        return changing(self._settings, cypher)
+        return check_embedded(cypher, self._settings.procedures)
 
     def failure(self, error: Exception) -> Failure | None:
         return failure_of(error)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Final
 
 import msgspec
 
 from rrext.nodes.databases.failure import Failure, FailureKind
-from rrext.nodes.graph.backend import GraphSchema, Rows
-from rrext.nodes.graph.ladybug.declared import declared_schema
-from rrext.nodes.graph.ladybug.writing import check_embedded
 from rrext.nodes.graph.limits import MESSAGE_MAX
 
 QUOTES: Final = re.compile(r"<.*?>:? ?", re.S)
@@ -52,16 +48,6 @@ def failure_of(error: Exception) -> Failure | None:
     text = str(error)
     kinds: list[FailureKind] = [kind for sign, kind in _BY_TEXT if sign in text]
     return Failure(kinds[0] if kinds else "statement", sentence(text))
-
-
-def schema_of(settings: EmbeddedSettings, run: Rows) -> GraphSchema:
-    """What the database holds."""
-    return declared_schema(run, os.path.basename(settings.path) or "memory")
-
-
-def changing(settings: EmbeddedSettings, cypher: str) -> str:
-    """A statement of `execute` as it is sent. Raises what `check_embedded` does."""
-    return check_embedded(cypher, settings.procedures)
 
 
 def sentence(message: str) -> str:

@@ -19,8 +19,7 @@ from rrext.errors import Cancelled, InternalError, RrextError
 from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive, receive_settings
 from rrext.nodes.child.engine import Cancel
 from rrext.nodes.child.launch import leave_signals_to_server, private_streams
-from rrext.nodes.graph.backend import GraphCursor, GraphTransaction
-from rrext.nodes.graph.ladybug.backend import EmbeddedBackend
+from rrext.nodes.graph.ladybug.backend import EmbeddedBackend, EmbeddedCursor
 from rrext.nodes.graph.ladybug.calls import (
     ENGINE_FAILED,
     GraphBegin,
@@ -44,11 +43,9 @@ class LadybugSession:
 
     def __init__(self, backend: EmbeddedBackend, request: GraphBegin) -> None:
         self._lock = threading.Lock()
-        self._cursor: GraphCursor | None = None
+        self._cursor: EmbeddedCursor | None = None
         self._is_interrupted = False
-        self._transaction: GraphTransaction = backend.transaction(
-            read_only=request.read_only, timeout=request.timeout, check=self._check
-        )
+        self._transaction = backend.transaction(read_only=request.read_only, timeout=request.timeout, check=self._check)
 
     def _check(self) -> None:
         if self._is_interrupted:
@@ -68,7 +65,7 @@ class LadybugSession:
                 self._let_go()
                 params = msgspec.json.decode(request.params)
                 cursor = self._cursor = self._transaction.run(request.cypher, params, counts=request.counts)
-                columns, types, counters = cursor.columns, cursor.types, cursor.counters()
+                columns, types, counters = cursor.columns, cursor.types, cursor.counters
                 return GraphRows(*self._rows(request.size), columns, types, counters)
             case GraphFetch():
                 return GraphRows(*self._rows(request.size))
