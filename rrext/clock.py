@@ -7,8 +7,6 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Protocol
 
-__all__ = ["Clock", "LoopClock", "Timer"]
-
 
 class Timer(Protocol):
     """A scheduled action that can be cancelled."""

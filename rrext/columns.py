@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["columns", "cut", "one_line", "printable", "wrapped"]
-
 
 def columns(text: str) -> int:
     """The number of terminal columns of a text without control characters."""

@@ -39,45 +39,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-__all__ = [
-    "NUMBERS",
-    "Cancelled",
-    "ClientError",
-    "FrameTooLarge",
-    "InternalError",
-    "InvalidArguments",
-    "InvalidPipeline",
-    "InvalidRequest",
-    "LimitExceeded",
-    "NodeNotFound",
-    "NotConnected",
-    "NotFound",
-    "ParseError",
-    "PipeError",
-    "PipeExpired",
-    "PipeFailed",
-    "PipeNotOpen",
-    "ProviderNotFound",
-    "ResultTooLarge",
-    "RrextError",
-    "ServerExited",
-    "ShuttingDown",
-    "TaskAlreadyRunning",
-    "TaskAmbiguous",
-    "TaskError",
-    "TaskNotRegistered",
-    "TooManyRequests",
-    "ToolError",
-    "ToolNotFound",
-    "ToolTimeout",
-    "Unavailable",
-    "UnknownCommand",
-    "UsageError",
-    "error_from_wire",
-    "near_matches",
-    "number_of",
-]
-
 
 class RrextError(Exception):
     """A failure that rrext reports on purpose.

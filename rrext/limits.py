@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["CLIENT_DEFAULTS", "DEFAULTS", "PICTURE_DEFAULTS", "ClientLimits", "Limits", "PictureLimits"]
-
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB

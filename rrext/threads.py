@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["NoThread", "OwnThread", "Workers", "in_empty_context"]
-
 T = TypeVar("T")
 Job = Callable[[], object]
 

@@ -30,8 +30,6 @@ from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ClientEvent, Event, Fatal, Malformed, RequestId, Response
 
-__all__ = ["BlockingRemotePipeline", "run_blocking"]
-
 T = TypeVar("T")
 
 RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
@@ -169,9 +167,6 @@ class BlockingRemotePipeline:
             from asyncio import CancelledError  # as other pipelines raise
 
             raise CancelledError
-
-    def __repr__(self) -> str:
-        return f"<AskedPipeline {self._token or 'the only one'}>"
 
 
 def run_blocking(args: argparse.Namespace, work: Work) -> int:

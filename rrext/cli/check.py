@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
+import msgspec
+
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from
 from rrext.columns import columns, one_line
 from rrext.errors import RrextError
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from rrext.pipefile.loaded import LoadedPipeline
     from rrext.pipefile.text.problems import Span
     from rrext.pipefile.text.source import SourceMap
-
-__all__ = ["EXIT_INVALID", "add_parser", "print_found", "print_problems", "read_file", "run", "summary"]
 
 EXAMPLE = """example:
   rrext check pipeline.pipe
@@ -99,8 +99,6 @@ def _load(text: str | bytes, catalog: Catalog, environment: Environment, *, stri
 
 
 def _print_json(path: str, loaded: LoadedPipeline) -> None:
-    import msgspec
-
     from rrext.pipefile.text.located import located
 
     problems = [located(problem, loaded.source_map) for problem in loaded.problems]

@@ -13,8 +13,6 @@ from typing import Any, NoReturn, TypeAlias
 
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["Absorbs", "Interrupts", "end_process"]
-
 Absorbs: TypeAlias = Callable[[int], bool]
 """A function that handles a signal by itself, on a thread of its own; returns whether it did."""
 
@@ -86,9 +84,6 @@ class Interrupts:
                 self.number = self.number or read[0]
                 return True
         return None
-
-    def __repr__(self) -> str:
-        return f"<Interrupts {'none' if self.number is None else signal.Signals(self.number).name}>"
 
 
 def end_process(code: int) -> NoReturn:

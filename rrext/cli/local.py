@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from rrext.cli.interrupts import Absorbs, Interrupts, end_process
 from rrext.cli.options import catalog_from, environment_from, root_from
-from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, as_task
+from rrext.cli.pipeline import EXIT_FAILED, EXIT_USAGE, as_task
 from rrext.cli.redacted import RedactedStream
 from rrext.cli.report import NodeLog, print_error, print_unwritten
 from rrext.cli.results import Results
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from rrext.engine.tasks.task import Task
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
-
-__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "LocalPipeline", "run_locally"]
 
 T = TypeVar("T")
 
@@ -92,9 +90,6 @@ class LocalPipeline:
     async def _idle(self) -> None:
         while self.task.is_busy:  # noqa: ASYNC110 – any thread may release a place, without an event
             await asyncio.sleep(0.005)
-
-    def __repr__(self) -> str:
-        return f"<LocalPipeline {self.task!r}>"
 
 
 async def _done_within(seconds: float, work: Coroutine[Any, Any, None]) -> bool:

@@ -13,8 +13,6 @@ from rrext.cli.options import add_pipeline_options, root_from
 from rrext.transports.claim import claim_stdio
 from rrext.transports.parent import ParentWatch
 
-__all__ = ["add_parser", "run"]
-
 SETTINGS: Final = os.path.join(os.path.dirname(os.path.dirname(__file__)), "faces", "lsp", "EDITORS.md")
 """The page with the settings of several editors."""
 EXAMPLE = f"""example, as the command in an editor's settings:

@@ -14,8 +14,6 @@ from importlib import import_module
 
 from rrext.version import __version__
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "serve": "answer framed requests on stdin until it ends",
     "tools": "list the tools of a pipeline",

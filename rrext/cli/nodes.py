@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rrext.cli.options import add_nodes_option, catalog_from
 from rrext.errors import RrextError
 
 if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
-
-__all__ = ["add_parser", "run"]
 
 EXAMPLE = """example:
   rrext nodes
@@ -50,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
     for definition in definitions:
         _add_availability(catalog, definition)
     if args.json:
-        import msgspec
-
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif args.name is not None:
         print(*_details(found), sep="\n")
@@ -128,8 +126,6 @@ def _slots(invoke: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _fields(fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    import msgspec
-
     for name, field in fields.items():
         kind = field.get("type") or " or ".join(str(part.get("type")) for part in field.get("anyOf", ())) or "any"
         kind = " | ".join(str(value) for value in field["enum"]) if "enum" in field else kind
@@ -138,16 +134,12 @@ def _fields(fields: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _profiles(preconfig: Mapping[str, Any]) -> Iterator[str]:
-    import msgspec
-
     for name, values in preconfig.get("profiles", {}).items():
         mark = " (default)" if name == preconfig.get("default") else ""
         yield f"{name}{mark}  {msgspec.json.encode(values).decode()}"
 
 
 def _tools(tools: list[dict[str, Any]]) -> Iterator[str]:
-    import msgspec
-
     for tool in tools:
         yield tool["name"]
         for line in (tool.get("description") or "").splitlines():

@@ -12,8 +12,6 @@ from rrext.errors import RrextError
 from rrext.server.commands import SUBCOMMANDS
 from rrext.wire.codec import encode
 
-__all__ = ["arguments_of", "body_and_tail", "feed_event", "in_words_of_options"]
-
 NAMES = {shape: name for name, shape in SUBCOMMANDS.items()}
 
 

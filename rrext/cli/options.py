@@ -10,18 +10,6 @@ if TYPE_CHECKING:
     from rrext.pipefile.catalog.catalog import Catalog
     from rrext.pipefile.environment import Environment
 
-__all__ = [
-    "add_nodes_option",
-    "add_pipeline_options",
-    "add_source",
-    "add_wait_option",
-    "catalog_from",
-    "environment_from",
-    "root_from",
-    "seconds",
-    "whole_number",
-]
-
 
 def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     """Add `--nodes`, `--env` and `--root`."""

@@ -12,8 +12,6 @@ from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS, Limits
 
-__all__ = ["EXIT_DONE", "EXIT_FAILED", "EXIT_USAGE", "Pipeline", "Work", "as_task", "is_cancel", "named", "run_work"]
-
 T = TypeVar("T")
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2

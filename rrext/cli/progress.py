@@ -12,8 +12,6 @@ from rrext.cli.terminal import is_terminal, terminal_width
 from rrext.columns import cut, printable
 from rrext.limits import CLIENT_DEFAULTS
 
-__all__ = ["ProgressLine", "amount", "size"]
-
 ERASE = "\r\x1b[K"
 
 
@@ -72,9 +70,6 @@ class ProgressLine:
         else:
             self._file.write(text + "\n")
         self._file.flush()
-
-    def __repr__(self) -> str:
-        return f"<ProgressLine {'in place' if self.in_place else 'lines'}>"
 
 
 def amount(value: float, total: float | None) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TextIO
 
-__all__ = ["RedactedStream"]
-
 
 class RedactedStream:
     """A text stream that passes each text through `redact` to another stream."""
@@ -31,6 +29,3 @@ class RedactedStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-    def __repr__(self) -> str:
-        return f"<RedactedStream {self._stream!r}>"

@@ -18,8 +18,6 @@ from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import RrextError
 
-__all__ = ["RemotePipeline", "run_remotely"]
-
 T = TypeVar("T")
 
 
@@ -59,9 +57,6 @@ class RemotePipeline:
     def setup_failures(self) -> list[RrextError]:
         """None: only the server's log has them."""
         return []
-
-    def __repr__(self) -> str:
-        return f"<RemotePipeline {self._token or 'the only one'} of {self._client!r}>"
 
 
 def run_remotely(args: argparse.Namespace, work: Work, *, keeps_stdin: bool = False) -> int:

@@ -11,8 +11,6 @@ from typing import Any, Final
 from rrext.columns import printable
 from rrext.errors import NUMBERS, RrextError
 
-__all__ = ["NodeLog", "error_lines", "print_error", "print_unwritten"]
-
 PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 NODES: Final = os.path.join(PACKAGE, "nodes") + os.sep
 TOLD_AGAIN: Final = ("rrext.failures", "rrext.component")

@@ -8,8 +8,6 @@ import select
 import sys
 from typing import TextIO
 
-__all__ = ["Results"]
-
 
 class Results:
     """A context manager around the real stdout. Other output goes to stderr: descriptor 1 becomes a copy of 2.
@@ -71,9 +69,6 @@ class Results:
         except OSError:  # closed already
             return
         _point_to_null(0)
-
-    def __repr__(self) -> str:
-        return f"<Results fd={self._fd}{' terminal' if self.is_terminal else ''}>"
 
 
 def _private(fd: int) -> int:

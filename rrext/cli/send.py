@@ -24,8 +24,6 @@ from rrext.nodes.base.lanes import choose_lane
 if TYPE_CHECKING:
     from rrext.cli.syncing import Sync
 
-__all__ = ["add_parser", "run"]
-
 EXAMPLE = """examples:
   rrext send pipeline.pipe report.txt
   rrext send pipeline.pipe documents/ --jobs 4 > results.jsonl

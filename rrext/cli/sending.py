@@ -27,8 +27,6 @@ from rrext.wire.codec import encode
 if TYPE_CHECKING:
     from rrext.cli.syncing import Gone, Sync
 
-__all__ = ["Sending"]
-
 CHANGES: Final = ("new", "changed")
 OF_SOURCES: Final = ("done", *CHANGES, "unchanged", "failed", "skipped", "cancelled")
 """The outcomes of a file."""

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from rrext.transports.claim import ClaimedStdio
     from rrext.transports.lossy import LossyWriter
 
-__all__ = ["add_parser", "leave", "run", "write_last_words"]
-
 EXAMPLE = """examples:
   rrext serve pipeline.pipe --log-file rrext.log
   rrext serve --listen unix:/tmp/rrext.sock pipeline.pipe

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rrext.picture.picture import Picture
     from rrext.pipefile.loaded import LoadedPipeline
 
-__all__ = ["add_parser", "run"]
-
 EXAMPLE = """example:
   rrext show pipeline.pipe
   rrext show --svg -o pipeline.svg pipeline.pipe

@@ -20,8 +20,6 @@ from rrext.errors import ClientError, InvalidArguments
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.nodes.base.node import Entry
 
-__all__ = ["FileChange", "Gone", "NotFollowed", "Sync", "open_sync"]
-
 TOOLS: Final = frozenset({"versions", "delete"})
 """The tools that a store needs for a sync."""
 FEW: Final = 10
@@ -216,9 +214,6 @@ class Sync:
     def close(self) -> None:
         """Release the state for other processes."""
         self._state.close()
-
-    def __repr__(self) -> str:
-        return f"<Sync {self._state!r} {', '.join(self._stores)}>"
 
 
 def open_sync(pipeline: LocalPipeline, file: str, *, mime_type: str | None, root: str | None) -> Sync:

@@ -15,8 +15,6 @@ import msgspec
 from rrext.columns import printable
 from rrext.errors import ClientError
 
-__all__ = ["SentFile", "SyncState", "SyncStateError"]
-
 APPLICATION: Final = 0x7272_7378
 """The application id in the file's header."""
 VERSION: Final = 1
@@ -119,9 +117,6 @@ class SyncState:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
             return SyncStateError(f"{self.path}: another --sync of this pipeline is running")
         return SyncStateError(f"{self.path}: {error}", hint="--sync keeps there what it has sent.")
-
-    def __repr__(self) -> str:
-        return f"<SyncState {self.path}>"
 
 
 def _opened(path: str) -> sqlite3.Connection:

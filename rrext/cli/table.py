@@ -7,8 +7,6 @@ from itertools import zip_longest
 
 from rrext.columns import columns, printable, wrapped
 
-__all__ = ["table"]
-
 GAP = "  "
 LEAST = 16
 """The minimal width of a wrapped column; below it, rows are lists."""

@@ -6,8 +6,6 @@ import os
 import shutil
 from typing import IO
 
-__all__ = ["is_terminal", "terminal_width"]
-
 NARROWEST = 40
 """The assumed width of a narrower terminal."""
 

@@ -17,8 +17,6 @@ from rrext.engine.interface.operations import Tool
 from rrext.errors import ParseError, RrextError
 from rrext.limits import DEFAULTS
 
-__all__ = ["CALL_IS_WRONG", "add_parser", "call_timeout", "run"]
-
 EXAMPLE = """examples:
   rrext tool pipeline.pipe read_file --input '{"path": "notes.txt"}'
   rrext tool pipeline.pipe read_file --input @request.json | jq .content

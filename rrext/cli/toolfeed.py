@@ -13,8 +13,6 @@ from rrext.cli.progress import ProgressLine, amount
 from rrext.cli.results import Results
 from rrext.engine.interface.operations import Tool
 
-__all__ = ["TakeChunk", "ToolFeed", "write_value"]
-
 TakeChunk: TypeAlias = Callable[[bytes, bytes | None], None]
 """Writes a chunk, given as JSON or as raw bytes."""
 

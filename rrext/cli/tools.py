@@ -19,8 +19,6 @@ from rrext.cli.terminal import terminal_width
 from rrext.engine.interface.operations import ListTools
 from rrext.errors import RrextError
 
-__all__ = ["add_parser", "run", "signature"]
-
 EXAMPLE = """examples:
   rrext tools pipeline.pipe
   rrext tools --at unix:/tmp/rrext.sock

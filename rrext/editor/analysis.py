@@ -22,8 +22,6 @@ from rrext.pipefile.text.source import SourceMap
 if TYPE_CHECKING:
     from rrext.editor.checked_calls import Calls
 
-__all__ = ["Analysis", "AnalysisSettings", "analyse"]
-
 
 class AnalysisSettings(msgspec.Struct, frozen=True):
     """The catalog, environment and limits of an analysis. `trusted`: the document's nodes may be loaded and run."""
@@ -86,9 +84,6 @@ class Analysis:
         if located is None or offset > located.end:
             return None
         return self.drafts[index] if index < len(self.drafts) else None
-
-    def __repr__(self) -> str:
-        return f"<Analysis of {len(self.text)} characters, {len(self.drafts)} components, {len(self.loaded.problems)} problems>"
 
 
 def analyse(

@@ -15,8 +15,6 @@ from rrext.editor.style import line_start
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["example_input", "tool_words", "written_line"]
-
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 

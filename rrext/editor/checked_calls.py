@@ -18,8 +18,6 @@ from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 
-__all__ = ["MOST", "CallLine", "Calls", "calls_in", "source_takes", "tool_owners"]
-
 MOST: Final = 1000
 """Call lines of one document that are read; nobody writes more."""
 

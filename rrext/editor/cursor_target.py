@@ -11,8 +11,6 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["CursorTarget", "EdgeKind", "Role", "target_at"]
-
 Role: TypeAlias = Literal[
     "root_key",  # a key of the pipeline
     "source",  # the id that the pipeline begins with

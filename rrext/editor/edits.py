@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["Edit", "applied"]
-
 
 class Edit(msgspec.Struct, frozen=True, order=True):
     """A replacement: `text` in place of the span between two offsets of the old text."""

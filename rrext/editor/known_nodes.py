@@ -12,8 +12,6 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.tools.spec import ToolSpec
 
-__all__ = ["KnownNode", "KnownNodes", "input_schema"]
-
 
 class KnownNode(msgspec.Struct, frozen=True):
     """A provider. `node` is None if its code cannot be imported; then `reason` says why."""
@@ -83,9 +81,6 @@ class KnownNodes:
         except (Exception, SystemExit) as error:  # an import runs code of node authors
             return KnownNode(provider, None, reason=f"{type(error).__name__}: {error}")
         return KnownNode(node.provider, node, self.catalog.aliases_of(node.provider))
-
-    def __repr__(self) -> str:
-        return f"<Shelf of {self.catalog!r}>"
 
 
 def input_schema(spec: ToolSpec) -> Mapping[str, Any] | None:

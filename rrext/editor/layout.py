@@ -19,8 +19,6 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Edits", "RemovedText", "TextLayout", "Writing", "joined"]
-
 Edits: TypeAlias = tuple[Edit, ...] | None
 """Edits that belong together; None if they cannot be made."""
 Writing: TypeAlias = Callable[[str], str]

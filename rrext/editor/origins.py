@@ -11,8 +11,6 @@ import msgspec
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.problems import Span
 
-__all__ = ["Origin", "origin_of"]
-
 
 class Origin(msgspec.Struct, frozen=True):
     """A class in a Python file: `line` counts from 0, `name` is the span of its name in that line."""

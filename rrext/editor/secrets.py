@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from rrext.pipefile.environment import PLACEHOLDER
 
-__all__ = ["HIDDEN", "is_secret", "masked"]
-
 HIDDEN: Final = "•••"
 
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

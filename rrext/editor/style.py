@@ -14,8 +14,6 @@ import msgspec
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["BLANKS", "Style", "begin_of", "line_start", "margin_of", "quoted", "style_of"]
-
 BLANKS: Final = " \t\r\n"
 LOOK: Final = 300
 """The number of objects and lists that are examined; authors write consistently."""

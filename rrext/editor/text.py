@@ -7,8 +7,6 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["Position", "Text", "Unit"]
-
 Unit: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 Position: TypeAlias = tuple[int, int]
 """Line and character, both from 0; characters count in the text's unit."""

@@ -15,8 +15,6 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["WrittenComponent", "WrittenEdge", "WrittenPipeline", "member", "text_of"]
-
 
 class WrittenEdge(msgspec.Struct, frozen=True, eq=False):
     """An edge to the component that holds it. `name` is its lane or class type; it and `source` may be empty."""
@@ -80,9 +78,6 @@ class WrittenPipeline:
     def is_first(self, component: WrittenComponent) -> bool:
         """Whether edges with this component's id mean it, rather than an earlier one with the same id."""
         return self.by_id.get(component.id) is component
-
-    def __repr__(self) -> str:
-        return f"<Written: {len(self.components)} components>"
 
 
 def _component(index: int, located: Located) -> WrittenComponent:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from rrext.picture.placement import Cell
 
-__all__ = ["Board"]
-
 
 class Board:
     """The cells of nodes. Rows and columns count from 0; level N is the gap above row N, and the last level is below all
@@ -50,6 +48,3 @@ class Board:
         """The nodes of a row, from the left."""
         found = (self._at.get((row, column)) for column in range(self.columns))
         return [node for node in found if node is not None]
-
-    def __repr__(self) -> str:
-        return f"<Board of {self.rows} rows and {self.columns} columns>"

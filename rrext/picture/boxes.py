@@ -11,8 +11,6 @@ from rrext.columns import columns, cut, one_line
 from rrext.picture.picture import Kind, PictureEdge, PictureNode
 from rrext.pipefile.text.problems import Severity
 
-__all__ = ["MARKS", "REFERENCES", "BoxLine", "box_lines", "label_lines", "reference", "widest"]
-
 MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!"}
 """The mark before the id of a node, or the name of an edge, with a problem."""
 REFERENCES: Final[dict[Kind, str]] = {"data": "◂", "control": "◃"}

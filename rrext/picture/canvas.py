@@ -8,8 +8,6 @@ from typing import Final
 from rrext.columns import columns
 from rrext.picture.picture import Kind
 
-__all__ = ["Canvas"]
-
 UP, RIGHT, DOWN, LEFT = 1, 2, 4, 8
 
 _CORNERS: Final = {
@@ -90,6 +88,3 @@ class Canvas:
                 else:
                     pieces.append((style, text))
             yield pieces
-
-    def __repr__(self) -> str:
-        return f"<Canvas {self.width}×{self.height}>"

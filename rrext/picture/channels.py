@@ -6,8 +6,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["ChannelLine", "assign_tracks"]
-
 ORDERED: Final = 40
 """The number of lines up to which an order with few crossings is searched."""
 
@@ -26,9 +24,6 @@ class ChannelLine:
         self.before = sorted(before)
         self.after = sorted(after)
         self.track = 0
-
-    def __repr__(self) -> str:
-        return f"<Run of net {self.net}, {self.low} to {self.high}, track {self.track}>"
 
 
 def assign_tracks(runs: Sequence[ChannelLine], gap: int, *, tight: bool) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FONT_SIZE", "style_sheet"]
-
 FONT_SIZE: Final = 12
 """Pixels. A monospaced character is six tenths as wide, so it fits into a cell in any such font."""
 

@@ -12,8 +12,6 @@ from rrext.picture.channels import ChannelLine, assign_tracks
 from rrext.picture.nets import ANCHOR, Net, NetEnd, extent_above
 from rrext.picture.routes import LEVEL, NetRoute, Trunk
 
-__all__ = ["Geometry", "Joint", "Size", "least_width"]
-
 BORDERS: Final = 4
 """Columns of a box besides its text: two borders and a blank inside each."""
 NARROWEST_BOX: Final = 12

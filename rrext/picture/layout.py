@@ -23,8 +23,6 @@ from rrext.picture.routes import NetRoute, routes_of
 from rrext.picture.wires import Segment, segments_of
 from rrext.pipefile.text.problems import Severity
 
-__all__ = ["NARROWEST", "Box", "Label", "Layout", "Port", "Wire", "laid_out"]
-
 NARROWEST: Final = 40
 """The minimal width of a picture."""
 TEXT_ROOM: Final = 34

@@ -11,8 +11,6 @@ from rrext.columns import cut, one_line
 from rrext.picture.boxes import MARKS, box_lines
 from rrext.picture.picture import Kind, Picture, PictureEdge, Role
 
-__all__ = ["as_mermaid"]
-
 ROOM: Final = 60
 """Columns of a line of text; Mermaid cannot break an id itself."""
 

@@ -14,8 +14,6 @@ from rrext.picture.board import Board
 from rrext.picture.boxes import label_lines, widest
 from rrext.picture.picture import Kind, Picture
 
-__all__ = ["ANCHOR", "Net", "NetEnd", "extent_above", "nets_of"]
-
 ANCHOR: Final = 3
 """Columns from the left edge of a box to the point where data leaves, and where data from above arrives."""
 TOP_WIDTH: Final = 38
@@ -32,9 +30,6 @@ class NetEnd:
         self.side: Literal["top", "left"] = "left"
         self.port = 0
 
-    def __repr__(self) -> str:
-        return f"<End at node {self.node}, {self.side} {self.port}>"
-
 
 class Net:
     """A line from `node` to all its ends."""
@@ -44,9 +39,6 @@ class Net:
         self.node = node
         self.kind: Kind = kind
         self.ends: list[NetEnd] = []
-
-    def __repr__(self) -> str:
-        return f"<Net {self.index} of {self.kind} from node {self.node}, {len(self.ends)} ends>"
 
 
 def nets_of(picture: Picture, board: Board, name_room: int, top_room: int, without: Container[int]) -> list[Net]:

@@ -8,8 +8,6 @@ import msgspec
 
 from rrext.picture.picture import Picture
 
-__all__ = ["Order", "ordered"]
-
 
 class Order(msgspec.Struct, frozen=True):
     """All nodes, each after its feeders and invokers; edges that close a circle are omitted.

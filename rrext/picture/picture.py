@@ -16,8 +16,6 @@ from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problem, Severity
 
-__all__ = ["Kind", "Picture", "PictureEdge", "PictureNode", "Remark", "Role", "picture_of"]
-
 Kind = Literal["data", "control"]
 Role = Literal["source", "step", "response", "missing"]
 

@@ -12,8 +12,6 @@ from typing import Final
 
 from rrext.picture.order import Order
 
-__all__ = ["Cell", "placed"]
-
 Cell = tuple[int, int]
 """Row and column, from 0."""
 

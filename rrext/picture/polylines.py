@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from rrext.picture.wires import Segment
 
-__all__ = ["Point", "polylines"]
-
 Point = tuple[int, int]
 
 

@@ -13,8 +13,6 @@ from typing import Final
 from rrext.picture.board import Board
 from rrext.picture.nets import Net, NetEnd
 
-__all__ = ["LEVEL", "NetRoute", "Trunk", "at_level", "at_line", "routes_of"]
-
 LEVEL: Final = 1 << 20
 """Heights before sizes are known: level N is N × LEVEL, line L of row N is that plus 1 + L. No box has that many lines."""
 CROWD: Final = 3
@@ -50,9 +48,6 @@ class Trunk:
         """The height of its lower end."""
         return max((*self.lefts, *self.rights, *self.leaves))
 
-    def __repr__(self) -> str:
-        return f"<Trunk in gap {self.gap}>"
-
 
 class NetRoute:
     """The route of one net. `drop` is the level down to which it runs below its own box, or None.
@@ -72,9 +67,6 @@ class NetRoute:
     def is_near(self, end: NetEnd, board: Board) -> bool:
         """Whether an end is reached without a trunk."""
         return end.side == "top" and self.drops_through(board.cells[end.node][0], board)
-
-    def __repr__(self) -> str:
-        return f"<Route of {self.net}>"
 
 
 def routes_of(nets: Iterable[Net], board: Board) -> list[NetRoute]:

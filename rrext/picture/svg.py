@@ -13,8 +13,6 @@ from rrext.picture.layout import Box, Label, Port, Wire, laid_out
 from rrext.picture.picture import Picture, PictureNode
 from rrext.picture.polylines import Point, polylines
 
-__all__ = ["as_svg"]
-
 CELL_WIDTH: Final = 8
 CELL_HEIGHT: Final = 18
 MARGIN: Final = 16

@@ -13,8 +13,6 @@ from rrext.picture.layout import NARROWEST, Box, Layout, laid_out
 from rrext.picture.picture import Kind, Picture, PictureNode, Role
 from rrext.pipefile.text.problems import Severity
 
-__all__ = ["as_text"]
-
 _BORDERS: Final[dict[Role, str]] = {"step": "┌─┐│└┘", "source": "┏━┓┃┗┛", "response": "╔═╗║╚╝", "missing": "┌╌┐╎└┘"}
 """The upper left corner, the horizontal line, the upper right corner, the vertical line, the lower corners."""
 _BELOW: Final[dict[Role, str]] = {"step": "┬", "source": "┯", "response": "╤", "missing": "┬"}

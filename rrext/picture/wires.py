@@ -8,8 +8,6 @@ from rrext.picture.geometry import Geometry
 from rrext.picture.nets import ANCHOR, Net
 from rrext.picture.routes import LEVEL, NetRoute, Trunk
 
-__all__ = ["Segment", "segments_of"]
-
 Segment = tuple[int, int, int, int]
 """x1, y1, x2, y2: a straight line to the right or down, both ends included. At boxes it ends on their borders."""
 

@@ -6,8 +6,6 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-__all__ = ["ManualClock"]
-
 
 class ManualTimer:
     """A scheduled action of a `ManualClock`."""

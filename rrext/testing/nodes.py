@@ -19,8 +19,6 @@ from rrext.testing.waiting import run_to_end
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.wire.codec import encode
 
-__all__ = ["call_tool", "open_node", "run_node"]
-
 
 class Feeder(Node):
     """The source of the pipeline around a tested node: it offers every lane, and controls the node."""

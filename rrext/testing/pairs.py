@@ -13,8 +13,6 @@ from rrext.client.client import Client
 from rrext.engine.local_engine import LocalEngine
 from rrext.testing.sessions import MemorySession, PipeSession
 
-__all__ = ["pair"]
-
 SESSIONS = {"memory": MemorySession, "pipes": PipeSession}
 
 

@@ -23,8 +23,6 @@ from rrext.testing.pairs import pair
 from rrext.testing.waiting import run_to_end
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 
-__all__ = ["Nodes", "Pipeline", "open_pipeline", "run_pipeline"]
-
 Pipeline: TypeAlias = Mapping[str, Any] | str | os.PathLike[str]
 """An object, or the path of a file."""
 Nodes: TypeAlias = Iterable[type[Node] | str | os.PathLike[str]]

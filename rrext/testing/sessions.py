@@ -22,8 +22,6 @@ from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength, Framer
 from rrext.wire.messages import ServerEvent
 
-__all__ = ["MemorySession", "PipeSession"]
-
 CAPACITY = 65536
 """Bytes of answers in memory before the session sees a slow reader: the size of a pipe."""
 

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from rrext.errors import UsageError
 
-__all__ = ["run_to_end"]
-
 T = TypeVar("T")
 
 

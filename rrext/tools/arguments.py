@@ -15,8 +15,6 @@ from rrext.tools.schema import object_schema
 from rrext.tools.signature import Parameter, Signature
 from rrext.tools.validation import InvalidSchema, Problem, SchemaValidator, pointer
 
-__all__ = ["InputPlan", "derived_input", "given_input"]
-
 Conversion = tuple[str, type | None, Convert]
 """A parameter, the type whose values need no conversion, and the conversion."""
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["SILENT", "CallInfo", "ReportedCall", "ToolCallbacks"]
-
 
 class CallInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The call that an event belongs to."""

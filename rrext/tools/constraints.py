@@ -9,8 +9,6 @@ import msgspec
 
 from rrext.tools.forms import NUMBER, Form, UnsupportedType, type_name
 
-__all__ = ["noted"]
-
 _NUMBERS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum", "multiple_of": "multipleOf"}
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 _TEXTS = ("title", "description", "examples")

@@ -14,8 +14,6 @@ from rrext.limits import DEFAULTS
 from rrext.tools.callbacks import SILENT, ToolCallbacks
 from rrext.tools.messages import checked_message
 
-__all__ = ["CancelReason", "CancelToken", "NestedCalls", "ToolContext"]
-
 CancelReason = Literal["cancelled", "timeout", "disconnected", "shutting_down"]
 
 

@@ -12,8 +12,6 @@ import msgspec
 from rrext.errors import ToolError
 from rrext.limits import DEFAULTS
 
-__all__ = ["Kind", "ThreadChoice", "ToolDefinitionError", "ToolOptions", "check_name", "kind_of", "options_of", "tool_function"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 Schema = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
 Text = str | Callable[[Any], str]

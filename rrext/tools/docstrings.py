@@ -6,8 +6,6 @@ import re
 
 import msgspec
 
-__all__ = ["Docstring", "parse_docstring"]
-
 _SECTION = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Attributes):\s*$")
 _NUMPY_SECTION = re.compile(r"(Parameters|Other Parameters|Attributes)\s*$")
 _NUMPY_RULE = re.compile(r"-{3,}\s*$")

@@ -13,8 +13,6 @@ import msgspec
 
 from rrext.tools.forms import Form, Misfit
 
-__all__ = ["FORMATS", "format_forms"]
-
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 _DECIMAL = r"-?[0-9]+(\.[0-9]+)?"
 

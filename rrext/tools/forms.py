@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-__all__ = ["Convert", "Form", "Misfit", "UnsupportedType", "convert_items", "fixed_array", "json_kind", "type_name"]
-
 Convert = Callable[[Any], Any]
 
 NUMBER = "number"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-__all__ = ["returns_value"]
+from typing import Any, get_args, get_origin, get_type_hints
 
 
 def returns_value(function: Callable[..., Any]) -> bool:
     """Whether a generator returns a value, by its annotation: `Generator[chunk, sent, value]` does, `Iterator[chunk]` does not.
     Without annotation, whether its code has a `return` with a value."""
-    from typing import get_args, get_origin
-
     said = function.__annotations__.get("return")
     if isinstance(said, str):
         said = _evaluated(function)
@@ -25,8 +21,6 @@ def returns_value(function: Callable[..., Any]) -> bool:
 
 
 def _evaluated(function: Callable[..., Any]) -> Any:
-    from typing import get_type_hints
-
     try:
         return get_type_hints(function).get("return")
     except Exception:

@@ -25,8 +25,6 @@ from rrext.tools.forms import (
 )
 from rrext.tools.scalars import scalar_forms
 
-__all__ = ["Grammar"]
-
 _LISTS = (list, Sequence, MutableSequence)
 _DICTS = (dict, Mapping, MutableMapping)
 _FORMATTED = ("datetime", "decimal", "uuid")

@@ -8,8 +8,6 @@ from rrext.errors import ToolError
 from rrext.limits import DEFAULTS, Limits
 from rrext.tools.results import NotJson, encode_json
 
-__all__ = ["NULL_PUBLISHER", "Publisher", "checked_message"]
-
 
 class Publisher(Protocol):
     """The receiver of a node's messages; the engine gives one to each node object."""

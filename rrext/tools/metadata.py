@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rrext.tools.docstrings import Docstring
     from rrext.tools.signature import Signature
 
-__all__ = ["FunctionMetadata"]
-
 _KEPT_SCHEMAS = 64
 """Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
 

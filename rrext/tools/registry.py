@@ -10,8 +10,6 @@ from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolDefinitionError, ToolOptions, options_of
 from rrext.tools.spec import ToolSpec
 
-__all__ = ["ToolRegistry", "collect_tools"]
-
 
 class ToolRegistry(Mapping[str, ToolSpec]):
     """Tools by name, in the order of their addition. Each name is unique."""

@@ -12,8 +12,6 @@ import msgspec
 
 from rrext.tools.validation import pointer
 
-__all__ = ["NotJson", "encode_json", "plain_json"]
-
 _encode = msgspec.json.Encoder().encode
 
 # bytes become base64 strings.

@@ -8,8 +8,6 @@ import msgspec
 
 from rrext.tools.forms import KINDS, NUMBER, Form, Misfit
 
-__all__ = ["is_base64", "scalar_forms"]
-
 
 def _integer(value: Any) -> int:
     if type(value) is int:

@@ -9,8 +9,6 @@ from rrext.tools.forms import Form, json_kind
 from rrext.tools.results import NotJson, plain_json
 from rrext.tools.signature import NO_DEFAULT
 
-__all__ = ["object_schema"]
-
 
 def object_schema(fields: Iterable[tuple[str, Form, bool, Any]], texts: Mapping[str, str]) -> dict[str, Any]:
     """A closed object: `(name, form, required, default)` for each property; `texts` has descriptions of some."""

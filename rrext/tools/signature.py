@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import SimpleNamespace, UnionType
+from typing import Any, ForwardRef, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import ToolDefinitionError
-
-__all__ = [
-    "NO_DEFAULT",
-    "Parameter",
-    "Signature",
-    "annotations_of",
-    "class_hint",
-    "is_context",
-    "read_signature",
-    "strip_annotated",
-]
 
 NO_DEFAULT: Any = object()
 """The default of a parameter without one."""
@@ -86,8 +76,6 @@ def _kind_text(kind: str) -> str:
 
 def is_context(hint: Any) -> bool:
     """Whether a hint is `ToolContext`, possibly optional or annotated."""
-    from typing import get_args
-
     hint = strip_annotated(hint)
     if hint is ToolContext:
         return True
@@ -100,9 +88,6 @@ def strip_annotated(hint: Any) -> Any:
 
 
 def _is_union(hint: Any) -> bool:
-    from types import UnionType
-    from typing import Union, get_origin
-
     return get_origin(hint) in (Union, UnionType)
 
 
@@ -141,9 +126,6 @@ class _Scope:
 
     def evaluate(self, name: str, annotation: Any) -> Any:
         """The value of an annotation, with strings inside it evaluated. Raises `ToolDefinitionError` for an unknown name."""
-        from types import SimpleNamespace
-        from typing import ForwardRef, get_type_hints
-
         if isinstance(annotation, str) and self._in_class:
             annotation = ForwardRef(annotation, is_argument=False, is_class=True)  # where ClassVar and Required are allowed
         holder = SimpleNamespace(__annotations__={name: annotation})

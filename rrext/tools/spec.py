@@ -19,8 +19,6 @@ from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
 if TYPE_CHECKING:
     from rrext.tools.arguments import InputPlan
 
-__all__ = ["ToolSpec"]
-
 _log = logging.getLogger(__name__)
 
 _UNASKED: Any = object()

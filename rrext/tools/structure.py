@@ -13,8 +13,6 @@ from rrext.tools.forms import Convert, Form, Misfit, UnsupportedType, convert_it
 from rrext.tools.schema import object_schema
 from rrext.tools.signature import NO_DEFAULT, class_hint, strip_annotated
 
-__all__ = ["class_form", "outline"]
-
 Forms = Callable[[Any], Form]
 Problems = list[tuple[tuple[str | int, ...], str]]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 from typing import Any
 
-from rrext.errors import near_matches
+import msgspec
 
-__all__ = ["InvalidSchema", "Problem", "SchemaValidator", "pointer"]
+from rrext.errors import near_matches
 
 Problem = tuple[tuple[str | int, ...], str]
 """The path in the value, step by step, and a sentence."""
@@ -237,8 +237,6 @@ def _either(names: list[str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    import msgspec
-
     return _cut(msgspec.json.encode(value).decode())
 
 

@@ -11,8 +11,6 @@ from typing import TextIO
 from rrext.transports.lossy import LossyWriter, lossy_text
 from rrext.transports.reopen import reopen
 
-__all__ = ["ClaimedStdio", "claim_stdio", "open_missing"]
-
 PRIVATE = 3
 """The lowest number of a private descriptor, above the standard ones."""
 

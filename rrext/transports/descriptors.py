@@ -8,8 +8,6 @@ import select
 from collections.abc import Callable, Sequence
 from socket import MSG_DONTWAIT, socket
 
-__all__ = ["DescriptorSink", "SocketSink", "read_into", "wait_readable", "waits_to_be_read"]
-
 
 class DescriptorSink:
     """A writer to a non-blocking descriptor.

@@ -18,8 +18,6 @@ from rrext.transports.reopen import reopen
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-__all__ = ["LossyWriter", "lossy_text"]
-
 BACKLOG = 256 * 1024
 """Bytes that wait for a slow reader before messages are dropped: four pipes full, for bursts."""
 

@@ -8,8 +8,6 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream
 
-__all__ = ["MemoryStream", "memory_pair"]
-
 CAPACITY = 65536
 """Bytes in flight before a sender waits: the size of a pipe of the kernel."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["ParentWatch"]
-
 
 class ParentWatch:
     """Detects by polling whether the process that started us is still our parent.

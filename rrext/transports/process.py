@@ -15,8 +15,6 @@ import anyio
 from rrext.limits import CLIENT_DEFAULTS
 from rrext.transports.fds import FdChannel, close_fd
 
-__all__ = ["ChildProcess"]
-
 logger = logging.getLogger("rrext.transports")
 
 PIPE_SIZE = 1024 * 1024

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from stat import S_ISCHR, S_ISFIFO
 
-__all__ = ["reopen"]
-
 
 def reopen(fd: int, flags: int) -> int | None:
     """The pipe or terminal behind `fd`, reopened non-blocking; None if that is impossible.

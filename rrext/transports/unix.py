@@ -15,8 +15,6 @@ from typing import Final
 
 from rrext.errors import NotConnected, UsageError
 
-__all__ = ["UnixListener", "connect", "peer_user", "socket_path"]
-
 PREFIX: Final = "unix:"
 CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid
 PRIVATE: Final = 0o177

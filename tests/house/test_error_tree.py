@@ -42,9 +42,5 @@ def test_the_drawn_tree_is_the_defined_tree() -> None:
     assert drawn() == defined()
 
 
-def test_every_error_is_exported() -> None:
-    assert set(defined()) | {"RrextError"} <= set(errors.__all__)
-
-
 def test_no_two_codes_share_a_number() -> None:
     assert len(set(NUMBERS.values())) == len(NUMBERS)

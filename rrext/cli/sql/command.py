@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 
-from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
+from rrext.cli.local import LocalPipeline, run_locally
 from rrext.cli.options import add_pipeline_options, add_wait_option, whole_number
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.tool import CALL_IS_WRONG, call_timeout
 from rrext.errors import RrextError
-
-__all__ = ["add_parser", "run"]
 
 EXAMPLE = """examples:
   rrext sql pipeline.pipe 'select day, sum(people) from visit group by day'

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["SchemaNames", "completions"]
-
 _KEYWORDS: Final = (
     "select from where group by order having limit offset join left right inner outer full cross on using as and or not in is "
     "null like between exists distinct all union intersect except case when then else end with recursive values insert into "

@@ -19,8 +19,6 @@ from rrext.columns import columns, printable
 from rrext.engine.interface.operations import Tool
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matches
 
-__all__ = ["Params", "StatementAnswer", "StatementRunner", "database_of", "print_failure"]
-
 Params = list[Any] | dict[str, Any] | None
 
 ROWS: Final = 1000

@@ -15,8 +15,6 @@ from rrext.cli.sql.grid import grid, is_number_column, records
 from rrext.cli.terminal import terminal_width
 from rrext.columns import printable
 
-__all__ = ["FORMATS", "Format", "Records", "TableFormat"]
-
 _SPECIAL: Final = re.compile('[,"\\r\\n]').search
 _OBJECTS: Final = msgspec.json.Decoder(list[dict[str, Any]])
 _RAW: Final = msgspec.json.Decoder(list[msgspec.Raw])

@@ -10,8 +10,6 @@ import msgspec
 
 from rrext.columns import columns, cut, one_line
 
-__all__ = ["grid", "is_number_column", "records", "shown"]
-
 NULL: Final = "NULL"
 LEAST: Final = 8
 """The minimal width of a readable column; below it, rows are lists."""

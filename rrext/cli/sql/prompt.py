@@ -16,7 +16,10 @@ import time
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from rrext.cli.local import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, LocalPipeline, run_locally
+import msgspec
+
+from rrext.cli.local import LocalPipeline, run_locally
+from rrext.cli.pipeline import EXIT_DONE, EXIT_FAILED, EXIT_USAGE
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
 from rrext.cli.sql.completion import SchemaNames, completions
@@ -28,8 +31,6 @@ from rrext.errors import RrextError, near_matches
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
-
-__all__ = ["run_prompt"]
 
 COMMANDS: Final = {
     r"\d": "the tables; \\d TABLE shows one",
@@ -189,8 +190,6 @@ class Prompt:
 
     def _describe(self, table: str, results: Results) -> None:
         """Print the tables, or the columns of one."""
-        import msgspec
-
         tables = self._names.tables
         if table and table not in tables:
             near = near_matches(table, tables)

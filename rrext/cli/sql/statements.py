@@ -12,8 +12,6 @@ import msgspec
 from rrext.nodes.sql.dialects import sql_dialect
 from rrext.nodes.sql.gate.patterns import BACKTICKED_NAME, ESCAPED_LITERAL
 
-__all__ = ["Statement", "statements"]
-
 
 class Statement(msgspec.Struct, frozen=True):
     """One statement without its `;`. `line` is its first line, from 1; `is_ended`: a `;` follows."""

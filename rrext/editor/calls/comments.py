@@ -12,8 +12,6 @@ from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Comment", "comments_with"]
-
 _NEXT_LINE: Final = re.compile(r"[ \t]*+(?:\r\n|\r|\n)[ \t]*+")
 
 
@@ -68,9 +66,6 @@ class Comment:
     def _offset(self, at: int) -> int:
         joint, start = self._starts[bisect_right(self._starts, at, key=lambda pair: pair[0]) - 1]
         return start + at - joint
-
-    def __repr__(self) -> str:
-        return f"<Comment {self.text!r}>"
 
 
 def comments_with(words: re.Pattern[str], where: SourceMap) -> Iterator[Comment]:

@@ -18,8 +18,6 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problems, Span, shown
 from rrext.pipefile.text.source import SourceMap, parse
 
-__all__ = ["COMMAND", "CallKind", "WrittenCall", "read_call"]
-
 CallKind: TypeAlias = Literal["tool", "send", "chat"]
 
 COMMAND: Final = re.compile(r"rrext[ \t]+(tool|send|chat)(?!\S)")

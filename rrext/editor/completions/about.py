@@ -17,8 +17,6 @@ from rrext.editor.schemas.lookup import Schema, field_at
 from rrext.editor.secrets import masked
 from rrext.pipefile.catalog.services import definition_of
 
-__all__ = ["page_about"]
-
 _TEXTS: Final[Mapping[str, Mapping[str, str]]] = {
     "pipeline": ROOT_TEXTS,
     "component": COMPONENT_TEXTS,

@@ -22,8 +22,6 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.tools.spec import ToolSpec
 
-__all__ = ["call_offers"]
-
 _BEGUN: Final = re.compile(r"(?://|/\*)[ \t]*(rr\w*(?:[ \t]+\w*)?)\Z")
 _CALL: Final = re.compile(r"(?://|/\*)[ \t]*rrext[ \t]+tool[ \t]+")
 _NODE: Final = re.compile(r"--node[ \t]+(\S*)\Z")

@@ -29,8 +29,6 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["TRIGGERS", "Completer", "Completion"]
-
 TRIGGERS: Final = ('"', ":", "{")
 """Characters after which an editor may ask unprompted; `Completer.complete` answers only in helpful positions."""
 
@@ -92,9 +90,6 @@ class Completer:
         if self._summaries is None or self._analysis is not analysis:
             self._analysis, self._summaries = analysis, ComponentSummaries(analysis)
         return self._summaries
-
-    def __repr__(self) -> str:
-        return f"<Completer of {self._known_nodes!r}>"
 
 
 def _style(analysis: Analysis) -> Style:

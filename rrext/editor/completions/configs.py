@@ -16,8 +16,6 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes
 from rrext.pipefile.config import COMMON
 
-__all__ = ["config_keys", "config_values", "takes_texts"]
-
 _TOOL_KEY: Final = re.compile(r"(?:.*_)?tools?(?:_?names?)?", re.IGNORECASE)
 """Keys under which agents of all kinds name tools: `tools`, `toolName`, `allowed_tools`."""
 _SOURCE_KEYS: Final = frozenset({"mode", "type", "hideForm"})

@@ -15,8 +15,6 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
 
-__all__ = ["CompletionContext", "CursorComponent"]
-
 REST: Final = 10_000
 """The number of characters after the gap that are always parsed."""
 NO_KEY: Final = '"\\u0000"'
@@ -61,9 +59,6 @@ class CursorComponent:
         """The elements of a list below the component."""
         found = self.get(*parts)
         return found if isinstance(found, list) else []
-
-    def __repr__(self) -> str:
-        return f"<Here in {self.id or self.index} at {'/'.join(self.parts)}>"
 
 
 class CompletionContext:
@@ -138,6 +133,3 @@ class CompletionContext:
         if gap.place == "key":
             return NO_KEY if gap.colon == "there" else ""
         return f"{gap.lead}null," if gap.comma else f"{gap.lead}null"
-
-    def __repr__(self) -> str:
-        return f"<Scene {self.gap.place} at {'/'.join(self.gap.path)}>"

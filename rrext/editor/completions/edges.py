@@ -22,8 +22,6 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.shape import EDGE_KEYS
 
-__all__ = ["NAME_KEYS", "edge_keys", "edge_snippets", "edge_template", "edge_values"]
-
 NAME_KEYS: Final = {kind: EDGE_KEYS[kind][0] for kind in KINDS}
 """The key of an edge's lane or class type, by kind."""
 

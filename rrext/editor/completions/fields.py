@@ -12,8 +12,6 @@ from rrext.editor.schemas.descriptions import type_text
 from rrext.editor.schemas.lookup import Field, Schema, kinds_of
 from rrext.editor.secrets import masked
 
-__all__ = ["schema_keys", "schema_values"]
-
 LONG: Final = 40
 """Characters of a value in the detail of another offer."""
 LONGEST: Final = 60

@@ -15,8 +15,6 @@ from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.known_nodes import KnownNode
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 
-__all__ = ["pipeline_snippets"]
-
 
 class TemplateStep(msgspec.Struct, frozen=True):
     """A component of a pipeline: its node, and the edge from the component before it."""

@@ -14,18 +14,6 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.graph import reached
 
-__all__ = [
-    "EdgeTarget",
-    "PossibleEdge",
-    "SourceCandidate",
-    "best",
-    "invoked_types",
-    "names_between",
-    "nearest_of_each",
-    "possible_edges",
-    "source_candidates",
-]
-
 FITS, PERHAPS, NOT, CIRCLE = range(4)
 
 

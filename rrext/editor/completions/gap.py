@@ -14,8 +14,6 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE
 
-__all__ = ["Gap", "Place", "gap_at"]
-
 Place: TypeAlias = Literal["key", "value", "element", "root", "comment", "nowhere"]
 
 _LINE_END: Final = re.compile(r"[\r\n]")
@@ -235,6 +233,3 @@ class _Following:
         if place == "element" and self.opens:
             return True
         return self._then_colon or self._kind in tokens.VALUES
-
-    def __repr__(self) -> str:
-        return f"<Following {self._kind} {self._sign}>"

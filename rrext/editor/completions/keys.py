@@ -17,8 +17,6 @@ from rrext.editor.cursor_target import EdgeKind
 from rrext.nodes.base.ports import accepted_lanes, served_types
 from rrext.pipefile.shape import COMPONENT_KEYS, ROOT_KEYS, VERSION
 
-__all__ = ["component_keys", "component_values", "root_keys", "root_values"]
-
 TEXT: Final[Template] = ('"', Stop(), '"')
 _IN_ORDER: Final = ("id", "provider", "config", "input", "control")
 

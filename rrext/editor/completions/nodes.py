@@ -13,16 +13,6 @@ from rrext.editor.completions.template import Stop, Template, Wrapping, block, i
 from rrext.editor.known_nodes import KnownNode
 from rrext.nodes.base.ports import served_types
 
-__all__ = [
-    "component_snippets",
-    "component_template",
-    "free_id",
-    "node_detail",
-    "provider_names",
-    "source_ids",
-    "suggested_ids",
-]
-
 SOURCES_FIRST, USUAL, SOURCES_LAST, BROKEN, ALIASES = range(5)
 
 

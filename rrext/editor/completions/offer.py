@@ -14,8 +14,6 @@ from rrext.editor.edits import Edit
 from rrext.editor.style import Style
 from rrext.pipefile.text.problems import Span
 
-__all__ = ["About", "CompletionItem", "Kind", "Offer", "completion_item", "ranked"]
-
 Kind: TypeAlias = Literal[
     "provider", "node", "lane", "class_type", "key", "value", "profile", "tool", "variable", "snippet", "name"
 ]

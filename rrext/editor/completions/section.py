@@ -11,8 +11,6 @@ from rrext.editor.completions.values import template_of
 from rrext.editor.schemas.lookup import Field, Schema, fields_of, schemas_at
 from rrext.nodes.base.node import Node
 
-__all__ = ["Section", "profile_names", "required_settings", "section_of"]
-
 ANYTHING: Final[Schema] = {"type": "object"}
 
 
@@ -52,9 +50,6 @@ class Section:
 
     def _is_needed(self, field: Field) -> bool:
         return field.required and field.name not in self.given
-
-    def __repr__(self) -> str:
-        return f"<Section {self.profile or 'without profile'}, {self.inner}>"
 
 
 def section_of(context: CompletionContext, component: CursorComponent, parts: tuple[str, ...]) -> Section:

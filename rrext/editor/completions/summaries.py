@@ -15,8 +15,6 @@ from rrext.editor.cursor_target import EdgeKind
 from rrext.pipefile.shape import EDGE_KEYS
 from rrext.pipefile.text.pointer import below
 
-__all__ = ["KINDS", "ComponentSummaries", "ComponentSummary", "EdgeSummary", "text_at"]
-
 KINDS: Final[tuple[EdgeKind, ...]] = ("input", "control")
 
 
@@ -49,9 +47,6 @@ class ComponentSummaries:
         self.by_id = {summary.id: summary for summary in reversed(self.all) if summary.id}
         self.starts = [child.start for child in listed.children] if listed is not None and is_list else []
         """The offset of each component."""
-
-    def __repr__(self) -> str:
-        return f"<Parts: {len(self.all)} components>"
 
 
 def _summary(index: int, value: Any) -> ComponentSummary:

@@ -9,21 +9,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "Indent",
-    "Stop",
-    "Template",
-    "Wrapping",
-    "as_plain",
-    "as_snippet",
-    "block",
-    "deeper",
-    "has_stops",
-    "inside_quotes",
-    "joined",
-    "literal",
-]
-
 
 class Stop(msgspec.Struct, frozen=True):
     """A stop with its initial text; with `choices`, the first of them."""

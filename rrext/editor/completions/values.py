@@ -9,8 +9,6 @@ from rrext.editor.completions.template import Stop, Template, inside_quotes, joi
 from rrext.editor.schemas.examples import choices_of
 from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
 
-__all__ = ["template_of", "values_of"]
-
 DEEPEST_TEMPLATE: Final = 3
 """The nesting depth of objects in a template."""
 

@@ -11,8 +11,6 @@ from rrext.editor.completions.offer import Offer
 from rrext.editor.completions.walk import is_closed
 from rrext.pipefile.environment import PLACEHOLDER
 
-__all__ = ["variables_as_values", "variables_in_text"]
-
 _BEGUN: Final = re.compile(r"\$(?:\{(\w*))?\Z")
 _REST: Final = re.compile(r"\w*\}?")
 _NAME: Final = re.compile(PLACEHOLDER)

@@ -18,8 +18,6 @@ from rrext.pipefile.text.jsonc import KINDS
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, NOTHING, ROOT, VALUE, Located
 
-__all__ = ["COLON", "OpenBracket", "Token", "Walk", "is_closed"]
-
 COLON: Final = 7
 """An expectation besides those of a `Tree`: the colon after a key."""
 
@@ -45,9 +43,6 @@ class OpenBracket:
         self.implied = implied
         self.name = ""
         self.count = 0
-
-    def __repr__(self) -> str:
-        return f"<OpenBracket {self.part!r}: {self.kind}>"
 
 
 class Token(msgspec.Struct, frozen=True):
@@ -246,9 +241,6 @@ class Walk:
             self.expect = NOTHING
         else:
             self.expect = AFTER_VALUE if self.frames[-1].kind == "object" else AFTER_ELEMENT
-
-    def __repr__(self) -> str:
-        return f"<Walk to {'/'.join(self.path)}, {self.expect} expected>"
 
 
 def is_closed(text: str) -> bool:

@@ -16,8 +16,6 @@ from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.problems import Problem, shown
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["BRACKET_MAKERS"]
-
 _CLOSERS: Final = {"object": "}", "array": "]"}
 _NO_CAUSES: Final = frozenset(
     {

@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from rrext.editor.edits import Edit
 
-__all__ = ["Changes"]
-
 Piece: TypeAlias = tuple[int, int] | str
 """A span of the first text, or new text."""
 
@@ -46,9 +44,6 @@ class Changes:
                 new = ""
             at = end
         return tuple(found)
-
-    def __repr__(self) -> str:
-        return f"<Changes: {len(self._pieces)} pieces>"
 
 
 def _pass(waiting: list[Piece], count: int, made: list[Piece], at: int) -> int:

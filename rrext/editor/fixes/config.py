@@ -19,8 +19,6 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["CONFIG_MAKERS"]
-
 MANY: Final = 6
 
 

@@ -27,8 +27,6 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["CONNECTION_MAKERS", "Join", "joins_to"]
-
 MANY: Final = 5
 
 

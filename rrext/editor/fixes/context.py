@@ -17,8 +17,6 @@ from rrext.pipefile.text.problems import Problem, Span
 from rrext.pipefile.text.source import SourceMap, parse
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["FixContext"]
-
 
 class FixContext:
     """One state of a document with the edits that fixes are made of. One thread at a time may use it, like its known nodes."""
@@ -146,9 +144,6 @@ class FixContext:
         if any(child.key == key for child in holder.children):
             return self.replace(below(path, key), value)
         return self.layout.add_member(holder, key, lambda _: self.layout.style.flat(value), order)
-
-    def __repr__(self) -> str:
-        return f"<Bench for {self.analysis!r}>"
 
 
 def _parent(path: str) -> str:

@@ -11,8 +11,6 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.graph import reached
 from rrext.pipefile.shape import Draft
 
-__all__ = ["behind", "ends_of", "may_bind", "names_for", "sources_for"]
-
 MANY: Final = 5
 """The number of fixes offered; for more, completion is the better choice."""
 

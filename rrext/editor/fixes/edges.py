@@ -17,12 +17,10 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["EDGE_MAKERS"]
-
 
 def from_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The intended id; else a component that offers the lane; or no edge."""
-    found = _edge_at(context, problem)
+    found = _edge_of(context, problem.path)
     if found is None:
         return
     draft, edge = found
@@ -36,7 +34,7 @@ def from_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 def wrong_lane(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A fitting lane; else a response node for this lane; or no edge."""
-    found = _edge_at(context, problem)
+    found = _edge_of(context, problem.path)
     if found is None:
         return
     draft, edge = found
@@ -82,7 +80,7 @@ def duplicate_edge(context: FixContext, problem: Problem) -> Iterator[Fix | None
 
 def class_type_not_served(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A class type that the node serves; or no edge."""
-    found = _edge_at(context, problem)
+    found = _edge_of(context, problem.path)
     if found is None:
         return
     draft, edge = found
@@ -95,7 +93,7 @@ def class_type_not_served(context: FixContext, problem: Problem) -> Iterator[Fix
 
 def control_on_invoker(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The edge moved to the invoked component; or no edge."""
-    found = _edge_at(context, problem)
+    found = _edge_of(context, problem.path)
     if found is None:
         return
     draft, edge = found
@@ -123,12 +121,8 @@ def circle(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
 # the edge of a problem
 
 
-def _edge_at(context: FixContext, problem: Problem) -> tuple[Draft, WrittenEdge] | None:
-    """The component and the edge of a problem."""
-    return _edge_of(context, problem.path)
-
-
 def _edge_of(context: FixContext, path: str) -> tuple[Draft, WrittenEdge] | None:
+    """The component and the edge at a pointer."""
     parts, draft = context.parts(path), context.draft(path)
     part = None if draft is None else context.part(draft)
     if draft is None or part is None or len(parts) < 4 or not parts[3].isdecimal():

@@ -14,8 +14,6 @@ from rrext.pipefile.text.problems import Problem
 if TYPE_CHECKING:
     from rrext.editor.fixes.context import FixContext
 
-__all__ = ["Fix", "Maker", "fix"]
-
 
 class Fix(msgspec.Struct, frozen=True):
     """One way to fix a problem. `preferred`: it is the obvious one.

@@ -18,8 +18,6 @@ from rrext.editor.fixes.table import fixes_for
 from rrext.editor.known_nodes import KnownNodes
 from rrext.pipefile.text.problems import Problem
 
-__all__ = ["fix_all_edits", "is_safe"]
-
 ROUNDS: Final = 50
 """Errors behind more rounds are left for the next invocation."""
 

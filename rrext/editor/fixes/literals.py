@@ -15,8 +15,6 @@ from rrext.editor.style import quoted
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["LITERAL_MAKERS"]
-
 _RUN: Final = re.compile(r"[^,\]}\[{:\"'\r\n]++")
 _SINGLE_QUOTED: Final = re.compile(r"'(?:[^'\\\r\n]++|\\.)*+'")
 _NOTE: Final = re.compile(r"[ \t](?://|/\*)")

@@ -16,17 +16,6 @@ from rrext.nodes.base.ports import accepted_lanes
 from rrext.pipefile.shape import COMPONENT_KEYS, Draft
 from rrext.pipefile.text.pointer import below
 
-__all__ = [
-    "add_components",
-    "add_edges",
-    "edge_of",
-    "fresh_id",
-    "new_component",
-    "remove_component",
-    "remove_edge",
-    "response_for",
-]
-
 
 def fresh_id(context: FixContext, provider: str, taken: Sequence[str] = ()) -> str:
     """An unused id in the usual form: `webhook_1`."""

@@ -14,8 +14,6 @@ from rrext.editor.style import BLANKS
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["PUNCTUATION_MAKERS"]
-
 _MEANT_AS_COLON: Final = re.compile(r"[ \t]*+(=>|=|;)")
 _FIRST_VALUES: Final = {
     "config": "{}",

@@ -10,8 +10,6 @@ from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["is_obvious", "replacements"]
-
 ALIKE: Final = 0.85
 APART: Final = 0.1
 """A name is obvious if its similarity is at least `ALIKE`, and exceeds the next one by `APART`."""

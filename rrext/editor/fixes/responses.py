@@ -18,8 +18,6 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["RESPONSE_MAKERS"]
-
 MANY: Final = 5
 _USUAL: Final = ("text", "answers", "questions", "documents", "json", "table")
 """The lanes that people most likely want to see, in that order."""

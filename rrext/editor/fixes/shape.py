@@ -20,8 +20,6 @@ from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["SHAPE_MAKERS"]
-
 _LISTS: Final = ("components", "input", "control")
 _OPTIONAL: Final = ("source", "project_id", "name", "description")
 

@@ -16,8 +16,6 @@ from rrext.nodes.base.ports import accepted_lanes, offered_lanes
 from rrext.pipefile.shape import ROOT_KEYS, Draft
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["SOURCE_MAKERS"]
-
 MANY: Final = 5
 
 

@@ -20,8 +20,6 @@ from rrext.editor.fixes.sources import SOURCE_MAKERS
 from rrext.editor.fixes.variables import VARIABLE_MAKERS
 from rrext.pipefile.text.problems import Problem, shown
 
-__all__ = ["MAKERS", "NO_FIX", "fixes_for"]
-
 
 def wrong_call(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The intended name in a call line, which has no quotes."""

@@ -11,8 +11,6 @@ from rrext.editor.fixes.fix import Fix
 from rrext.editor.layout import Edits
 from rrext.pipefile.text.problems import Problem
 
-__all__ = ["Candidate", "certain", "tried"]
-
 Candidate: TypeAlias = tuple[str, Edits]
 """A title, and edits that may help."""
 

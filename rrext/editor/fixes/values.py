@@ -10,8 +10,6 @@ from rrext.editor.schemas.lookup import Schema, kinds_of
 from rrext.errors import near_matches
 from rrext.tools.validation import InvalidSchema, SchemaValidator
 
-__all__ = ["allowed_near"]
-
 MANY: Final = 6
 """The number of choices offered if none resembles the invalid value."""
 

@@ -12,8 +12,6 @@ from rrext.editor.fixes.fix import Fix, fix
 from rrext.pipefile.environment import NEVER, PREFIX
 from rrext.pipefile.text.problems import Problem
 
-__all__ = ["VARIABLE_MAKERS"]
-
 
 def wrong_variable(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """A variable that has a value; for a forbidden name, the same name with the allowed prefix."""

@@ -10,8 +10,6 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.pipefile.graph import reached
 
-__all__ = ["ChainStep", "chain_of"]
-
 
 class ChainStep(msgspec.Struct, frozen=True, eq=False):
     """A component in reading order. `via` is the edge over which it was reached; None at the start of a new walk.

@@ -15,8 +15,6 @@ from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Fold", "FoldKind", "by_lines", "comments_of", "folds_of", "limited"]
-
 FoldKind: TypeAlias = Literal["brackets", "comment", "region"]
 
 _QUOTED_OR_COMMENT: Final = re.compile(

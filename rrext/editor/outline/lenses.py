@@ -13,8 +13,6 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
 
-__all__ = ["Action", "Lens", "call_arguments", "lenses_of"]
-
 Action: TypeAlias = Literal["run_tool", "send_file", "chat", "show_graph"]
 
 _LONG: Final = 40

@@ -19,8 +19,6 @@ from rrext.editor.written import WrittenPipeline, member
 from rrext.pipefile.text.problems import Problems, Span, shown
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Name", "Names", "NotRenamed", "Use"]
-
 Use: TypeAlias = Literal["id", "from", "source", "call"]
 
 _BARE: Final = re.compile(r"(?!--|[\"'{])\S+")
@@ -139,9 +137,6 @@ class Names:
     def _where(self, name: Name) -> str:
         line, column = self._analysis.map.position(name.span[0])
         return f"in line {line}, column {column}"
-
-    def __repr__(self) -> str:
-        return f"<Names: {len(self._names)} places>"
 
 
 def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:

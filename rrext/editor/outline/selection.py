@@ -13,8 +13,6 @@ from rrext.pipefile.environment import PLACEHOLDER
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["selections_at"]
-
 _VARIABLE: Final = re.compile(PLACEHOLDER)
 
 

@@ -20,8 +20,6 @@ from rrext.pipefile.reachability import is_response
 from rrext.pipefile.text.problems import Span
 from rrext.pipefile.text.tree import Located
 
-__all__ = ["Symbol", "SymbolKind", "symbols_of"]
-
 SymbolKind: TypeAlias = Literal[
     "source",
     "node",

@@ -13,8 +13,6 @@ from rrext.editor.written import WrittenComponent, WrittenPipeline
 from rrext.errors import RrextError
 from rrext.pipefile.text.problems import Problems, Span
 
-__all__ = ["call_page_at"]
-
 
 def call_page_at(analysis: Analysis, offset: int) -> tuple[Span, Page] | None:
     """The page about a word of a call line, with the span of the word; None for other text."""

@@ -16,8 +16,6 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of
 
-__all__ = ["add_short", "component_page", "defined"]
-
 MANY: Final = 12
 """The number of edges of one kind that a page lists."""
 

@@ -11,8 +11,6 @@ from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 
-__all__ = ["class_type_page", "lane_page"]
-
 
 def lane_page(written: WrittenPipeline, edge: WrittenEdge) -> Page:
     """The page of a data edge: the payload of its lane, the sender and the receiver, and other nodes with the lane."""

@@ -18,8 +18,6 @@ from rrext.editor.pages.vocabulary import COMPONENT_TEXTS, EDGE_TEXTS, ROOT_TEXT
 from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline, text_of
 from rrext.pipefile.text.problems import Span
 
-__all__ = ["Hover", "hover_at"]
-
 
 class Hover(msgspec.Struct, frozen=True):
     """A page, and the span that it is about."""

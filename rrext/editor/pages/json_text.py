@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["json_text"]
-
 WIDTH: Final = 100
 
 

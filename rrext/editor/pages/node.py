@@ -9,8 +9,6 @@ from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
 from rrext.editor.schemas.descriptions import SchemaParameter, parameters_of, signature_of
 
-__all__ = ["add_lanes", "add_tool", "add_tools", "listed", "slot_text"]
-
 FEW_TOOLS: Final = 8
 """Of more tools, only the first sentence is shown, without parameters."""
 MANY: Final = 20

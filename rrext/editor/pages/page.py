@@ -12,8 +12,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-__all__ = ["Code", "Inline", "Item", "Page", "inlines_of", "readable"]
-
 LONGEST_CODE: Final = 200
 """Characters of a name or value inside a sentence."""
 LONGEST_BLOCK: Final = 4000
@@ -124,9 +122,6 @@ class Page:
     def plain(self) -> str:
         """The page without markup."""
         return "\n\n".join(_as_plain(element) for element in self._elements)
-
-    def __repr__(self) -> str:
-        return f"<Page of {len(self._elements)} parts>"
 
 
 def inlines_of(text: str) -> list[Inline]:

@@ -18,8 +18,6 @@ from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problems
 
-__all__ = ["Origin", "Resolved", "config_of", "resolved_of", "settings_of"]
-
 Origin: TypeAlias = Literal["file", "profile", "default"]
 
 
@@ -58,9 +56,6 @@ class Resolved:
         if _at(self._defaults, parts) is not None:
             return found[0], "profile"
         return found[0], "default"
-
-    def __repr__(self) -> str:
-        return f"<Resolved with {self.profile or 'no profile'}: {', '.join(self.values) or 'nothing'}>"  # may hold secrets
 
 
 def resolved_of(analysis: Analysis, part: WrittenComponent, node: type[Node]) -> Resolved | None:

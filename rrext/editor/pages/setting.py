@@ -19,8 +19,6 @@ from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import COMMON
 
-__all__ = ["profile_page", "setting_page"]
-
 _ORIGINS: Final = {"file": "as this file says", "default": "the node's default"}
 
 

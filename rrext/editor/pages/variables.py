@@ -13,8 +13,6 @@ from rrext.editor.pages.page import Code, Page
 from rrext.pipefile.environment import NEVER, PLACEHOLDER, PREFIX
 from rrext.pipefile.text.problems import Span
 
-__all__ = ["Variable", "variable_at", "variable_page"]
-
 _VARIABLE: Final = re.compile(PLACEHOLDER)
 
 

@@ -7,8 +7,6 @@ from typing import Final
 
 from rrext.nodes.base.lanes import TABLE
 
-__all__ = ["COMPONENT_TEXTS", "CONFIG_TEXTS", "EDGE_TEXTS", "LANE_TEXTS", "ROOT_TEXTS"]
-
 ROOT_TEXTS: Final[Mapping[str, str]] = {
     "components": "The nodes of the pipeline. Their order is the order in which data reaches those that listen to one node.",
     "source": "The id of the component with which the pipeline begins. It may be left out if there is only one source.",

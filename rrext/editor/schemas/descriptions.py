@@ -10,8 +10,6 @@ import msgspec
 
 from rrext.editor.schemas.lookup import Schema, alternatives_in, list_of, members_of
 
-__all__ = ["SchemaParameter", "bounds_text", "parameters_of", "signature_of", "type_text"]
-
 MANY: Final = 12
 """The number of values of a choice that are listed."""
 LONG: Final = 40

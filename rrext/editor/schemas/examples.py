@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
 
-__all__ = ["choices_of", "example_of"]
-
 DEEP: Final = 4
 """The depth to which objects are filled in."""
 

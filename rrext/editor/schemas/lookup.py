@@ -7,19 +7,6 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-__all__ = [
-    "Field",
-    "Schema",
-    "alternatives_in",
-    "field_at",
-    "fields_of",
-    "kinds_of",
-    "list_of",
-    "members_of",
-    "schema_at",
-    "schemas_at",
-]
-
 Schema: TypeAlias = Mapping[str, Any]
 
 DEEPEST: Final = 20

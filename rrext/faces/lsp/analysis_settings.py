@@ -8,8 +8,6 @@ from rrext.faces.lsp.options import Options
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 
-__all__ = ["analysis_settings_for"]
-
 
 def analysis_settings_for(options: Options) -> tuple[AnalysisSettings, list[str]]:
     """The settings, and complaints about nodes that could not be loaded.

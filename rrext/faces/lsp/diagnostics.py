@@ -16,8 +16,6 @@ from rrext.pipefile.text.located import related_places
 from rrext.pipefile.text.problems import Problem, Severity, Span
 from rrext.pipefile.text.source import SourceMap
 
-__all__ = ["SOURCE", "DiagnosticSupport", "as_diagnostics", "as_told", "diagnostic_support"]
-
 SOURCE: Final = "rrext"
 
 _SEVERITIES: Final[dict[Severity, int]] = {

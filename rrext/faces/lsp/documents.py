@@ -17,8 +17,6 @@ from rrext.editor.text import Text, Unit
 from rrext.errors import Cancelled
 from rrext.faces.lsp.sync import TextChange
 
-__all__ = ["Document", "Documents", "State"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 
@@ -34,9 +32,6 @@ class State:
         self.analysis: Analysis | None = None
         self.awaited: asyncio.Future[Analysis] | None = None
 
-    def __repr__(self) -> str:
-        return f"<State {self.version}, {self.text!r}>"
-
 
 class Document:
     """An open document. `state` is the client's newest state; `last` is the latest finished analysis.
@@ -51,9 +46,6 @@ class Document:
         self.is_closed = False
         self.is_queued = False
         self.told: asyncio.Task[None] | None = None
-
-    def __repr__(self) -> str:
-        return f"<Document {self.uri} {self.state!r}>"
 
 
 class Documents:
@@ -250,9 +242,6 @@ class Documents:
         await self.taken()
         document.told = None
         self._offer(document)
-
-    def __repr__(self) -> str:
-        return f"<Documents {', '.join(self._open) or 'none'}>"
 
 
 def _newest(document: Document) -> State:

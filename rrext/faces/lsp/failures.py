@@ -13,8 +13,6 @@ from rrext.errors import RrextError, number_of
 from rrext.limits import DEFAULTS
 from rrext.wire.failure import wire_error
 
-__all__ = ["as_failure", "failure_of", "invalid_params"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 MOST: Final = 3  # reasons named in one error of invalid parameters

@@ -25,8 +25,6 @@ from rrext.wire.recovery import recover_members
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Incoming"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 _decode: Final = msgspec.json.Decoder().decode

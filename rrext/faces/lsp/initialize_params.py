@@ -9,8 +9,6 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
 from pygls.uris import to_fs_path
 
-__all__ = ["read_initialize"]
-
 _LEAST: Final[dict[str, Any]] = {"capabilities": {}, "processId": None, "rootUri": None}
 
 

@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Manual"]
-
 _ROW: Final = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
 
 

@@ -10,8 +10,6 @@ from pygls.uris import to_fs_path
 
 from rrext.errors import near_matches
 
-__all__ = ["Options", "options_from", "withdrawn"]
-
 ONLY_THERE = (
     "rrext takes {names} from initializationOptions only: with other settings an editor may mix those of a folder that "
     "somebody sent."

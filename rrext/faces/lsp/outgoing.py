@@ -8,8 +8,6 @@ from typing import Any
 
 from rrext.wire.codec import encode_own
 
-__all__ = ["encoded", "encoded_own"]
-
 
 def encoded(message: Any, plain: Callable[[Any], Any]) -> bytes:
     """A message as JSON; `plain` converts objects of the protocol to plain data.

@@ -10,8 +10,6 @@ from rrext.editor.edits import Edit
 from rrext.editor.text import Text
 from rrext.pipefile.text.problems import Span
 
-__all__ = ["as_edits", "as_position", "as_range", "offset_of"]
-
 
 def as_position(text: Text, offset: int) -> types.Position:
     """The position of an offset."""

@@ -23,8 +23,6 @@ from rrext.limits import DEFAULTS
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Command", "Note", "PipeProtocol"]
-
 Command: TypeAlias = Callable[..., Awaitable[Any]]
 Note: TypeAlias = Callable[[Any], object]
 _Handler: TypeAlias = Callable[..., Any]

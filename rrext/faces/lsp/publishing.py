@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rrext.faces.lsp.manual import Manual
     from rrext.faces.lsp.protocol import PipeProtocol
 
-__all__ = ["DiagnosticPublisher", "Finder"]
-
 Finder: TypeAlias = Callable[[str, Text, Analysis], Iterable[types.Diagnostic]]
 """A source of further diagnostics of a document, from its URI, text and analysis."""
 

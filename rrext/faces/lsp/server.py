@@ -23,8 +23,6 @@ from rrext.faces.lsp.sync import Changed, Closed, Opened, Pulled, read, uri_in
 from rrext.pipefile.text.problems import Span
 from rrext.version import __version__
 
-__all__ = ["PipeServer"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 NOT_NOW: Final = types.LSPErrorCodes.ServerCancelled.value

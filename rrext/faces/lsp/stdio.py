@@ -24,8 +24,6 @@ from rrext.transports.descriptors import DescriptorSink
 from rrext.transports.parent import ParentWatch
 from rrext.wire.framing import ContentLength
 
-__all__ = ["LspServing"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 LEAVE: Final = 1.0  # seconds for what runs to end, beyond the grace
@@ -149,6 +147,3 @@ class LspServing:
             self._last_words()
         finally:
             os._exit(self._exit_code)
-
-    def __repr__(self) -> str:
-        return f"<LspServing {self.server.documents!r}{' ending' if self._ending is not None else ''}>"

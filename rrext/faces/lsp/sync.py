@@ -8,8 +8,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from pygls.exceptions import JsonRpcInvalidParams
 
-__all__ = ["Changed", "Closed", "Opened", "Pulled", "TextChange", "document_in", "read", "uri_in"]
-
 T = TypeVar("T")
 
 _SYNC: Final = re.compile(rb'"method"\s*:\s*"textDocument/did(?:Open|Change)"')

@@ -30,8 +30,6 @@ from rrext.pipefile.text.problems import Problem, Span
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["FIX_ALL", "register"]
-
 T = TypeVar("T")
 
 QUICK: Final = types.CodeActionKind.QuickFix.value

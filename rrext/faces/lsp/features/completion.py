@@ -23,8 +23,6 @@ from rrext.faces.lsp.sync import Identifier, SyncPosition, read
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["register"]
-
 T = TypeVar("T")
 
 BY_SIGN: Final = types.CompletionTriggerKind.TriggerCharacter.value

@@ -15,8 +15,6 @@ from rrext.faces.lsp.positions import as_range, offset_of
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["as_markup", "register"]
-
 
 def register(server: PipeServer) -> None:
     """Let a server answer hovers."""

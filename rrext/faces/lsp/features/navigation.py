@@ -21,8 +21,6 @@ from rrext.pipefile.text.problems import Span
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["register"]
-
 _REFUSED: Final = types.LSPErrorCodes.RequestFailed.value
 
 Definition = list[types.LocationLink] | types.Location | None

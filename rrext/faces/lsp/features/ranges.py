@@ -16,8 +16,6 @@ from rrext.pipefile.text.problems import Span
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["register"]
-
 _KINDS: Final[dict[FoldKind, types.FoldingRangeKind | None]] = {
     "brackets": None,
     "comment": types.FoldingRangeKind.Comment,

@@ -21,8 +21,6 @@ from rrext.faces.lsp.runs.runner import Runner
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["register"]
-
 
 class CommandParams(msgspec.Struct, frozen=True, rename="camel"):
     """The parameters of `workspace/executeCommand`."""

@@ -15,8 +15,6 @@ from rrext.faces.lsp.positions import as_range
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["register"]
-
 _KINDS: Final[dict[SymbolKind, tuple[types.SymbolKind, types.SymbolKind]]] = {
     "source": (types.SymbolKind.Event, types.SymbolKind.Constructor),
     "node": (types.SymbolKind.Function, types.SymbolKind.Function),

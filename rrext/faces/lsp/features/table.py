@@ -6,8 +6,6 @@ from rrext.faces.lsp.features import actions, completion, hover, navigation, ran
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["language_server"]
-
 
 def language_server(given: Options = Options()) -> PipeServer:  # noqa: B008 (it is frozen)
     """A server with all features. `given` are the options of the command line."""

@@ -18,8 +18,6 @@ from rrext.wire.codec import encode_own
 if TYPE_CHECKING:
     from rrext.client.upload import FileResult, UploadProgress
 
-__all__ = ["ask_question", "call_tool", "send_files", "send_text"]
-
 CHUNK: Final = 80
 """Characters of a chunk in a progress message."""
 GENERATORS: Final = ("generator", "async_generator")

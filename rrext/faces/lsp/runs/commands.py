@@ -23,8 +23,6 @@ from rrext.server.arguments import decode
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Commands"]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 Token: TypeAlias = int | str | None

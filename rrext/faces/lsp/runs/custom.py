@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rrext.client.client import Client
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["CustomMethods"]
-
 OWN: Final = frozenset({"initialize", "shutdown", "disconnect"})
 """Commands about a connection. The editor's connection has its own; `rrext.restartEngine` ends the engine."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rrext.client.client import Client
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Deployments", "Ready", "folder_of", "name_of"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 
@@ -129,9 +127,6 @@ class Deployments:
         except RrextError as error:
             log.debug("%s is not unloaded: %s", deployment.token, error.message)
 
-    def __repr__(self) -> str:
-        return f"<Deployments {', '.join(self._current) or 'none'}>"
-
 
 class _Deployment:
     """One text of one document in one engine. `users` counts its runs."""
@@ -143,9 +138,6 @@ class _Deployment:
         self.users = 0
         self.is_retired = False
         self.is_unloaded = False
-
-    def __repr__(self) -> str:
-        return f"<_Deployment {self.token}, {self.users} users>"
 
 
 def name_of(uri: str) -> str:

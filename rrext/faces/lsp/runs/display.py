@@ -16,8 +16,6 @@ from rrext.limits import KIB
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Display"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 SHORT: Final = 500
@@ -72,9 +70,6 @@ class Display:
             text = f"{text[:LOGGED]}… ({len(text)} characters)"
         where = "" if place is None else f" ({place})"
         self._server.window_log_message(types.LogMessageParams(types.MessageType.Info, f"{name}{where}: {text}"))
-
-    def __repr__(self) -> str:
-        return f"<Display {self._files!r}>"
 
 
 def _in_short(result: Shown, place: str | None) -> str:

@@ -17,8 +17,6 @@ from rrext.faces.lsp.runs.errors import NotTrusted
 if TYPE_CHECKING:
     from rrext.client.client import Client
 
-__all__ = ["EngineProcess", "engine_environment"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 DRAIN: Final = 0.25  # seconds that running calls get at the end of the engine
@@ -79,9 +77,6 @@ class EngineProcess:
         """End the process, without waiting for that."""
         self._ending = asyncio.get_running_loop().create_task(self.end(), name="end the engine")
 
-    def __repr__(self) -> str:
-        return f"<EngineProcess {self._life!r}>"
-
 
 class _Life:
     """One process, from start to end. A task owns the connection, because the SDK must be left in the task that entered it."""
@@ -135,9 +130,6 @@ class _Life:
         """End the process, by force if necessary."""
         await self.process.stop(PATIENCE)
         await asyncio.wait([self._task])
-
-    def __repr__(self) -> str:
-        return f"<_Life {self.process!r}>"
 
 
 def engine_environment() -> dict[str, str]:

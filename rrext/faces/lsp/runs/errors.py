@@ -14,8 +14,6 @@ from rrext.errors import (
     UsageError,
 )
 
-__all__ = ["TRUST_HINT", "EngineEnded", "FilesFailed", "InputNeeded", "InputWanted", "NotTrusted", "as_editor_error"]
-
 TRUST_HINT = 'set "trusted": true in initializationOptions if you would run this pipeline on the command line too'
 
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from rrext.errors import InvalidArguments
 
-__all__ = ["matching"]
-
 
 def matching(paths: Sequence[str], folder: str | None) -> list[str]:
     """Absolute paths; relative ones start at a folder, and those with `*`, `?` or `[` are patterns.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rrext.editor.analysis import Analysis
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Graphs"]
-
 Form: TypeAlias = Literal["text", "svg", "mermaid"]
 
 EXTENSIONS: Final[dict[Form, str]] = {"text": ".txt", "svg": ".svg", "mermaid": ".mmd"}

@@ -20,8 +20,6 @@ from rrext.pipefile.text.problems import Span
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["Marks", "Work"]
-
 SOURCE: Final = "rrext run"
 
 
@@ -88,9 +86,6 @@ class Marks:
                 code_description=None if href is None else types.CodeDescription(href),
                 source=SOURCE,
             )
-
-    def __repr__(self) -> str:
-        return f"<Marks {sum(map(len, self._marks.values()))}>"
 
 
 def _node_of(analysis: Analysis, work: Work, named: Any) -> str:

@@ -20,8 +20,6 @@ from rrext.pipefile.text.problems import Span
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["RUN", "Offers", "wants"]
-
 COMMANDS: Final[dict[Action, str]] = {
     "run_tool": "rrext.runTool",
     "send_file": "rrext.sendFile",

@@ -8,8 +8,6 @@ from typing import Final
 
 from rrext.limits import KIB
 
-__all__ = ["EngineOutput"]
-
 LINE: Final = 4 * KIB
 """Characters of an unfinished line, after which it is shown."""
 SHARE: Final = 64 * KIB
@@ -42,6 +40,3 @@ class EngineOutput:
         if self._left <= 0:
             self._rest = ""
             self._tell(f"(There is more output. Of each run, {SHARE} bytes are shown.)")
-
-    def __repr__(self) -> str:
-        return f"<EngineOutput {self._left} bytes left>"

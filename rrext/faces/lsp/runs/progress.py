@@ -18,8 +18,6 @@ from rrext.limits import CLIENT_DEFAULTS
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["WorkProgress"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 QUIET: Final = 0.2
@@ -117,7 +115,3 @@ class WorkProgress:
 
     def _tell(self, value: dict[str, Any]) -> None:
         self._server.protocol.tell(types.PROGRESS, {"token": self._token, "value": value})
-
-    def __repr__(self) -> str:
-        state = "over" if self._is_over else "shown" if self._is_begun else "quiet"
-        return f"<WorkProgress {self.title!r} {state}>"

@@ -19,8 +19,6 @@ from rrext.faces.lsp.runs.errors import InputNeeded, InputWanted
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["WRITE", "UserQuestions", "workspace_edit"]
-
 log: Final = logging.getLogger("rrext.lsp")
 
 WRITE: Final = "Write a call line"

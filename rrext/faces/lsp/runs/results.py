@@ -14,8 +14,6 @@ import msgspec
 
 from rrext.wire.codec import encode_own
 
-__all__ = ["ResultFiles", "Shown", "shown"]
-
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 _MARKDOWN: Final = re.compile(r"\s*#{1,6} \S|(?:.*\n)*```")
 NAME: Final = 120
@@ -77,9 +75,6 @@ class ResultFiles:
         self._folders.clear()
         if folder is not None:
             await asyncio.get_running_loop().run_in_executor(None, lambda: shutil.rmtree(folder, ignore_errors=True))
-
-    def __repr__(self) -> str:
-        return f"<ResultFiles in {self._folder}>"
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -24,8 +24,6 @@ from rrext.wire.failure import wire_error
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
-__all__ = ["DocumentRun", "Job", "Runner"]
-
 INLINE: Final = MIB
 """Bytes of a formatted result that the answer includes; a larger one is only in the file."""
 
