@@ -260,11 +260,11 @@ def test_reading_opens_no_connection(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     program = f"""
 from rrext.nodes.documents.reader import DocumentReader
-from rrext.nodes.documents.records import Request
+from rrext.nodes.documents.records import DocumentRequest
 from rrext.tools.context import ToolContext
 reader = DocumentReader(processes=1, memory={SMALL})
 for path in {[str(path) for path in papers]}:
-    assert reader.read(open(path, "rb").read(), Request(name=path), ToolContext()).pieces
+    assert reader.read(open(path, "rb").read(), DocumentRequest(name=path), ToolContext()).pieces
 reader.close()
 """
     command = ["strace", "-f", "-e", "trace=socket,connect,sendto,bind", "-o", str(trace), sys.executable, "-c", program]
