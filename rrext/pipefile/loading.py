@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from rrext.errors import Cancelled, InvalidPipeline
 from rrext.limits import DEFAULTS, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.component_reading import ComponentReader, ComponentReading
 from rrext.pipefile.environment import NEVER, PREFIX, Environment
-from rrext.pipefile.loaded import LoadedPipeline
+from rrext.pipefile.loaded import CheckCache, LoadedPipeline
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.redaction import Redactor
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, Validation
-
-if TYPE_CHECKING:
-    from rrext.pipefile.check_cache import CheckCache
-
 
 Around: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
 """What the answers of a check depend on beside the text."""
@@ -51,7 +47,9 @@ def load_pipeline(
     problems = Problems(limits.max_problems)
     is_text = isinstance(pipeline, str | bytes)
     around = (catalog, environment, limits, unknown_provider)
-    known = _recalled(before, around) if is_text and positions else None
+    known = before.cache if before is not None and is_text and positions else None
+    if known is not None and known.around != around:
+        known = None
     given = _given(pipeline, limits, positions, known)
     for problem in given.problems:
         problems.append(problem)
@@ -60,7 +58,7 @@ def load_pipeline(
     if document is None:
         empty = PipelineOutline()
         return LoadedPipeline(
-            None, problems.listing(), {}, base=base, outline=empty, text=text, source_map=given.map, memory=known
+            None, problems.listing(), {}, base=base, outline=empty, text=text, source_map=given.map, cache=known
         )
     near = NearNames(former=None if known is None else known.near)
     reader = ComponentReader(
@@ -79,7 +77,7 @@ def load_pipeline(
         outline=validation.outline,
         text=text,
         source_map=given.map,
-        memory=_remembered(given.map, known, around, readings, near) if is_text and positions else None,
+        cache=_remembered(given.map, known, around, readings, near) if is_text and positions else None,
     )
 
 
@@ -190,22 +188,14 @@ def _given(pipeline: Any, limits: Limits, positions: bool, known: CheckCache | N
     return _as_source(dict(pipeline) if isinstance(pipeline, Mapping) else pipeline, limits)
 
 
-def _recalled(before: LoadedPipeline | None, around: Around) -> CheckCache | None:
-    """The cache of an earlier check, if it is still valid."""
-    memory = None if before is None else before.memory
-    return memory if memory is not None and memory.holds(*around) else None
-
-
 def _remembered(
     where: SourceMap | None, known: CheckCache | None, around: Around, readings: Sequence[ComponentReading], near: NearNames
 ) -> CheckCache | None:
     """The cache for the next check."""
     if where is None or (known is not None and where.stopped):
         return known  # what stands behind the place where reading stopped is back as soon as that is mended
-    from rrext.pipefile.check_cache import CheckCache
-
     settled = {id(reading.value): reading for reading in readings if reading.settled}
-    return CheckCache(*around, where, settled, near)
+    return CheckCache(around, where, settled, near)
 
 
 def _readings(

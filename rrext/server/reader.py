@@ -33,7 +33,7 @@ ALL: Final = 1 << 30
 log: Final = logging.getLogger("rrext.reader")
 
 
-class _Turn:
+class _ReadTurn:
     """One thread's time as the reader.
 
     `calls` counts up with every call, so that the watch sees whether one stays. `todo` is what was read and is not done;
@@ -80,8 +80,8 @@ class Reader:
         self._tick = session.limits.quick
         self._most = session.limits.max_inflight_bytes
         self._lock = threading.Lock()
-        self._turn: _Turn | None = None
-        self._last_turn: _Turn | None = None
+        self._turn: _ReadTurn | None = None
+        self._last_turn: _ReadTurn | None = None
         self._on_left: Callable[[], object] | None = None
         self._rest: list[Any] = []
         self._file_batch: threading.Event | None = None
@@ -200,14 +200,14 @@ class Reader:
     # -- a thread reads
 
     def _hand_over(self) -> None:
-        turn = self._turn = self._last_turn = _Turn()
+        turn = self._turn = self._last_turn = _ReadTurn()
         if self._workers.run_now(lambda: self._lead(turn)):
             self._watch(turn)
         else:  # no thread is free to read, and none can be had
             turn.has_left = True
             self._take_back(turn)
 
-    def _lead(self, turn: _Turn) -> None:
+    def _lead(self, turn: _ReadTurn) -> None:
         session = self._session
         framer = self._framer
         try:
@@ -235,7 +235,7 @@ class Reader:
             if self.ended:
                 self._loop.call_soon_threadsafe(self._leave)
 
-    def _work_off(self, turn: _Turn) -> bool:
+    def _work_off(self, turn: _ReadTurn) -> bool:
         """Handle what was read; False if reading is not this thread's any more, or goes back with what is left."""
         session, todo = self._session, turn.todo
         handle = session.handle_inline
@@ -262,7 +262,7 @@ class Reader:
         session.end_inline()
         return True
 
-    def _watch(self, turn: _Turn) -> None:
+    def _watch(self, turn: _ReadTurn) -> None:
         """On the loop, every tick: take reading back from a thread whose tool stays; sleep when nothing happens."""
         if self._turn is not turn:
             return
@@ -280,13 +280,13 @@ class Reader:
         turn.watched = True
         self._loop.call_later(self._tick, self._watch, turn)
 
-    def _may_sleep(self, turn: _Turn) -> bool:
+    def _may_sleep(self, turn: _ReadTurn) -> bool:
         """Let the thread wake the watch with its next call, unless that call has just begun."""
         turn.still = 0
         turn.watched = False
         return turn.calls == turn.seen
 
-    def _steal(self, turn: _Turn) -> None:
+    def _steal(self, turn: _ReadTurn) -> None:
         with self._lock:
             if not (turn.in_call and self._session.runs_inline):
                 self._loop.call_later(self._tick, self._watch, turn)
@@ -298,14 +298,14 @@ class Reader:
         finally:
             self._resume(turn)
 
-    def _take_back(self, turn: _Turn) -> None:
+    def _take_back(self, turn: _ReadTurn) -> None:
         with self._lock:
             if self._turn is not turn:
                 return
             self._turn = None
         self._resume(turn)
 
-    def _resume(self, turn: _Turn) -> None:
+    def _resume(self, turn: _ReadTurn) -> None:
         if self.ended:
             return
         self._loop.add_reader(self._fd, self._readable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,3 +48,15 @@ def test_test_files_have_names_of_their_own() -> None:
     for path in paths:
         stems.setdefault(path.stem, []).append(name(path))
     assert not [same for same in stems.values() if len(same) > 1]
+
+
+def test_a_class_name_means_one_thing_in_the_whole_package() -> None:
+    """But for the settings of nodes, and the blocking client, whose classes are named after those that they block for."""
+    named: dict[str, list[str]] = {}
+    for path in sources():
+        if path.parent.name == "client" and path.name.startswith("blocking"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name != "Config":
+                named.setdefault(node.name, []).append(name(path))
+    assert {class_name: paths for class_name, paths in named.items() if len(paths) > 1} == {}

@@ -51,7 +51,7 @@ class ObjectCalls:
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
         place = pipe.task.sync_places.take()
         is_open = self._pipes.at(pipe.id) is pipe and not (pipe.failed or pipe.leftovers)
-        # Asked inside of the gate: the loop may have failed or freed the pipe meanwhile.
+        # Asked inside of the lock: the loop may have failed or freed the pipe meanwhile.
         if not (place.granted and lease.turn.granted and is_open):
             place.release()
             lease.drop()
@@ -79,7 +79,7 @@ class ObjectCalls:
         else:
             self._pipes.remove(pipe)
             pipe.end_reason = reason or pipe.end_reason
-        turn = pipe.gate.enter(exclusive=True)
+        turn = pipe.turns.enter(exclusive=True)
         return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
 
     async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:

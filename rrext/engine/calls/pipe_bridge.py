@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from threading import get_ident
 from typing import Any, TypeVar
 
 from rrext.engine.calls.lease import Lease
@@ -47,13 +46,8 @@ class PipeBridge:
             lease.drop()
 
     def run_on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        places = self._pipe.task.sync_places
-        thread = get_ident()
-        places.lend(thread)
-        try:
+        with Loan(self._pipe.task.sync_places, self._call):
             return self._host.from_thread(work, self._token)
-        finally:
-            places.take_back(thread, self._call)
 
     @property
     def request(self) -> str:

@@ -78,7 +78,7 @@ class ToolCalls:
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()
-        pipe = lease.pipe  # asked inside of its gate: the loop may have failed or freed it meanwhile
+        pipe = lease.pipe  # asked inside of its lock: the loop may have failed or freed it meanwhile
         is_open = pipe is None or (self._pipes.at(pipe.id) is pipe and pipe.failed is None)
         if not (place.granted and lease.turn.granted and is_open):
             place.release()

@@ -1,4 +1,4 @@
-"""The gate of one pipe: requests take effect in arrival order; `write` and `close` alone, tool calls together."""
+"""The lock of one pipe: requests take effect in arrival order; `write` and `close` alone, tool calls together."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from collections.abc import Callable
 
 
 class LockTurn:
-    """A turn at the gate: inside, waiting, or gone. `release` may be called in any state."""
+    """A turn at the lock: inside, waiting, or gone. `release` may be called in any state."""
 
-    __slots__ = ("_gate", "_wake", "exclusive", "granted")
+    __slots__ = ("_lock", "_wake", "exclusive", "granted")
 
-    def __init__(self, gate: FairLock, exclusive: bool) -> None:
-        self._gate: FairLock | None = gate
+    def __init__(self, lock: FairLock, exclusive: bool) -> None:
+        self._lock: FairLock | None = lock
         self.exclusive = exclusive
         self.granted = False
         self._wake: Callable[[], None] | None = None
 
     def when_granted(self, wake: Callable[[], None]) -> bool:
         """False if inside already; else True, and `wake` runs once, in the thread that made room."""
-        gate = self._gate
-        if gate is None:
+        lock = self._lock
+        if lock is None:
             raise RuntimeError("a pass that was given back cannot be waited for")
-        with gate.lock:
+        with lock.lock:
             if self.granted:
                 return False
             self._wake = wake
             return True
 
     def release(self) -> None:
-        """Leave the gate or the line before it."""
-        gate = self._gate
-        if gate is not None:
-            gate.leave(self)
+        """Leave the lock or the line before it."""
+        lock = self._lock
+        if lock is not None:
+            lock.leave(self)
 
     def __repr__(self) -> str:
-        state = "gone" if self._gate is None else "inside" if self.granted else "waiting"
+        state = "gone" if self._lock is None else "inside" if self.granted else "waiting"
         return f"<LockTurn {'exclusive' if self.exclusive else 'shared'} {state}>"
 
 
 class FairLock:
-    """A fair lock with shared and exclusive passes; nobody overtakes.
+    """A fair lock with shared and exclusive turns; nobody overtakes.
 
     The line is a dict, so that thousands may leave it from its middle without looking for each.
     """
@@ -67,9 +67,9 @@ class FairLock:
     def leave(self, turn: LockTurn) -> None:
         """Leave the lock or its line; see `LockTurn.release`."""
         with self.lock:
-            if turn._gate is None:
+            if turn._lock is None:
                 return
-            turn._gate = None
+            turn._lock = None
             if turn.granted:
                 self._inside -= 1
                 self._is_closed = False  # if it was, this is who closed it

@@ -49,7 +49,7 @@ class OpenPipe:
         self.entry = entry
         self.intake = intake
         self.place = place
-        self.gate = FairLock()
+        self.turns = FairLock()
         self.failed: RrextError | None = None
         self.closed = False
         self.closes = 0
@@ -175,7 +175,7 @@ class Pipes:
     def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
         """Stand in the pipe's line; each use refreshes it."""
         pipe.last_used = now
-        return pipe.gate.enter(exclusive)
+        return pipe.turns.enter(exclusive)
 
     def remove(self, pipe: OpenPipe) -> None:
         """The pipe is open no more."""
@@ -190,7 +190,7 @@ class Pipes:
 
     def idle_since(self, deadline: float) -> list[OpenPipe]:
         """Pipes that nobody used after `deadline` and nobody uses now."""
-        return [p for p in self._open.values() if p.last_used <= deadline and p.gate.is_idle and not p.leftovers]
+        return [p for p in self._open.values() if p.last_used <= deadline and p.turns.is_idle and not p.leftovers]
 
     def of_connection(self, connection_id: str) -> list[OpenPipe]:
         """The pipes that a connection opened."""
