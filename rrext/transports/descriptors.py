@@ -56,9 +56,6 @@ class DescriptorSink:
 
         self._loop.add_writer(self._fd, ready)
 
-    def __repr__(self) -> str:
-        return f"<DescriptorSink fd={self._fd}>"
-
 
 class SocketSink(DescriptorSink):
     """A writer to a socket that never waits, although reads from it do."""

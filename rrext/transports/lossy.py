@@ -42,8 +42,6 @@ class LossyWriter:
     raised, because logging must not break the logged work.
     """
 
-    __slots__ = ("_backlog", "_drops", "_fd", "_lock", "_notice", "_polls", "_waiter", "_waiting")
-
     def __init__(self, fd: int, notice: Callable[[int], bytes]) -> None:
         """Write to the file behind `fd`; the descriptor itself may be closed or redirected afterwards."""
         own = reopen(fd, os.O_WRONLY)

@@ -107,9 +107,6 @@ class MemoryStream(ByteStream):
     def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
         return {}
 
-    def __repr__(self) -> str:
-        return f"<MemoryStream in={len(self._incoming.data)} out={len(self._outgoing.data)}>"
-
 
 def memory_pair(capacity: int = CAPACITY) -> tuple[MemoryStream, MemoryStream]:
     """Two connected streams with at most `capacity` bytes in flight in each direction."""

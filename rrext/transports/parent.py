@@ -13,8 +13,6 @@ class ParentWatch:
     started us, and it is lost when a program with other rights is executed.
     """
 
-    __slots__ = ("pid",)
-
     def __init__(self, parent: int | None = None) -> None:
         """Watch `parent`, by default the present parent. A parent that has already ended is detected only if it is named."""
         self.pid = os.getppid() if parent is None else parent

@@ -72,8 +72,6 @@ class UnixListener:
     It replaces a stale socket. Raises `UsageError` for any other file at the path.
     """
 
-    __slots__ = ("_identity", "_path", "_socket", "path")
-
     def __init__(self, path: str, backlog: int) -> None:
         self.path = path
         self._path = os.path.abspath(path)  # tools may change the working directory
@@ -120,9 +118,6 @@ class UnixListener:
                 os.unlink(self._path)
         except OSError:  # the file is gone already
             pass
-
-    def __repr__(self) -> str:
-        return f"<UnixListener {self.path}>"
 
 
 def _identity(found: os.stat_result) -> tuple[int, ...]:
