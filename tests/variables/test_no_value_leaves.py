@@ -296,12 +296,16 @@ def test_no_command_says_a_value(
     variable: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, value in SECRETS.items():
-        monkeypatch.setenv(name, value)
+    codes, told = set(), ""
     for line in command_lines(variable, tmp_path):
-        main(line)
+        for name, value in SECRETS.items():
+            monkeypatch.setenv(name, value)  # the command before took it out of the environment
+        codes.add(main(line))
         out, err = capfd.readouterr()
+        told += f"{out}\n{err}"
         assert found_in(f"{out}\n{err}".encode(), CORES) == [], line
+    assert codes == {0, 1, 2}
+    assert variable in told, "failures say which variable it is about"
 
 
 def test_no_command_of_a_process_of_its_own_hands_on_a_value(tmp_path: Path) -> None:
