@@ -134,7 +134,8 @@ class Leaky(Node):
         """What this process and those that it starts have as their environment and arguments."""
         found = {"own": repr(dict(os.environ)), "own file": Path("/proc/self/environ").read_bytes().decode("latin-1")}
         found["child"] = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
-        found["shell"] = os.popen("env; tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/*/cmdline 2>&1").read()
+        with os.popen("env; tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/*/cmdline 2>&1") as shell:
+            found["shell"] = shell.read()
         return found
 
     def open(self, entry: Any) -> None:
