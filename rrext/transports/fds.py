@@ -16,8 +16,6 @@ from typing import Protocol, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-__all__ = ["Buffer", "FdChannel", "Receiver", "SocketChannel", "close_fd"]
-
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_PIECES = 64

@@ -9,8 +9,6 @@ import msgspec
 
 from rrext.errors import ToolError
 
-__all__ = ["answer_value"]
-
 FENCE = "```"
 
 

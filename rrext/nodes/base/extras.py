@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-__all__ = ["missing_packages"]
-
 
 def missing_packages(extra: str, *modules: str) -> str | None:
     """What a person has to install before modules of an extra can be imported; None if they are all there.

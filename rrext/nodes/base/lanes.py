@@ -10,8 +10,6 @@ import msgspec
 
 from rrext.errors import InvalidArguments, near_matches
 
-__all__ = ["LANES", "QUESTION_TYPES", "TABLE", "Lane", "Media", "Tag", "choose_lane", "new_question"]
-
 
 class Lane(msgspec.Struct, frozen=True):
     """A lane. Its row in `TABLE` is all that the package knows of it.

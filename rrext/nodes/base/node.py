@@ -11,8 +11,6 @@ import msgspec
 from rrext.tools.messages import NULL_PUBLISHER, Publisher
 from rrext.tools.registry import ToolRegistry, collect_tools
 
-__all__ = ["Entry", "Node"]
-
 Tenant: TypeAlias = tuple[str | None, str | None]
 """The ids of user and space for whom an object is sent."""
 NOBODY: Final[Tenant] = (None, None)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rrext.nodes.base.node import Node
 
-__all__ = ["accepted_lanes", "offered_lanes", "served_types"]
-
 
 def offered_lanes(node: type[Node]) -> tuple[str, ...]:
     """The lanes on which a node may send."""

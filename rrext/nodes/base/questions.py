@@ -8,8 +8,6 @@ from typing import Any
 from rrext.errors import InvalidArguments
 from rrext.nodes.base.lanes import empty_question, new_question
 
-__all__ = ["asked_question", "merge_questions", "question_text"]
-
 COLLECTED = ("instructions", "history", "examples", "context", "goals", "documents", "questions")
 """The keys of a question that are lists."""
 

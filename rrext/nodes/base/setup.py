@@ -13,8 +13,6 @@ from rrext.errors import Unavailable
 if TYPE_CHECKING:
     from rrext.threads import Workers
 
-__all__ = ["SetupContext", "takes_context"]
-
 T = TypeVar("T")
 NO_BINDINGS: Final[Mapping[str, tuple[str, ...]]] = {}
 

@@ -8,8 +8,6 @@ from rrext.errors import Unavailable
 from rrext.nodes.base.node import Node
 from rrext.tools.context import ToolContext
 
-__all__ = ["Switch"]
-
 
 class Switch:
     """An availability rule: a switch in the node's settings is on.
