@@ -22,7 +22,7 @@ class LockTurn:
         """False if inside already; else True, and `wake` runs once, in the thread that made room."""
         lock = self._lock
         if lock is None:
-            raise RuntimeError("a pass that was given back cannot be waited for")
+            raise RuntimeError("a turn that was given back cannot be waited for")
         with lock.lock:
             if self.granted:
                 return False
