@@ -49,13 +49,14 @@ class ToolRegistry(Mapping[str, ToolSpec]):
 
 
 def collect_tools(cls: type) -> ToolRegistry:
-    """The tools of a class, those of its bases first.
+    """The tools of a class, those of its bases last: a list of tools begins with those that are the class's own.
 
     An override without decorator stays a tool, with the options of the overridden tool; `name = None` in the class body removes
     a tool. Raises `ToolDefinitionError` if two methods claim one name.
     """
     found: dict[str, tuple[type, Any, ToolOptions]] = {}
-    for base in reversed(cls.__mro__):
+    ranks: dict[str, int] = {}
+    for rank, base in enumerate(reversed(cls.__mro__)):
         for attribute, value in vars(base).items():
             bare = value.__func__ if type(value) is staticmethod else value
             options = options_of(bare) if type(bare) is FunctionType else None
@@ -63,13 +64,15 @@ def collect_tools(cls: type) -> ToolRegistry:
                 options = found[attribute][2]
             if options is not None:
                 found[attribute] = (base, value, options)
+                ranks.setdefault(attribute, rank)
             elif attribute in found:
                 del found[attribute]
             elif type(value) is classmethod and options_of(value.__func__) is not None:
                 name = f"{base.__qualname__}.{attribute}"
                 raise ToolDefinitionError(f"{name} is a class method: a tool is a method or a static method")
     registry = ToolRegistry()
-    for owner, value, options in found.values():
+    for attribute in sorted(found, key=ranks.__getitem__, reverse=True):
+        owner, value, options = found[attribute]
         static = type(value) is staticmethod
         registry.add(ToolSpec(value.__func__ if static else value, options, owner=owner, bound=not static))
     return registry

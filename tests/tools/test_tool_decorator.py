@@ -269,7 +269,7 @@ def test_two_methods_of_one_tool_name_are_refused_naming_both() -> None:
 
 @pytest.mark.promise("names:unique-and-exportable")
 def test_a_method_may_not_take_the_tool_name_of_another_method_of_its_base() -> None:
-    with pytest.raises(ToolDefinitionError, match=r"Greeter\.greet and by .*Sub\.hello"):
+    with pytest.raises(ToolDefinitionError, match=r"Sub\.hello and by .*Greeter\.greet"):
 
         class Sub(Greeter):
             @tool_function(name="greet")
@@ -282,6 +282,14 @@ def test_a_registry_gives_a_name_once() -> None:
     registry.add(tool_function(name="x")(var_args))
     with pytest.raises(ToolDefinitionError, match=r"var_args and by .*var_keywords"):
         registry.add(tool_function(name="x")(var_keywords))
+
+
+def test_a_list_of_tools_begins_with_those_of_the_class_and_ends_with_those_of_its_bases() -> None:
+    class Longer(Greeter):
+        @tool_function
+        def last(self): ...
+
+    assert list(Longer.tools) == ["last", *Greeter.tools]
 
 
 def test_an_override_replaces_the_tool_and_keeps_its_place() -> None:
