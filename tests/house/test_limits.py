@@ -13,6 +13,7 @@ NODES = Path(rrext.__file__).parent / "nodes"
 UNITS = re.compile(r"Seconds|Milliseconds|Bytes|Characters|Rows|Chunks|Descriptors|How (often|many)|Threads that")
 OF_FORMATS = {
     "basic": {"memory.py", "prompt.py"},  # MIB
+    "child": {"landlock.py"},  # of the kernel
     "databases": {"cells.py"},  # digits of a 64-bit float
     "documents": {"kinds.py", "parse.py", "reader.py"},  # a flag of ZIP files, MIB
     "embeddings": {"hashing.py", "transformer/bert.py"},  # other numbers would be another model
@@ -21,7 +22,7 @@ OF_FORMATS = {
     "http": {"settings.py"},  # MIB
     "sandbox": {
         *("capture.py", "outcome.py"),  # UTF-8, and exit codes of shells
-        *("cell.py", "landlock.py", "namespaces.py", "privileges.py", "seccomp.py", "warden.py"),  # of the kernel
+        *("cell.py", "namespaces.py", "privileges.py", "seccomp.py", "warden.py"),  # of the kernel
         *("guest.py", "values.py"),  # run in the guest, where no module of rrext is
     },
     "sql": {"duckdb/worker.py", "mysql/node.py", "mysql/types.py", "postgres/params.py", "sqlite/schema.py"},  # of protocols

@@ -1,1 +1,1 @@
-"""Engines in processes of their own: how such a process is launched, called, supervised and ended."""
+"""Child processes of nodes: how such a process is launched, locked in, called, supervised and ended."""

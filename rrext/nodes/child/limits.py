@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+# blocks.py
+RECEIVED_AT_ONCE: Final = 262_144
+"""Bytes of one read from the socket of a call."""
+
 # engine.py
 ENDING_TIMEOUT: Final = 5.0
 """Seconds for a process that closed its end to be gone, before it is killed."""

@@ -13,10 +13,10 @@ import time
 import msgspec
 
 from rrext.errors import Unavailable
+from rrext.nodes.child.blocks import block
 from rrext.nodes.child.launch import environment, module_command
 from rrext.nodes.documents.limits import ENDING_TIMEOUT, SENT_AT_ONCE, START_TIMEOUT
 from rrext.nodes.documents.records import READY, DocumentAnswer, DocumentRequest
-from rrext.nodes.sandbox.blocks import block
 
 
 class ReaderProcess:

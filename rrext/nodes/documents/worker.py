@@ -20,11 +20,11 @@ from pathlib import Path
 import msgspec
 
 from rrext.errors import ToolError
+from rrext.nodes.child.blocks import block, receive
 from rrext.nodes.documents.extraction import warm_up
 from rrext.nodes.documents.limits import OPEN_FILES, WORKER_GRACE
 from rrext.nodes.documents.reading import read
 from rrext.nodes.documents.records import READY, DocumentAnswer, DocumentRequest
-from rrext.nodes.sandbox.blocks import block, receive
 
 _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
 
@@ -86,7 +86,7 @@ def _load() -> None:
             warm_up()
         os._exit(0)
     os.waitpid(writer, 0)
-    from rrext.nodes.sandbox.landlock import confine
+    from rrext.nodes.child.landlock import confine
 
     # Not all of sys.path: it may hold the folder that the server was started in, with all its files.
     ours, theirs = Path(__file__).parents[2], os.path.dirname(kreuzberg.__file__)
@@ -97,7 +97,7 @@ def _load() -> None:
 def _can_lock_in() -> bool:
     if not sys.platform.startswith("linux") or len(os.listdir("/proc/self/task")) > 1:
         return False
-    from rrext.nodes.sandbox.landlock import NEEDED_ABI, abi
+    from rrext.nodes.child.landlock import NEEDED_ABI, abi
 
     return abi() >= NEEDED_ABI
 

@@ -31,10 +31,6 @@ class SandboxLimits(NamedTuple):
     """Bytes of `result` as JSON: a quarter of what an answer may have."""
 
 
-# blocks.py
-RECEIVED_AT_ONCE: Final = 262_144
-"""Bytes of one read from the socket of a call."""
-
 # cell.py
 NICENESS: Final = 5
 """The priority of a guest: when cores are scarce, the server comes first."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from rrext.errors import Cancelled, ShuttingDown, ToolError, Unavailable
-from rrext.nodes.sandbox.blocks import block, receive, receive_rest
+from rrext.nodes.child.blocks import block, receive, receive_rest
 from rrext.nodes.sandbox.interpreter import command
 from rrext.nodes.sandbox.limits import FAREWELL, OVERTIME, WARDEN_START, SandboxLimits
 from rrext.nodes.sandbox.outcome import ProgramEnd, outcome
@@ -42,7 +42,7 @@ def missing_piece() -> str | None:
 
 
 def _missing_in_kernel(release: str) -> str | None:
-    from rrext.nodes.sandbox.landlock import NEEDED_ABI, abi
+    from rrext.nodes.child.landlock import NEEDED_ABI, abi
 
     offered = abi()
     if offered >= NEEDED_ABI:

@@ -16,7 +16,7 @@ import socket
 import time
 from typing import Any
 
-from rrext.nodes.sandbox.blocks import block, receive
+from rrext.nodes.child.blocks import block, receive
 from rrext.nodes.sandbox.capture import Capture
 from rrext.nodes.sandbox.cell import Cell, WallMissing
 from rrext.nodes.sandbox.guest import LOCKED

@@ -42,9 +42,9 @@ def main() -> None:
 
 class _Warden:
     def __init__(self) -> None:
+        from rrext.nodes.child.landlock import confine
         from rrext.nodes.sandbox import guest, values
         from rrext.nodes.sandbox.interpreter import Files
-        from rrext.nodes.sandbox.landlock import confine
         from rrext.nodes.sandbox.namespaces import move_out
         from rrext.nodes.sandbox.privileges import drop_capabilities
         from rrext.nodes.sandbox.supervisor import supervise

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from rrext.errors import Cancelled, RrextError, ShuttingDown, ToolError, ToolTimeout, Unavailable
+from rrext.nodes.child.landlock import NEEDED_ABI, abi
 from rrext.nodes.documents.parse import ParseNode
 from rrext.nodes.documents.reader import DocumentReader
 from rrext.nodes.documents.records import DocumentRequest, ParsedDocument
-from rrext.nodes.sandbox.landlock import NEEDED_ABI, abi
 from rrext.testing import open_node
 from rrext.tools.context import ToolContext
 

@@ -13,7 +13,8 @@ import pytest
 
 from rrext.errors import Cancelled, InvalidArguments, ToolTimeout, Unavailable
 from rrext.limits import DEFAULTS
-from rrext.nodes.sandbox import landlock, sandlock_engine
+from rrext.nodes.child import landlock
+from rrext.nodes.sandbox import sandlock_engine
 from rrext.nodes.sandbox.limits import MIB, SandboxLimits
 from rrext.nodes.sandbox.node import PythonNode, limits_of
 from rrext.nodes.sandbox.protocol import PythonRun

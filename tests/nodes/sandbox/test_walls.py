@@ -132,7 +132,7 @@ import rrext.nodes.sandbox.cell as c
 c._FILTERS = 3  # one less than there should be, seen the other way round
 """,
     "both domains": """
-import rrext.nodes.sandbox.cell as c, rrext.nodes.sandbox.landlock as l, sandlock
+import rrext.nodes.sandbox.cell as c, rrext.nodes.child.landlock as l, sandlock
 l.confine = lambda **paths: None
 c._policy = lambda files: sandlock.Sandbox(fs_readable=["/"], clean_env=True, cwd="/")
 """,

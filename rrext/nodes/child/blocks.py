@@ -1,10 +1,10 @@
-"""Blocks: how server, warden, supervisor and guest talk over a socket. Four bytes of length, then so many bytes."""
+"""Blocks: the messages on a socket to a child process. Four bytes of length, then so many bytes."""
 
 from __future__ import annotations
 
 import socket
 
-from rrext.nodes.sandbox.limits import RECEIVED_AT_ONCE
+from rrext.nodes.child.limits import RECEIVED_AT_ONCE
 
 
 def block(data: bytes) -> bytes:
