@@ -37,8 +37,6 @@ def _made_by(make: Callable[P, AsyncClient]) -> Callable[P, Client]:
 class Pipe(Blocking[AsyncPipe]):
     """A pipe as `rrext.Client.pipe` makes it: `with client.pipe() as pipe: pipe.write(data)`, then `pipe.result`."""
 
-    __slots__ = ()
-
     write = here(AsyncPipe.write)
     tool = here(AsyncPipe.tool)
     close = here(AsyncPipe.close)

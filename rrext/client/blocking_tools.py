@@ -18,8 +18,6 @@ AsyncVectors = vectors_module.Vectors
 class Transaction(Blocking[AsyncTransaction]):
     """A transaction of `Database.transaction`: `query` runs a statement in it."""
 
-    __slots__ = ()
-
     query = here(AsyncTransaction.query)
 
     @property
@@ -30,8 +28,6 @@ class Transaction(Blocking[AsyncTransaction]):
 
 class Database(Blocking[AsyncDatabase]):
     """`rrext.client.database.Database` with the same names, blocking."""
-
-    __slots__ = ()
 
     query = here(AsyncDatabase.query)
     read = here(AsyncDatabase.read)
@@ -52,8 +48,6 @@ class Database(Blocking[AsyncDatabase]):
 
 class Vectors(Blocking[AsyncVectors]):
     """`rrext.client.vectors.Vectors` with the same names, blocking."""
-
-    __slots__ = ()
 
     search = here(AsyncVectors.search)
     upsert = here(AsyncVectors.upsert)

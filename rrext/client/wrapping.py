@@ -47,8 +47,6 @@ def on_loop(method: Callable[Concatenate[W, P], Awaitable[R]]) -> Callable[Conca
 class Blocking(Generic[W]):
     """An async object, and the loop that runs it."""
 
-    __slots__ = ("portal", "wrapped")
-
     def __init__(self, wrapped: W, portal: Portal) -> None:
         """Made by the blocking client."""
         self.wrapped = wrapped

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,12 @@ def test_a_pipe_is_a_context_manager(client: blocking.Client) -> None:
         assert isinstance(pipe.tool(tool="pid"), int)
     assert pipe.result == {"written": 3}
     assert pipe.close() == {"written": 3}
+
+
+def test_a_pipe_takes_attributes_and_weak_references_as_a_client_does(client: blocking.Client) -> None:
+    for made in (client, client.pipe(), client.database, client.vectors):
+        vars(made)["mark"] = "mine"
+        assert vars(weakref.ref(made)())["mark"] == "mine"
 
 
 def test_an_error_in_the_block_of_a_pipe_comes_out_as_it_is(client: blocking.Client) -> None:
