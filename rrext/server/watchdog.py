@@ -59,6 +59,10 @@ class Watchdog:
         if stdin is not None:
             with suppress(PermissionError):  # a regular file
                 stdin_end.register(stdin, 0)  # a hang-up is always told
+        parent_end = -1
+        if parent is not None:
+            with suppress(OSError):  # of another namespace; or gone already, which the server sees before it serves
+                parent_end = os.pidfd_open(parent)
         orders, self._orders = os.pipe()
         try:
             self._pid = os.fork()
@@ -66,12 +70,13 @@ class Watchdog:
             self._pid = -1
         if self._pid == 0:
             try:
-                _WatchdogProcess(self, server, stdin_end.fileno(), orders, parent, grace=grace, drain=drain).run()
+                _WatchdogProcess(self, server, stdin_end.fileno(), orders, parent_end, grace=grace, drain=drain).run()
             finally:
                 os._exit(0)
         stdin_end.close()
-        for fd in (server, orders):
-            os.close(fd)
+        for fd in (server, orders, parent_end):
+            if fd >= 0:
+                os.close(fd)
 
     def arm(self) -> None:
         """Begin to watch: somebody reads the bell from now on."""
@@ -100,13 +105,13 @@ class _WatchdogProcess:
     """The watchdog's process."""
 
     def __init__(
-        self, dog: Watchdog, server: int, stdin_end: int, orders: int, parent: int | None, *, grace: float, drain: float
+        self, dog: Watchdog, server: int, stdin_end: int, orders: int, parent_end: int, *, grace: float, drain: float
     ) -> None:
         self._bell, self._ring = dog.bell, dog.ring
         self._server = server
         self._stdin_end = stdin_end
         self._orders = orders
-        self._parent = parent
+        self._parent_end = parent_end
         self._grace = grace
         self._drain = drain
         self._is_armed = self._is_alone = False
@@ -137,7 +142,7 @@ class _WatchdogProcess:
         """Hear no signals, which a terminal sends to the whole group, and hold nothing that others wait for."""
         for number in (*SIGNALS, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
-        keep = {self._bell.fileno(), self._ring.fileno(), self._server, self._stdin_end, self._orders, STDERR}
+        keep = {self._bell.fileno(), self._ring.fileno(), self._server, self._stdin_end, self._orders, self._parent_end, STDERR}
         for fd in map(int, os.listdir("/proc/self/fd")):
             if fd not in keep:
                 try:
@@ -159,9 +164,8 @@ class _WatchdogProcess:
         self._is_armed = True
         self._poll.register(self._bell, select.POLLIN)
         self._poll.register(self._stdin_end, select.POLLIN)
-        if self._parent is not None:
-            with suppress(OSError):  # of another namespace; or gone, which the server notices too
-                self._poll.register(os.pidfd_open(self._parent), select.POLLIN)
+        if self._parent_end >= 0:
+            self._poll.register(self._parent_end, select.POLLIN)
 
     def _is_overdue(self) -> bool:
         """Whether the server should have ended; looks whether it moves."""

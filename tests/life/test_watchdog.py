@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -76,6 +77,27 @@ def test_a_tool_that_keeps_the_interpreter_does_not_outlive_the_client_though_a_
         with pytest.raises(Ended):
             orphan.reader.read()
         assert orphan.is_gone_within(began + 2.0 + BUSY - time.monotonic())
+
+
+STANDS_STILL = """
+import signal, subprocess, sys, time
+from rrext.server.watchdog import TRACE, Watchdog
+signal.signal(TRACE, signal.SIG_IGN)
+parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+watchdog = Watchdog()
+watchdog.start(None, parent.pid, grace=0.1, drain=0.1)
+parent.kill()
+parent.wait()
+watchdog.arm()
+time.sleep(60)
+"""
+"""A server whose parent dies before its watchdog looks for the first time; nothing in it reads the bell."""
+
+
+@pytest.mark.promise("life:gil:killed", "life:parent-death:exits")
+def test_a_parent_that_dies_before_the_watchdog_looks_is_missed_all_the_same() -> None:
+    ended = subprocess.run([sys.executable, "-c", STANDS_STILL], timeout=PATIENCE, capture_output=True)
+    assert ended.returncode == -signal.SIGKILL
 
 
 @pytest.mark.promise("life:gil:killed")
