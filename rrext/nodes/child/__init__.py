@@ -1,1 +1,1 @@
-"""Child processes of nodes: how such a process is launched, locked in, called, supervised and ended."""
+"""Child processes of nodes: launch, confinement, calls, supervision and end."""

@@ -1,4 +1,4 @@
-"""Blocks: the messages on a socket to a child process. Four bytes of length, then so many bytes."""
+"""Blocks, the messages on a socket to a child process: four bytes of length, then the data."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from rrext.nodes.child.limits import RECEIVED_AT_ONCE
 
 
 def block(data: bytes) -> bytes:
-    """The data with its length before it."""
+    """Prefix the data with its length."""
     return len(data).to_bytes(4, "little") + data
 
 
 def receive(link: socket.socket) -> bytes:
-    """The next block. Raises `EOFError` if the other end is gone."""
+    """Receive the next block. Raises `EOFError` if the other end is gone."""
     return _exactly(link, int.from_bytes(_exactly(link, 4), "little"))
 
 
 def receive_rest(link: socket.socket) -> bytes:
-    """Everything until the other end closes."""
+    """Receive all bytes until the other end closes."""
     pieces: list[bytes] = []
     while piece := link.recv(RECEIVED_AT_ONCE):
         pieces.append(piece)

@@ -1,7 +1,7 @@
 """The protocol between a server and the process of an engine: frames, and the results and errors of calls.
 
 length  4 bytes: of the message
-call    8 bytes: the number of the call, which its request, its answer and its cancelling have in common
+call    8 bytes: the number of the call; its request, its answer and its cancel message carry the same one
 message msgpack
 """
 
@@ -18,7 +18,7 @@ from rrext.errors import RrextError, error_from_wire
 S = TypeVar("S", bound=msgspec.Struct)
 
 HEAD: Final = struct.Struct("<IQ")
-"""A message has 4 GB at most. The longest, a page of 1000 chunks of 200,000 characters, is far below."""
+"""The maximum size of a message is 4 GB. The longest, a page of 1000 chunks of 200,000 characters, is far below."""
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -37,26 +37,26 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
     @classmethod
     def of(cls, error: RrextError) -> Failed:
-        """The message for an error."""
+        """Make the message for an error."""
         return cls(error.code, error.message, error.hint, msgspec.json.encode(error.data))
 
     def error(self) -> RrextError:
-        """The error again."""
+        """Make the error from the message."""
         return error_from_wire(self.code, self.message, self.hint, msgspec.json.decode(self.data))
 
 
 Answer = Done | Failed
-"""What the process answers."""
+"""An answer of the process to a call."""
 
 
 def frame(call: int, message: msgspec.Struct) -> bytes:
-    """A message as it travels; `call` is the number of its call."""
+    """Encode a message as a frame; `call` is the number of its call."""
     data = msgspec.msgpack.encode(message)
     return HEAD.pack(len(data), call) + data
 
 
 def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
-    """The next message and its call, not decoded yet; None if the other end is gone."""
+    """Receive the next message and its call, not yet decoded; None if the other end is gone."""
     head = stream.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
@@ -66,9 +66,9 @@ def receive(stream: BinaryIO) -> tuple[int, bytes] | None:
 
 
 def receive_settings(stream: BinaryIO, kind: type[S]) -> S:
-    """The message that comes before all others: what the process works with. Ends the process if the other end is gone.
+    """Receive the first message: the settings of the process. Ends the process if the other end is gone.
 
-    It is none of the process's arguments, as everybody on the machine may read those.
+    The settings are no process arguments, because every user of the machine can read those.
     """
     received = receive(stream)
     return sys.exit() if received is None else msgspec.msgpack.decode(received[1], type=kind)

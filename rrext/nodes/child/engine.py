@@ -1,6 +1,6 @@
-"""A process with an engine in it, as the server sees it: started, asked by many threads at once, and ended.
+"""The server's side of a child process with an engine: it starts the process, sends requests from many threads, and ends it.
 
-`supervisor` starts another one when it has ended, and repeats the calls that lost their answers by no fault of their own.
+`supervisor` replaces a process that has ended, and repeats the calls that lost their answers by no fault of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
 
 _ALLOCATOR: Final = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=200"}
-"""Engines plan a statement in thousands of small pieces, and glibc has only 7 of a size at hand for each thread."""
+"""Engines plan a statement in thousands of small pieces, and glibc caches only 7 of a size for each thread."""
 
 _IN_ORDER: Final = "exit code 0"
 
@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 class EngineRequest(msgspec.Struct, frozen=True):
     """A request to an engine.
 
-    `changes`: the answer alone says what was done, so it is awaited also when nobody waits for the call.
-    `begins`: it runs nothing of the caller's yet, so asking again is always harmless.
-    `patience`: seconds after which a request that was cancelled, and does not stop, ends with its process; None: never.
+    `changes`: the request changes data. Its answer alone tells the result, so `ask` waits for it even after a cancel.
+    `begins`: the request runs no statement of the caller yet, so repeating it is always harmless.
+    `patience`: seconds that a cancelled request gets to stop before its process is killed; None: no limit.
     """
 
     changes: ClassVar[bool] = False
@@ -47,17 +47,17 @@ class EngineRequest(msgspec.Struct, frozen=True):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):
-    """Nobody waits for the call any more. This has no answer of its own."""
+    """Cancels a call: the caller no longer wants its answer. This message has no answer of its own."""
 
     reason: CancelReason
 
 
 class EngineLost(ToolError):
-    """The process ended before it answered.
+    """The process ended before it answered the call.
 
-    `suspects` is how many calls were at work when it ended by itself; 0 if it was killed for a call that did not stop, as
-    no other call has part in that. `is_harmless` says that nothing of the caller's has run; `is_unknown` that something may
-    be done whose answer is lost.
+    `suspects` is the number of calls that were running when the process ended by itself; 0 if it was killed because a call
+    did not stop: the other calls did not cause that. `is_harmless`: no statement of the caller has run. `is_unknown`: a change
+    may have been made, and the answer that would say so is lost.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class EngineLost(ToolError):
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """In place of an answer: how the process ended, with so many calls at work; 0 if it was killed for one of them."""
+    """Stands in place of an answer: how the process ended, and how many calls it was running; 0 if it was killed for one."""
 
     how: str
     at_work: int
@@ -84,29 +84,29 @@ class Waiting:
     def __init__(self, request: EngineRequest) -> None:
         self.request = request
         self.changed = threading.Event()
-        self.settled: threading.Event | None = None  # for who waits beside the call itself
+        self.settled: threading.Event | None = None  # for a second thread that waits for the call
         self._answer: Answer | _Ended | None = None
 
     def settle(self, answer: Answer | _Ended) -> None:
-        """The answer is there."""
+        """Set the answer and wake the waiting threads."""
         self._answer = answer
         self.changed.set()
         if self.settled is not None:
             self.settled.set()
 
     def settles_within(self, seconds: float) -> bool:
-        """Whether the answer comes in so many seconds. One thread may wait here while the call's own one does."""
+        """Whether the answer comes within `seconds`. One thread may wait here while the call's own thread waits too."""
         self.settled = threading.Event()
         return self._answer is not None or self.settled.wait(seconds)
 
     def wait(self, ctx: ToolContext) -> bool:
-        """Wait for the answer, as long as the call is wanted; whether it is there. Cancelling sets `changed`."""
+        """Wait for the answer until the call is cancelled or late; return whether it came. Cancelling sets `changed`."""
         while self._answer is None and not ctx.cancelled and ctx.remaining() != 0.0:
             self.changed.wait(ctx.remaining())
         return self._answer is not None
 
     def wait_on(self) -> Answer | _Ended:
-        """The answer, however long it takes. It always comes, at the latest when the process ends."""
+        """Wait for the answer without a limit. An answer always comes, at the latest when the process ends."""
         while self._answer is None:
             self.changed.wait()
             self.changed.clear()
@@ -114,10 +114,10 @@ class Waiting:
 
 
 class ChildEngine:
-    """A process with an engine in it. Any number of threads may ask it at once.
+    """A child process with an engine. Any number of threads may send it requests at once.
 
-    `what` names it in messages, as `the vector store in "texts"`; `crash` is the code and the hint of the error for calls
-    that it did not answer before it ended, and `closed` the message for those that its own end leaves without an answer.
+    `what` names the process in messages, as `the vector store in "texts"`; `crash` is the code and the hint of the error for
+    calls that a crash leaves without an answer, and `closed` the message for calls that `close` leaves without one.
     """
 
     def __init__(
@@ -130,9 +130,9 @@ class ChildEngine:
         closed: str,
         inherits: Sequence[int] = (),
     ) -> None:
-        """Start it; `settings` are its first message. It gets the descriptors that it `inherits`, by their numbers.
+        """Start the process; `settings` are its first message. It inherits the descriptors `inherits` with the same numbers.
 
-        Raises `Unavailable` if it cannot be started.
+        Raises `Unavailable` if the process cannot be started.
         """
         pipe = subprocess.PIPE
         try:
@@ -151,7 +151,7 @@ class ChildEngine:
         self._what = what
         self._crash = crash
         self._closed = closed
-        self._outbox = RequestQueue(cast(io.FileIO, self._child.stdin))  # what it is without a buffer
+        self._outbox = RequestQueue(cast(io.FileIO, self._child.stdin))  # an unbuffered pipe is a FileIO
         self._answers = io.BufferedReader(cast(io.FileIO, self._child.stdout))
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -159,7 +159,7 @@ class ChildEngine:
         self._calls: dict[int, Waiting] = {}
         self._ending: _Ended | None = None
         self._is_closing = False
-        self._is_doomed = False  # is killed for a call that does not stop, and takes no others
+        self._is_doomed = False  # the process is killed for a call that does not stop, and takes no new calls
         self._workers = Workers()
         self._reader = threading.Thread(target=self._read, name=f"rrext-child-{self._child.pid}", daemon=True)
         self._reader.start()
@@ -167,20 +167,20 @@ class ChildEngine:
 
     @property
     def id(self) -> int:
-        """The id that the system knows it by."""
+        """The process id."""
         return self._child.pid
 
     @property
     def is_over(self) -> bool:
-        """Whether it is gone or about to be; it may have ended a moment ago, and nobody was told yet."""
+        """Whether the process has ended or is about to end, even if no thread has noticed it yet."""
         return self._ending is not None or self._is_doomed or self._child.poll() is not None
 
     def ask(self, request: EngineRequest, ctx: ToolContext) -> bytes:
-        """What the process answers, JSON.
+        """Send a request and return its JSON answer.
 
-        When nobody waits for the call any more, the process hears of it, and this raises at once; a process that does not
-        end the request within its `patience` is killed. Only for the answer to a request that changes something this waits
-        all the same. Raises what the engine's side raised; `EngineLost` with the code of `crash` if the process ends.
+        A cancelled call tells the process and raises at once, unless the request changes data: then it waits for the answer. A
+        process that does not stop a cancelled request within its `patience` is killed. Raises the error that the engine
+        answered; `EngineLost` with the code of `crash` if the process ends.
         """
         number = next(self._numbers)
         data = frame(number, request)
@@ -194,7 +194,7 @@ class ChildEngine:
         try:
             self._outbox.send(data)
             if not call.wait(ctx):
-                # Said by this thread and not by the one that cancels, which has others to look after.
+                # The waiting thread sends this: the cancelling thread has other calls to cancel.
                 self._outbox.send(frame(number, Cancel(ctx.token.reason or "timeout")))
                 patience = request.patience
                 if patience is not None:
@@ -214,11 +214,11 @@ class ChildEngine:
         return answer.result
 
     def tell(self, message: msgspec.Struct) -> None:
-        """Say something that has no answer, or whose answer nobody waits for. Never blocks."""
+        """Send a message that has no answer or whose answer no thread waits for. Never blocks."""
         self._outbox.send(frame(next(self._numbers), message))
 
     def close(self, patience: float) -> None:
-        """Have it finish what it does and close; kill it if that takes more than so many seconds."""
+        """Let the process finish its requests and end; kill it after `patience` seconds."""
         deadline = time.monotonic() + patience
         self._is_closing = True
         self._outbox.close()
@@ -230,14 +230,14 @@ class ChildEngine:
         self._workers.stop()
 
     def wait(self) -> None:
-        """Wait, for a few seconds, until it is known how the process ended."""
+        """Wait, for a few seconds, until this object knows how the process ended."""
         self._reader.join(ENDING_TIMEOUT)
 
     def let_go(self) -> None:
-        """The process has ended: close what belongs to it. A subclass may have something."""
+        """Release resources after the end of the process; a subclass may override this."""
 
     def doom(self) -> None:
-        """Kill it: what it does for somebody who talks to it in another way than by `ask` does not stop."""
+        """Kill the process because work that arrived over another socket does not stop."""
         with self._lock:
             if self._is_doomed or self._ending is not None:
                 return
@@ -246,13 +246,13 @@ class ChildEngine:
         self._child.kill()
 
     def lost(self, *, suspects: int, is_harmless: bool, is_unknown: bool) -> RrextError:
-        """The error of a call for which somebody talked to it in another way than by `ask`, and heard it end."""
+        """The error for a caller that used its own socket to the process and saw it close."""
         self.wait()
         how = "it closed a connection" if self._ending is None else self._ending.how
         return self._lost(how, suspects=suspects, is_harmless=is_harmless, is_unknown=is_unknown)
 
     def _see_off(self, number: int, call: Waiting, patience: float) -> None:
-        """Kill the process if a call that was cancelled does not end soon. Commits get their answers before that."""
+        """Kill the process if a cancelled call does not stop soon. Commits get their answers before that."""
         if call.settles_within(patience):
             return
         deadline = time.monotonic() + SETTLING_TIMEOUT
@@ -261,7 +261,7 @@ class ChildEngine:
         self._child.kill()
 
     def _doomed(self, call: Waiting, *, is_late: bool) -> bool:
-        """Take no calls any more, unless others still change something."""
+        """Refuse new calls before a kill, unless other calls still change data; return whether the kill may proceed."""
         with self._lock:
             if self._is_doomed or self._ending is not None:
                 return True
@@ -272,14 +272,14 @@ class ChildEngine:
         return True
 
     def _read(self) -> None:
-        """Hand out answers until the process has ended, and see it off."""
+        """Pass answers to their calls until the process has ended, then clean up after it."""
         decoder = msgspec.msgpack.Decoder(Answer)
         try:
             with self._answers:
                 while (received := receive(self._answers)) is not None:
                     answer = decoder.decode(received[1])
                     call = self._calls.pop(received[0], None)
-                    if call is not None:  # else nobody waits for it any more
+                    if call is not None:  # else the call was cancelled and its thread has returned
                         call.settle(answer)
         except Exception:
             log.exception("the process of %s said something strange and is killed", self._what)
@@ -296,7 +296,7 @@ class ChildEngine:
         self.let_go()
 
     def _listen(self) -> None:
-        """Log what the engine has to say, as when it panics: it may name what the settings say, which the log does not."""
+        """Log the standard error of the process, as after a panic. Such lines may contain values of the settings."""
         with io.BufferedReader(cast(io.FileIO, self._child.stderr)) as said:
             while line := said.readline(LOGGED_LINE):
                 log.warning("the process of %s says: %s", self._what, line.decode("utf-8", "replace").rstrip())

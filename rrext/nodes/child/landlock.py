@@ -1,4 +1,4 @@
-"""Landlock: a process gives up, for good and for all that it starts, what it does not need. By system call.
+"""Landlock: a process gives up, for itself and all its children, every right that it does not need. By system call.
 
 See landlock(7) and Documentation/userspace-api/landlock.rst of the kernel.
 """
@@ -11,13 +11,13 @@ import struct
 from collections.abc import Iterable
 
 NEEDED_ABI = 6
-"""Linux 6.12, the first that also keeps signals and abstract sockets inside."""
+"""The ABI of Linux 6.12, the first that also isolates signals and abstract sockets."""
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
 _PR_SET_NO_NEW_PRIVS = 38
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
-_ALL_FILE_RIGHTS = (1 << 16) - 1  # those of ABI 5; ABI 6 added none
+_ALL_FILE_RIGHTS = (1 << 16) - 1  # all rights of ABI 5; ABI 6 added none
 _ALL_NET_RIGHTS = 0b11  # bind and connect
 _ALL_SCOPES = 0b11  # abstract sockets and signals
 
@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def abi() -> int:
-    """The version that this kernel offers; 0 if none."""
+    """The Landlock version of this kernel; 0 if it has none."""
     version = _libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     return max(int(version), 0)
 
@@ -33,11 +33,11 @@ def abi() -> int:
 def confine(
     *, execute: Iterable[str] = (), read: Iterable[str] = (), names: Iterable[str] = (), write: Iterable[str] = ()
 ) -> None:
-    """Confine this process, which must have one thread only, to the given paths.
+    """Confine this process, which must have only one thread, to the given paths.
 
-    `execute` and `read` cover all below a directory, `names` only the listing of what is there, `write` names
-    files to read and write. No network, no signal and no abstract socket reaches beyond this process and what it
-    starts. Paths that do not exist are passed over. Raises `OSError` if any wall could not be raised.
+    `execute` and `read` allow all below a directory, `names` only to list it, `write` allows to read and write the
+    named files. No network, no signal and no abstract socket reaches beyond this process and its children. Missing
+    paths are ignored. Raises `OSError` if any part of the confinement fails.
     """
     rules = struct.pack("<QQQ", _ALL_FILE_RIGHTS, _ALL_NET_RIGHTS, _ALL_SCOPES)
     ruleset = _call(_CREATE, rules, ctypes.c_size_t(len(rules)), ctypes.c_uint(0))

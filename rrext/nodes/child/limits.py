@@ -6,24 +6,24 @@ from typing import Final
 
 # blocks.py
 RECEIVED_AT_ONCE: Final = 262_144
-"""Bytes of one read from the socket of a call."""
+"""Bytes of one read from a call's socket."""
 
 # engine.py
 ENDING_TIMEOUT: Final = 5.0
-"""Seconds for a process that closed its end to be gone, before it is killed."""
+"""Seconds that a process gets to end after it closed its socket, before it is killed."""
 SETTLING_TIMEOUT: Final = 2.0
-"""Seconds that a process which is to be killed has for answers to requests that change something."""
+"""Seconds that a process gets, before it is killed, to answer requests that change data."""
 SETTLING_TURN: Final = 0.01
-"""Seconds between looks at whether those have their answers."""
+"""Seconds between checks whether those requests have their answers."""
 LOGGED_LINE: Final = 4096
-"""Bytes of a line that is logged; more of it is another event."""
+"""Bytes of one logged line; the rest becomes the next log record."""
 
 # supervisor.py
 ATTEMPTS: Final = 5
-"""How often a call is done at most."""
+"""The maximum number of attempts of a call."""
 RUNS_ALONE_FOR: Final = 1.0
-"""Seconds for which a call that may have ended the process has the next one for itself."""
+"""Seconds for which a call that may have ended the process has the next process for itself."""
 WAIT_TURN: Final = 0.05
-"""Seconds between looks at whether a call that waits is still wanted."""
+"""Seconds between checks whether a waiting call has been cancelled."""
 LEAST_TIME: Final = 0.001
-"""Seconds that an attempt gets whose time is over, so that it ends as all calls do that take too long."""
+"""Seconds for a repeated attempt whose time is over, so that it ends with the ordinary timeout error."""

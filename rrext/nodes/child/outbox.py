@@ -1,4 +1,4 @@
-"""Requests on their way to a process: in order, and without anybody waiting for a process that does not read."""
+"""A queue of requests to a process: it keeps their order, and no caller waits for a process that does not read."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from collections import deque
 
 
 class RequestQueue:
-    """Writes frames to a pipe. What the pipe does not take at once, a thread of its own writes later."""
+    """Writes frames to a pipe. A thread of the queue writes later what the pipe does not take at once."""
 
     def __init__(self, pipe: io.FileIO) -> None:
         os.set_blocking(pipe.fileno(), False)
         self._pipe = pipe
         self._lock = threading.Lock()
         self._left: deque[memoryview] = deque()
-        self._is_writing = False  # whether the thread runs; it is the one that closes the pipe then
+        self._is_writing = False  # whether the thread runs; then the thread closes the pipe
         self._is_closed = False
 
     def send(self, data: bytes) -> None:
-        """Send a frame, whether it arrives or not: who reads answers hears that the process is gone."""
+        """Send a frame. No error if the process is gone: the thread that reads the answers notices that."""
         view = memoryview(data)
         with self._lock:
             if self._is_closed:
@@ -37,14 +37,14 @@ class RequestQueue:
                 threading.Thread(target=self._write_on, name="rrext-child-outbox", daemon=True).start()
 
     def close(self) -> None:
-        """Take no more, and close the pipe when all is written that was taken."""
+        """Refuse new frames, and close the pipe when all earlier ones are written."""
         with self._lock:
             self._is_closed = True
             if not self._is_writing:
                 self._pipe.close()
 
     def _rest(self, view: memoryview) -> memoryview:
-        """What the pipe does not take now."""
+        """Write to the pipe and return the bytes that it does not take now."""
         try:
             while view and (count := self._pipe.write(view)) is not None:
                 view = view[count:]

@@ -1,20 +1,20 @@
-"""Keeps an engine in a process running: what ends or holds up the process takes no innocent call with it.
+"""Keeps an engine in a process running, so that a call that kills or blocks the process costs no other call its answer.
 
-How a node uses it:
+Use by a node:
 
     supervisor = Supervisor(start, what="the database", is_kept=bool(path))    # start() -> ChildEngine
 
-- Each request that may be stuck has a `patience` (see `engine.Request`). When its call is cancelled or its time is up,
+- Each request that may hang has a `patience` (see `engine.EngineRequest`). When its call is cancelled or its time is up,
   cancel the `ToolContext` that `ask` was given: `ask` raises at once, and the process is killed if the request does not
-  end within its patience. Send what ends the transaction with `tell`; in the process that has to wait for its turn.
+  stop within its patience. Send the message that ends the transaction with `tell`; the process does it in its turn.
 - A call that only reads is `supervisor.repeated(attempt, ctx, reads=True, timeout=statement_timeout)`. `attempt(left)` gets
   the process from `supervisor.engine()`, does everything from the beginning, and takes at most `left` seconds (0: no limit).
-  If it raises `EngineLost` by no fault of its own it is done again on the next process. For a stream, an attempt ends with
-  the first chunk: what a caller has seen cannot be taken back.
-- A call that may write is the same with `reads=False`: it is done again only if nothing of the caller's had run. Otherwise
-  `EngineLost` comes through; its `is_unknown` says that it was lost during a commit.
-- What was committed in a database in memory is lost with its process. Call `wrote()` after each commit: then calls say so
-  (`database_lost`) instead of answering from an empty database, until a call that may write has been told.
+  An attempt that raises `EngineLost` by no fault of its own is repeated on the next process. For a stream, an attempt ends
+  with the first chunk: chunks that a caller has seen cannot be taken back.
+- A call that may write is the same with `reads=False`: it is repeated only if no statement of the caller had run. Otherwise
+  `EngineLost` comes through; its `is_unknown` says that the process was lost during a commit.
+- The committed data of a database in memory is lost with its process. Call `wrote()` after each commit: then calls raise
+  `database_lost` instead of answering from an empty database, until a call that may write has raised it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Supervisor:
-    """One engine, in one process after the other. Thread-safe. `is_kept` says that what is committed outlives the process."""
+    """One engine, in one process after the other. Thread-safe. `is_kept`: committed data outlives the process."""
 
     def __init__(self, start: Callable[[], ChildEngine], *, what: str, closed: str, is_kept: bool) -> None:
         self._start = start
@@ -44,12 +44,12 @@ class Supervisor:
         self._lock = threading.Lock()
         self._engine: ChildEngine | None = None
         self._is_closed = False
-        self._has_data = False  # in memory alone
-        self._is_lost = False  # and nobody who may write was told
+        self._has_data = False  # committed data, in memory only
+        self._is_lost = False  # the data was lost, and no call that may write has raised that yet
         self._suspects = Suspects()
 
     def engine(self) -> ChildEngine:
-        """The process, started if there is none. Raises `Unavailable` if that cannot be."""
+        """The running process; starts one if there is none. Raises `Unavailable` if the start fails."""
         with self._lock:
             if self._is_closed:
                 raise Unavailable(self._closed)
@@ -59,13 +59,13 @@ class Supervisor:
             return self._engine
 
     def wrote(self) -> None:
-        """Something was committed."""
+        """Record that data was committed."""
         self._has_data = not self._is_kept
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
-        """What `attempt` returns; done again when the process ended by no fault of its own.
+        """Run `attempt` and return its result; repeat it if the process ended by no fault of the attempt.
 
-        Raises what `attempt` raises: `EngineLost` if it is to blame, or writes; `ToolError` (`database_lost`).
+        Raises the errors of `attempt`: `EngineLost` if the attempt caused it, or writes; `ToolError` (`database_lost`).
         """
         since = monotonic()
         self._suspects.let_pass(ctx)
@@ -85,7 +85,7 @@ class Supervisor:
         raise AssertionError("unreachable")
 
     def close(self, patience: float) -> None:
-        """End the process, and start none any more."""
+        """End the process, and start no other."""
         with self._lock:
             self._is_closed = True
             engine, self._engine = self._engine, None
@@ -93,7 +93,7 @@ class Supervisor:
             engine.close(patience)
 
     def _look(self) -> None:
-        """Forget a process that is over, and remember what went with it."""
+        """Drop a process that has ended, and record the loss of its data."""
         if self._engine is not None and self._engine.is_over:
             self._engine = None
             self._is_lost = self._is_lost or self._has_data
@@ -114,13 +114,13 @@ class Supervisor:
         )
 
     def _may_repeat(self, lost: EngineLost, *, reads: bool) -> bool:
-        """Whether the call may be done again. One that was at work alone ended the process itself."""
+        """Whether the call may be repeated. A call that ran alone ended the process itself."""
         return lost.suspects != 1 and (reads or lost.is_harmless)
 
 
 class Suspects:
-    """The calls that were at work when a process ended by itself. One after the other is done again, alone at first, so that
-    the one to blame ends nobody else; new calls wait for that."""
+    """The calls that were running when a process ended by itself. They are repeated one by one, each alone at first, so that
+    the call that caused the crash harms no other; new calls wait for that."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -128,7 +128,7 @@ class Suspects:
         self._alone_until = 0.0
 
     def let_pass(self, ctx: ToolContext) -> None:
-        """Wait, as long as the call is wanted, until no suspect waits or is alone. Raises when it is not wanted."""
+        """Wait until no suspect waits or runs alone. Raises if the call of `ctx` is cancelled or late."""
         if not self._waiting and not self._alone_until:
             return
         with self._changed:
@@ -138,7 +138,7 @@ class Suspects:
 
     @contextmanager
     def turn(self, ctx: ToolContext) -> Iterator[None]:
-        """The time that a suspect has. Raises when the call is not wanted."""
+        """The turn of one suspect. Raises if the call of `ctx` is cancelled or late."""
         with self._changed:
             self._waiting += 1
             try:

@@ -160,7 +160,7 @@ def _base64(value: bytes) -> dict[str, str]:
 
 
 def bytes_in(value: dict[str, Any], path: str) -> bytes | None:
-    """The bytes that `{"base64": "…"}` means; None for an object of another shape. Raises `InvalidArguments` at `path`."""
+    """The bytes of an object `{"base64": "…"}`; None for an object of another shape. Raises `InvalidArguments` at `path`."""
     text = value.get("base64")
     if len(value) != 1 or not isinstance(text, str):
         return None
@@ -171,13 +171,13 @@ def bytes_in(value: dict[str, Any], path: str) -> bytes | None:
 
 
 class _Inexact(ValueError):
-    """A reader of JSON would get another value."""
+    """Raised for JSON whose value would change when it is parsed."""
 
 
 def json_document(text: str, *, may_repeat: bool = False) -> JsonDocument | str:
     """The value of a JSON text; the text itself for a string, for null, and for what would not be read exactly.
 
-    `may_repeat` says that an object may have a key twice, of which a reader would see one.
+    `may_repeat`: objects may repeat a key, and parsing would keep only one of the two.
     """
     try:
         value = json.loads(text, parse_float=_exact_float, object_pairs_hook=_unrepeated if may_repeat else None)

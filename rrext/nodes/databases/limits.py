@@ -6,11 +6,11 @@ from typing import Final
 
 # sessions.py
 SESSION_TURN: Final = 0.25
-"""Seconds between looks at whether a call that waits for its turn in a session is still wanted."""
+"""Seconds between checks whether a call that waits for its turn in a session has been cancelled."""
 
 # running.py
 CANCEL_AGAIN: Final = 0.05
-"""Seconds until a statement that was cancelled is cancelled once more: the first time may have come before it began."""
+"""Seconds until a cancel of a statement is repeated: the first may have come before the statement began."""
 
 # cells.py
 LARGE_BATCH: Final = 1024 * 1024
@@ -22,10 +22,10 @@ MAX_ROWS: Final = 25_000
 QUERY_ROWS: Final = 1000
 """Rows of `query` unless the caller says how many: enough to look at, and little to send."""
 CHUNK_BYTES: Final = 256 * 1024
-"""About how large a chunk may become before it is sent, whatever number of rows it has."""
+"""Bytes after which a chunk is sent, whatever its number of rows; approximate."""
 
 # node.py
 MOST_ROWS: Final = 10_000_000
-"""What max_execute_rows may be raised to; an answer's bytes are limited anyway."""
+"""The maximum of max_execute_rows; the bytes of an answer have their own limit."""
 LONGEST_WAIT: Final = 3600
 """Seconds; no call of a tool may take longer."""

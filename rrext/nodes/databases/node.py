@@ -56,9 +56,9 @@ class DatabaseNode(Node):
     lanes = {"questions": ("table", "text", "answers")}
 
     extra: ClassVar[str]
-    """The extra of rrext that has all that the node needs."""
+    """The extra of rrext that installs the packages of the node."""
     packages: ClassVar[tuple[str, ...]] = ()
-    """Modules of its driver."""
+    """Modules of the driver."""
 
     class Config:
         allow_execute: Annotated[bool, "Offer execute, begin, commit and rollback: statements of any kind."] = False
@@ -86,7 +86,7 @@ class DatabaseNode(Node):
 
     @classmethod
     def database(cls, config: Any, ctx: SetupContext) -> SharedDatabase:
-        """The database that the settings mean, on a worker thread. Imports the driver and connects to nothing."""
+        """Make the database of the settings, on a worker thread. Imports the driver and connects to nothing."""
         raise NotImplementedError
 
     @classmethod

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
 NEUTRAL: Final = {"sslcertmode": "allow", "client_encoding": "UTF8", "application_name": "rrext"}
-"""What is said in place of environment variables where neither the driver's default nor an empty value will do."""
+"""Connection parameters that override libpq's environment variables."""
 
 UNSAID: Final = frozenset({"service", "require_auth", "min_protocol_version", "max_protocol_version"})
-"""What has no neutral value: variables and services that say it are known to make connections fail, and do no more."""
+"""Parameters that cannot be overridden: environment variables that set them only make connections fail."""
 
 IN_URL: Final = words(
     """host hostaddr port user password dbname sslmode sslrootcert sslcert sslkey sslnegotiation connect_timeout options
     application_name target_session_attrs channel_binding keepalives keepalives_idle keepalives_interval keepalives_count
     tcp_user_timeout"""
 )
-"""What a URL may say. Not among it: what reads or writes other files, or asks others for a password."""
+"""Parameters that a URL may have. Those that name other files, or ask other programs for a password, are refused."""
 
 KEEPALIVES: Final = {"keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3"}
-"""Seconds of silence, between questions, and questions without answer, before a server is taken for gone."""
+"""Seconds of silence, seconds between probes, and unanswered probes, before the server counts as gone."""
 
 REFUSALS: Final = (
     ("definition of service", "The environment of rrext has PGSERVICE, which no setting can undo: start it without."),
@@ -46,7 +46,7 @@ REFUSALS: Final = (
     ("role ", "Check the node's user."),
     ("database ", "Check the node's database: it has to exist."),
 )
-"""What a server says that is there but lets nobody in: a part of its message, and what a person can do."""
+"""Refusals of a running server: a part of its message -> a hint that a person can act on."""
 
 
 class PostgresSettings:
@@ -68,9 +68,9 @@ class PostgresSettings:
 
 
 def connection_parameters(settings: PostgresSettings) -> dict[str, str]:
-    """Keyword arguments for `psycopg.connect`, complete: no PG… variable and no password file changes what they mean.
+    """Keyword arguments for `psycopg.connect`, complete: no PG… variable and no password file changes their meaning.
 
-    Imports the driver. Raises `Unavailable` for a URL that is none.
+    Imports the driver. Raises `Unavailable` for an invalid URL.
     """
     from psycopg.pq import Conninfo
 
@@ -83,7 +83,7 @@ def connection_parameters(settings: PostgresSettings) -> dict[str, str]:
         "sslmode": settings.sslmode,
         "sslrootcert": settings.sslrootcert,
         "connect_timeout": str(settings.connect_timeout),
-        # No file can be there, so that libpq looks for no password in the home folder of whoever runs the server.
+        # No file can exist there, so libpq looks for no password in the home folder of the server's user.
         "passfile": os.path.join(os.devnull, "none"),
     }
     given = own | _parts_of(settings.url)
@@ -97,10 +97,10 @@ def connection_parameters(settings: PostgresSettings) -> dict[str, str]:
 
 
 def confined_parameters(parameters: dict[str, str], *, path: Callable[[str], str], confined: bool) -> dict[str, str]:
-    """The parameters with absolute paths, and with nothing taken from the home folder of whoever runs the server.
+    """The parameters with absolute paths, and without any file of the home folder of the server's user.
 
     `path` makes the paths of settings absolute, and refuses those outside of the root of a `confined` node. A machine
-    that vanishes is noticed within a minute. Raises `Unavailable` for what a confined node may not have.
+    that vanishes is noticed within a minute. Raises `Unavailable` for parameters that a confined node may not have.
     """
     hosts, addresses = parameters["host"].split(","), parameters.get("hostaddr", "").split(",")
     places = [address or host for host, address in zip_longest(hosts, addresses, fillvalue="")]
@@ -122,7 +122,7 @@ def confined_parameters(parameters: dict[str, str], *, path: Callable[[str], str
 
 
 def _parts_of(url: str) -> dict[str, str]:
-    """What a URL says. Its text is in no message, as it may hold the password."""
+    """The parameters of a URL. No message contains its text, because it may hold the password."""
     if not url:
         return {}
     from psycopg import ProgrammingError
@@ -155,9 +155,9 @@ def place_of(parameters: dict[str, str]) -> str:
 
 
 def connection_failure(error: psycopg.Error, parameters: dict[str, str]) -> RrextError:
-    """What a failed attempt to connect means.
+    """The error for a failed attempt to connect.
 
-    `Unavailable` if nobody answers there (for now); else `ToolError` with code `connection_refused`: it would fail again.
+    `Unavailable` if no server answers (for now); else `ToolError` with code `connection_refused`: a retry would fail too.
     """
     text = _attempt(error)
     for part, hint in REFUSALS:
@@ -170,7 +170,7 @@ def connection_failure(error: psycopg.Error, parameters: dict[str, str]) -> Rrex
 
 
 def _attempt(error: psycopg.Error) -> str:
-    """Why connecting failed: the driver tells of each address, the last one's reason is told here, on one line."""
+    """The reason of a failed connection on one line: the driver reports every address, this keeps the last one's reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reasons = [line for line in lines if "failed: " in line] or lines or ["no reason was given"]
     reason = re.split(r'(?:server (?:at|on socket) [^"]*"[^"]*"(?:, port \d+)?|attempts?) failed: ', reasons[-1])[-1]
@@ -178,7 +178,7 @@ def _attempt(error: psycopg.Error) -> str:
 
 
 def driver_sentence(error: psycopg.Error) -> str:
-    """The server's or the driver's own sentence, on one line: without the statement, its parameters and its place."""
+    """The message of the server or the driver on one line, without the statement, its parameters and its position."""
     message = error.diag.message_primary
     if message is None:
         message = next((line for line in str(error).splitlines() if line.strip()), "no reason was given")

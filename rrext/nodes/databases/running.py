@@ -17,7 +17,7 @@ StopReason = Literal["timeout", "cancelled"]
 
 
 class Running:
-    """One statement, from before it is sent until its rows are fetched. Leaving it waits for a `stop` that is under way,
+    """One statement, from before it is sent until its rows are fetched. Leaving the block waits for a `stop` in progress,
     so that no cancel ever hits the next statement of the connection. `timeout` is in seconds, 0 for none."""
 
     __slots__ = ("_cancel", "_ctx", "_is_over", "_lock", "_timeout", "_watch", "reason")
@@ -50,7 +50,7 @@ class Running:
         again = self._stop("cancelled")
         if again is not None:
             self._watch.set(self, again, lambda: self._stop("cancelled"))
-            if self._is_over:  # it ended meanwhile, and may have dropped what was not set yet
+            if self._is_over:  # the statement ended meanwhile, and its `drop` may have come before this `set`
                 self._watch.drop(self)
 
     def _stop(self, reason: StopReason) -> float | None:

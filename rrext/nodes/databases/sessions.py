@@ -19,15 +19,15 @@ log: Final = logging.getLogger("rrext.sql")
 
 
 class Ending(Protocol):
-    """A transaction, as far as sessions know it: of any kind of database."""
+    """A transaction of any kind of database, as sessions use it."""
 
     @property
     def is_open(self) -> bool:
-        """Whether there is still something to commit."""
+        """Whether the transaction can still be committed."""
         ...
 
     def close(self) -> None:
-        """Undo what is not committed. May be called twice."""
+        """Roll back uncommitted changes. May be called twice."""
         ...
 
 
@@ -55,7 +55,7 @@ class DatabaseSession(Generic[Work]):
         self.used = monotonic()
 
     def end(self) -> None:
-        """Nobody uses it any more; what was not committed is rolled back when the call that uses it is done."""
+        """Mark the session as over; its open transaction is rolled back after the current call."""
         self.is_over = True
 
     def __repr__(self) -> str:
@@ -77,13 +77,13 @@ class Sessions(Generic[Work]):
         return len(self._open)
 
     def begin(self, ctx: ToolContext) -> DatabaseSession[Work]:
-        """A new session of the caller's connection. One whose caller is gone when it is ready is rolled back at once."""
+        """Begin a session of the caller's connection. If the caller is gone by then, the session is rolled back at once."""
         session = DatabaseSession(os.urandom(16).hex(), ctx.connection_id, self._begin(ctx, read_only=False))
         with self._lock:
             refused = self._is_closed
             if not refused:
                 self._open[session.id] = session
-        # A connection's calls are cancelled before `lost` hears of it: whichever comes second sees what the first one did.
+        # A connection's calls are cancelled before `lost` runs, so `begin` or `lost` sees the change of the other.
         if refused or ctx.cancelled:
             self._give_up(session)
             ctx.check()
@@ -95,9 +95,9 @@ class Sessions(Generic[Work]):
 
     @contextmanager
     def using(self, session_id: str, ctx: ToolContext) -> Iterator[DatabaseSession[Work]]:
-        """The caller's session, for itself alone; calls of one session take turns.
+        """Lock the caller's session for this block; calls of one session take turns.
 
-        Raises `ToolError` (`session_not_found`) for one that is unknown, over, or another connection's.
+        Raises `ToolError` (`session_not_found`) for an unknown session, one that is over, or another connection's.
         """
         session = self._open.get(session_id)
         if session is None or session.owner != ctx.connection_id:
@@ -110,21 +110,21 @@ class Sessions(Generic[Work]):
             yield session
         finally:
             session.used = monotonic()
-            if not session.transaction.is_open:  # as after a commit that failed: what came next would be kept at once
+            if not session.transaction.is_open:  # as after a failed commit: later statements would be committed at once
                 session.is_over = True
             session.lock.release()
             if session.is_over:
                 self._give_up(session)
 
     def lost(self, connection_id: str) -> None:
-        """A connection is gone: its sessions are rolled back."""
+        """Roll back the sessions of a connection that has closed."""
         with self._lock:
             gone = [session for session in self._open.values() if str(session.owner) == connection_id]
         for session in gone:
             self._give_up(session)
 
     def close(self) -> None:
-        """Roll back all of them; no other begins."""
+        """Roll back all sessions and refuse new ones."""
         with self._lock:
             self._is_closed = True
             gone = [*self._open.values()]
@@ -150,7 +150,7 @@ class Sessions(Generic[Work]):
         self._watch.drop(session)
 
     def _settle(self, session: DatabaseSession[Work]) -> None:
-        """End a session that is over, unless somebody uses it: he does it then."""
+        """Close the transaction of a session that is over, unless a call uses the session: that call closes it."""
         if session.lock.acquire(blocking=False):
             try:
                 session.transaction.close()

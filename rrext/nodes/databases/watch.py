@@ -10,13 +10,13 @@ from time import monotonic
 from typing import Final
 
 Action = Callable[[], float | None]
-"""Done when its time has come; returns when it is due again, or None if it is over."""
+"""Runs at its due time; returns the next due time, or None to end."""
 
 log: Final = logging.getLogger("rrext.sql")
 
 
 class Watch:
-    """Times at which something is to be done, each under a key. The thread begins with the first one.
+    """A thread with a timetable: actions and their due times, each under a key. The thread starts with the first action.
 
     Adding and removing cost a lock and a dict: nearly every entry is removed before it is due.
     """
@@ -29,7 +29,7 @@ class Watch:
         self._is_closed = False
 
     def set(self, key: object, due: float, action: Action) -> None:
-        """Run `action` at `due`, a time of `monotonic`, unless `drop` comes first; in place of what the key had."""
+        """Run `action` at `due`, a time of `monotonic`, unless `drop` comes first. Replaces the earlier action of the key."""
         with self._condition:
             self._due[key] = (due, action)
             if self._thread is None and not self._is_closed:
@@ -39,19 +39,19 @@ class Watch:
                 self._condition.notify()
 
     def drop(self, key: object) -> None:
-        """Forget it; harmless if it is done or unknown."""
+        """Remove the action of a key; harmless if it has run or is unknown."""
         with self._condition:
             self._due.pop(key, None)
 
     def close(self) -> None:
-        """Do nothing any more, and let the thread end."""
+        """Remove all actions, and let the thread end."""
         with self._condition:
             self._is_closed = True
             self._due.clear()
             self._condition.notify()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout=1)  # an action may be stuck in a server that is gone
+            thread.join(timeout=1)  # an action may hang in a connection to a vanished server
 
     def _run(self) -> None:
         while (found := self._next()) is not None:
@@ -70,7 +70,7 @@ class Watch:
                     self._due[key] = (again, action)
 
     def _next(self) -> tuple[object, Action] | None:
-        """Wait for the next thing that is due; None when closed."""
+        """Wait for the next due action; None when closed."""
         with self._condition:
             while not self._is_closed:
                 key, (due, action) = min(self._due.items(), key=_due_of, default=(None, (inf, None)))

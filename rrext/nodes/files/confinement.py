@@ -1,9 +1,9 @@
 """File access that cannot leave one directory, whatever path it is given and whoever moves things meanwhile.
 
-A path is walked one component at a time, each opened relative to the one before and never through a symbolic link,
-so there is no moment between a check and a use. What a path may not do: be absolute, hold `..` or a null byte, pass
-or end at a symbolic link, or end at anything but a regular file or a directory (a FIFO or a device is never opened
-for long). What this cannot see: hard links and mounts, which only somebody with rights outside can make.
+The module walks a path one component at a time, opening each relative to its parent and never through a symbolic link,
+so nothing can change between a check and a use. Refused are absolute paths, `..`, null bytes, paths that pass or end
+at a symbolic link, and paths that end at anything but a regular file or a directory (a FIFO or a device is never opened
+for long). Hard links and mounts are not detected; only a user with rights outside can make those.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FileInfo(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, info: os.stat_result, *, addressable: bool = True) -> FileInfo:
-        """From what the system says of it."""
+        """Make the info from a stat result."""
         return cls(name, _kind(info.st_mode), info.st_size, info.st_mtime, addressable)
 
 
@@ -62,7 +62,7 @@ class Confinement:
         return Confinement(self._directory(path))
 
     def close(self) -> None:
-        """Let go of the directory. Descriptors that `beneath` made stay open."""
+        """Close the descriptor of the directory. Descriptors that `beneath` made stay open."""
         if self._root >= 0:
             os.close(self._root)
             self._root = -1
@@ -83,14 +83,14 @@ class Confinement:
             fd = os.open(name, _READ, dir_fd=parent)
             try:
                 info = os.fstat(fd)
-                _require_file(info, path)  # what was opened, not what stood there a moment ago
+                _require_file(info, path)  # the opened file, not one that had the name a moment ago
                 data = _read_at(fd, offset, limit)
             finally:
                 os.close(fd)
         return data, max(info.st_size, offset + len(data))
 
     def listing(self, path: str, *, limit: int, after: str = "", check: Callable[[], None] | None = None) -> list[FileInfo]:
-        """At most `limit` names of a directory, in the order of their characters, from the first one behind `after`.
+        """List at most `limit` names of a directory, sorted by code point, from the first name after `after`.
 
         Memory holds `limit` names, however many there are. `check` is called now and then and may raise.
         """
@@ -108,7 +108,7 @@ class Confinement:
             os.close(fd)
 
     def info(self, path: str) -> FileInfo | None:
-        """What a path leads to, or None if nothing is there. A final symbolic link is reported, not followed."""
+        """The info of a path, or None if it does not exist. A final symbolic link is reported, not followed."""
         try:
             with self._parent(path) as (parent, name), explained(path):
                 return FileInfo.of(name.decode(), os.stat(name, dir_fd=parent, follow_symlinks=False))
@@ -118,7 +118,7 @@ class Confinement:
             raise
 
     def write(self, path: str, data: bytes) -> None:
-        """Put a file there, whole or not at all: readers see the old content or the new one.
+        """Write a file, whole or not at all: readers see the old content or the new content.
 
         A new file belongs to its owner alone (0600); one that is replaced keeps its mode. A file without write
         permission, and anything that is no regular file, is refused.
@@ -261,7 +261,7 @@ def _read_at(fd: int, offset: int, limit: int) -> bytes:
 
 
 def _replace(parent: int, name: bytes, data: bytes, mode: int) -> None:
-    """Write a new file beside the old one, then let it take the name."""
+    """Write a new file beside the old one, then rename it over the old one."""
     new = b".rrext-" + os.urandom(8).hex().encode() + b".tmp"
     fd = os.open(new, _CREATE, 0o600, dir_fd=parent)
     try:
@@ -288,7 +288,7 @@ def _checked(entries: Iterable[os.DirEntry[str]], check: Callable[[], None] | No
 
 
 def _shown(name: str) -> str:
-    """A name as JSON can hold it."""
+    """A name as a valid JSON string."""
     return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 

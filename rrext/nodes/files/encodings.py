@@ -29,7 +29,7 @@ _BY_FOLDED: Final = {fold(name): name for name in ENCODINGS}
 
 
 def known_encoding(name: str) -> str:
-    """The name in `ENCODINGS` for what a caller wrote (`UTF8`, `utf_8`). Raises `InvalidArguments`."""
+    """The name in `ENCODINGS` for a caller's spelling (`UTF8`, `utf_8`). Raises `InvalidArguments`."""
     found = _BY_FOLDED.get(fold(name))
     if found is None:
         raise InvalidArguments.at("/input/encoding", f"is not one of {', '.join(ENCODINGS)}")
@@ -37,7 +37,7 @@ def known_encoding(name: str) -> str:
 
 
 def decode(data: bytes, encoding: str, *, path: str, offset: int = 0, is_end: bool = True) -> tuple[str, int]:
-    """A piece of a file as text, and how many of its bytes that is.
+    """Decode a piece of a file; return the text and the number of bytes it took.
 
     Unless `is_end`, a character that is cut off at the end is left out. Raises `ToolError` for bytes that are no text
     in this encoding; `path` and `offset` are for its message.
@@ -57,7 +57,7 @@ def decode(data: bytes, encoding: str, *, path: str, offset: int = 0, is_end: bo
 
 
 def encode(text: str, encoding: str) -> bytes:
-    """The bytes of a text. Raises `ToolError` for what the encoding cannot hold."""
+    """Encode a text. Raises `ToolError` for characters that the encoding lacks."""
     if encoding == BASE64:
         try:
             return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)

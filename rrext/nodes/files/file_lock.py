@@ -1,9 +1,9 @@
-"""A lock on a file that processes wait for in turn, and that the operating system takes back when its process ends.
+"""A file lock for which processes queue; the operating system releases it when its process ends.
 
     PATH        locked by its holder, or by several holders who share it; its text is the process id of the last holder
     PATH.next   locked by the next process in line: until its turn no other process gets the lock, nor does the last holder
 
-The holder sees by `PATH.next` that a process waits, and lets go as soon as its work allows.
+The holder sees from `PATH.next` that a process waits, and releases the lock as soon as its work allows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Final
 from rrext.nodes.files.limits import LEAVING_TIMEOUT, LOCK_AGAIN
 
 NEXT: Final = ".next"
-"""How the name of the second file ends."""
+"""The suffix of the second file's name."""
 
 
 class InUse(Exception):
-    """The lock did not become free in time. `holder` is the id of the process that has it, if that could be read."""
+    """The lock did not become free in time. `holder` is the process id of its holder, if that could be read."""
 
     def __init__(self, holder: str) -> None:
         super().__init__(holder)
@@ -29,7 +29,7 @@ class InUse(Exception):
 
 
 class FileLock:
-    """A lock that is held. Its files stay when it is released: who removed them could remove another's."""
+    """A held lock. Its files stay after the release: removing them could remove the lock of another process."""
 
     def __init__(self, path: str, file: int) -> None:
         self._path = path
@@ -37,10 +37,10 @@ class FileLock:
 
     @classmethod
     def take(cls, path: str, owner: int, *, wait: float, check: Callable[[], object], shared: bool = False) -> FileLock:
-        """Wait for the lock, at most so many seconds; `check` is called meanwhile and may raise.
+        """Acquire the lock within `wait` seconds; `check` is called meanwhile and may raise.
 
-        `owner` is the process that others are told of. `shared` means together with others who share it. Raises `InUse`, and
-        `OSError` if there can be no such file.
+        `owner` is the process id shown to other processes. `shared`: held together with other sharers. Raises `InUse`, and
+        `OSError` if the file cannot be created.
         """
         begun = time.monotonic()
 
@@ -68,7 +68,7 @@ class FileLock:
         return cls(path, file)
 
     def is_wanted(self) -> bool:
-        """Whether another waits for it."""
+        """Whether another process waits for the lock."""
         following = _opened(self._path + NEXT)
         try:
             return not _locked(following, shared=True)
@@ -76,7 +76,7 @@ class FileLock:
             os.close(following)
 
     def release(self) -> None:
-        """Let go; once. Said aloud, as a process that was forked meanwhile has the file open too."""
+        """Release the lock; once. Unlocks explicitly, because a forked process may have the file open too."""
         try:
             _unlock(self._file)
         finally:
@@ -84,8 +84,8 @@ class FileLock:
 
 
 def is_gone(owner: str) -> bool:
-    """Whether the owner of a lock is no process any more; false if that cannot be known."""
-    if sys.platform == "win32" or not owner.isdecimal():  # Windows takes the question for a signal
+    """Whether the owner of a lock has ended as a process; false if that cannot be known."""
+    if sys.platform == "win32" or not owner.isdecimal():  # on Windows, signal 0 is Ctrl-C
         return False
     try:
         os.kill(int(owner), 0)

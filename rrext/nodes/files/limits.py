@@ -13,7 +13,7 @@ MAX_PATH: Final = 4096
 MAX_DEPTH: Final = 128
 """Components of a path; each one costs a system call."""
 SCAN_STEP: Final = 1024
-"""Names of a directory that are read between two looks at the caller's deadline."""
+"""Names of a directory that are read between two checks of the caller's deadline."""
 
 # filesystem.py
 READ_DEFAULT: Final = 256 * KIB
@@ -23,18 +23,18 @@ LIST_MAX: Final = 10_000
 
 # file_lock.py
 LEAVING_TIMEOUT: Final = 5.0
-"""Seconds to wait at least for who works for a process that was killed: it needs up to these to end."""
+"""Minimum seconds to wait for the children of a killed process: they need up to these to end."""
 LOCK_AGAIN: Final = 0.02
-"""Seconds between attempts: the system knows no waiting for such a lock that can be given up."""
+"""Seconds between attempts: the system offers no wait for such a lock that can be cancelled."""
 
 # turns.py
 TURN_LOOK: Final = 0.2
-"""Seconds between looks at whether another process waits, while it is open."""
+"""Seconds between checks whether another process waits for the open resource."""
 TURN: Final = 1.0
-"""Seconds that a process keeps it though another waits, if it is busy: opening it takes a while."""
+"""Seconds that a busy process keeps the resource though another waits: opening it takes a while."""
 LAST_USES: Final = 1.0
-"""Seconds that new uses are held up for the last ones to end. If they do not, all goes on for another turn."""
+"""Seconds for which new uses wait until the last ones end. If those do not, all continue for another turn."""
 CLOSING_TIMEOUT: Final = 5.0
-"""Seconds that closing for good waits for uses to end, unless said otherwise."""
+"""Seconds that `close` waits for uses to end, by default."""
 TURN_AGAIN: Final = 0.05
-"""Seconds between looks at whether a use that waits for its turn is still wanted."""
+"""Seconds between checks whether a use that waits for its turn has been cancelled."""

@@ -1,4 +1,4 @@
-"""Errors of paths: the system's answer as a `ToolError` with a code of its own."""
+"""Errors of paths: the system's error as a `ToolError` with a code of its own."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _CODES: dict[int, tuple[str, str]] = {
     errno.ENOSPC: ("no_space", "does not fit: the disk is full"),
     errno.EDQUOT: ("no_space", "does not fit: the quota is used up"),
 }
-"""What the system says → the code and the sentence of the error that the caller reads."""
+"""The system's error number -> the code and the sentence of the error for the caller."""
 
 
 @contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Turn an `OSError` of the block into the `ToolError` that says it of `path`."""
+    """Turn an `OSError` of the block into a `ToolError` about `path`."""
     try:
         yield
     except OSError as error:
@@ -34,7 +34,7 @@ def explained(path: str) -> Iterator[None]:
 
 
 def explanation(error: OSError, path: str) -> ToolError:
-    """The error that a caller reads for what the system said of `path`."""
+    """Make the caller's error for the system's error at `path`."""
     if error.errno == errno.ELOOP:
         return link(path)
     code, what = _CODES.get(error.errno or 0, ("file_failed", f"failed: {error.strerror}"))
@@ -42,10 +42,10 @@ def explanation(error: OSError, path: str) -> ToolError:
 
 
 def link(path: str) -> ToolError:
-    """The refusal of a symbolic link."""
+    """The error for a symbolic link."""
     return refusal(path, "path_is_symlink", "is a symbolic link", hint="Links are never followed: give the real path.")
 
 
 def refusal(path: str, code: str, what: str, *, hint: str | None = None) -> ToolError:
-    """A path, and what is wrong with it."""
+    """Make the error for a path and a reason."""
     return ToolError(f'"{path}" {what}', code=code, hint=hint)

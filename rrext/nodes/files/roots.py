@@ -1,4 +1,4 @@
-"""The one directory that a node's settings let its callers into, opened so that no path leads out of it."""
+"""The one directory to which a node's settings confine its callers; no path leads out of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rrext.nodes.files.confinement import Confinement
 
 
 def open_root(node: Node, root: str) -> Confinement:
-    """The directory `root` of a node, opened anew for each call: one that is replaced meanwhile is no problem.
+    """Open the directory `root` of a node, anew for each call: the directory may be replaced between calls.
 
-    A relative one begins at the node's `directory`; a confined node's may not lead out of it. Raises `Unavailable`.
+    A relative root begins at the node's `directory`; a confined node's root may not lead out of it. Raises `Unavailable`.
     """
     try:
         if not node.confined:

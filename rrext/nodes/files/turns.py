@@ -1,4 +1,4 @@
-"""Something that one process at a time can have open, and that gives it to another process that waits for it."""
+"""A resource that one process at a time can have open, and that processes pass to each other in turns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ log = logging.getLogger(__name__)
 
 
 class Held(Protocol):
-    """What is open."""
+    """The open resource."""
 
     def is_wanted(self) -> bool:
-        """Whether another process waits for it."""
+        """Whether another process waits for the resource."""
         ...
 
     def close(self) -> None:
-        """Close it, so that another process can have it."""
+        """Close the resource, so that another process can open it."""
         ...
 
 
@@ -30,10 +30,10 @@ T = TypeVar("T", bound=Held)
 
 
 class Turns(Generic[T]):
-    """One such thing. It is opened by the first use, and again by the next one after it was given away.
+    """Shares one resource between processes in turns. A use opens the resource if this process gave it away before.
 
-    `opened` opens it; None says that there is nothing to open. It gets the check of the call that waits, which may raise.
-    `refusal` makes the error for uses after `close`. Any number of threads may use it at once.
+    `opened` opens the resource; None: there is nothing to open. Its argument is the check of the waiting call, and may raise.
+    `refusal` makes the error for uses after `close`. Any number of threads may use the resource at once.
     """
 
     def __init__(self, opened: Callable[[Callable[[], object]], T | None], *, refusal: Callable[[], Exception]) -> None:
@@ -43,18 +43,18 @@ class Turns(Generic[T]):
         self._held: T | None = None
         self._users = 0
         self._since = 0.0
-        self._is_moving = False  # somebody opens or closes it
+        self._is_moving = False  # a thread opens or closes the resource
         self._is_closed = False
         self._ended = threading.Event()
 
     @property
     def held(self) -> T | None:
-        """What is open now; None if it is not."""
+        """The open resource; None if it is closed."""
         return self._held
 
     @contextlib.contextmanager
     def use(self, check: Callable[[], object]) -> Iterator[T | None]:
-        """It, opened if it has to be; None if there is nothing to open. It stays open for the block."""
+        """Open the resource if necessary and keep it open for the block; None if there is nothing to open."""
         held = self.enter(check)
         try:
             yield held
@@ -63,7 +63,7 @@ class Turns(Generic[T]):
                 self.leave()
 
     def enter(self, check: Callable[[], object]) -> T | None:
-        """The begin of a use, which `leave` ends unless this returns None."""
+        """Begin a use, which `leave` ends unless this returns None."""
         with self._changed:
             while self._is_moving or self._is_closed or self._held is None:
                 check()
@@ -99,24 +99,24 @@ class Turns(Generic[T]):
         return held
 
     def require_open(self) -> None:
-        """Raise the refusal if this was closed for good."""
+        """Raise the refusal after `close`."""
         if self._is_closed:
             raise self._refusal()
 
     def leave(self) -> None:
-        """The end of a use."""
+        """End a use."""
         with self._changed:
             self._users -= 1
             if not self._users:
                 self._changed.notify_all()
 
     def rest(self, check: Callable[[], object]) -> None:
-        """Close it when nobody uses it any more; the next use opens it again."""
+        """Close the resource when no use needs it; the next use opens it again."""
         while not self._let_go(0.0, TURN_AGAIN):
             check()
 
     def close(self, patience: float = CLOSING_TIMEOUT) -> None:
-        """Close it for good; what still uses it after so many seconds fails."""
+        """Close the resource for good; uses that last longer than `patience` seconds fail."""
         with self._changed:
             self._is_closed = True
             self._changed.wait_for(lambda: not self._users and not self._is_moving, patience)
@@ -135,7 +135,7 @@ class Turns(Generic[T]):
                 log.exception("%r was not given away in order", held)
 
     def _let_go(self, turn: float, patience: float) -> bool:
-        """Close it if it is idle, or was open for a turn and its uses end in time; whether it is closed."""
+        """Close the resource if it is idle, or its turn is over and its uses end in time; return whether it is closed."""
         with self._changed:
             if self._is_moving:
                 self._changed.wait(patience)

@@ -1,4 +1,4 @@
-"""Chunks and queries become vectors of the store's space."""
+"""Embedding of chunks and queries into the store's vector space."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def store_drafts(
     store: VectorStore, embedder: Embedder, drafts: Sequence[ChunkDraft], ctx: ToolContext, *, replace: bool = False
 ) -> tuple[Space, int]:
-    """Embed what has no vector, then store all or nothing; the space of the vectors, and how many chunks were removed.
+    """Embed drafts without a vector and store all or nothing; return the vectors' space and the number of removed chunks.
 
     With `replace` the drafts are all chunks of their objects: the others go.
     """
@@ -31,9 +31,9 @@ def store_drafts(
 def query_vector(
     store: VectorStore, embedder: Embedder, text: str, given: array[float] | None, model: str | None, ctx: ToolContext
 ) -> Sequence[float] | None:
-    """The vector that a query is compared by; None if nothing is stored, so that nothing can be found.
+    """The vector for a query; None if the store is empty, so that nothing can be found.
 
-    `given` is the query's own vector, and `model` who made it, if that is known: without it only the size is compared.
+    `given` is the query's own vector, and `model` its model, if known: otherwise only the size is compared.
     """
     stored = store.space(ctx)
     if given is not None:
@@ -51,7 +51,7 @@ def query_vector(
 
 
 def chunk_ids_of(drafts: Iterable[ChunkDraft]) -> dict[str, set[int]]:
-    """Object id → the chunk ids that there are of it."""
+    """Collect object id -> its chunk ids."""
     found: dict[str, set[int]] = {}
     for draft in drafts:
         found.setdefault(draft.chunk.object_id, set()).add(draft.chunk.chunk_id)
@@ -59,7 +59,7 @@ def chunk_ids_of(drafts: Iterable[ChunkDraft]) -> dict[str, set[int]]:
 
 
 def _brought_space(drafts: Sequence[ChunkDraft], stored: Space | None) -> Space | None:
-    """The space of the vectors that the documents brought along; None if none did. Raises if they do not fit together."""
+    """The space of the vectors in the documents; None if there are none. Raises if they disagree."""
     space = stored
     found: Space | None = None
     for draft in drafts:
@@ -73,10 +73,10 @@ def _brought_space(drafts: Sequence[ChunkDraft], stored: Space | None) -> Space 
 def vectors_of(
     drafts: Sequence[ChunkDraft], embedder: Embedder, stored: Space | None, ctx: ToolContext
 ) -> tuple[list[array[float]], Space]:
-    """A vector for every document, all of one space: those that were brought along, and the embedder's for the others.
+    """A vector for every document, all of one space: the document's own, or the embedder's for documents without one.
 
-    Raises `ToolError` (`embedding_model_mismatch`) if they do not fit together or to what is stored, if that can be known
-    before anything is embedded.
+    Raises `ToolError` (`embedding_model_mismatch`) if the vectors disagree with each other or with the store, before any text
+    is embedded if possible.
     """
     brought = _brought_space(drafts, stored)
     expected = brought or stored

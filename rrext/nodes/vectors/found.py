@@ -1,4 +1,4 @@
-"""Chunks and hits as JSON: as the tools answer them, and as documents on a lane."""
+"""Chunks and hits as JSON: in the answers of tools, and as documents on a lane."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from rrext.nodes.vectors.store import Chunk, Hit
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as `search` answers it."""
+    """The JSON of a hit in the answer of `search`."""
     return {"content": hit.chunk.content, "score": hit.score, "metadata": _metadata(hit.chunk)}
 
 
 def chunk_json(chunk: Chunk) -> dict[str, Any]:
-    """A chunk as `get` answers it."""
+    """The JSON of a chunk in the answer of `get`."""
     return {"content": chunk.content, "chunkId": chunk.chunk_id, "metadata": _metadata(chunk)}
 
 
 def document_json(chunk: Chunk, score: float | None) -> dict[str, Any]:
-    """A chunk as a document on a lane; `score` is null for one that was read, not searched."""
+    """The document of a chunk on a lane; `score` is null for a chunk that was read without a search."""
     return {"type": "Document", "page_content": chunk.content, "score": score, "metadata": _metadata(chunk)}
 
 

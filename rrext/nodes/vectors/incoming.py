@@ -1,4 +1,4 @@
-"""Documents on their way into a store, checked before anything is done with them."""
+"""Input documents of a store, all checked before any of them is embedded or stored."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rrext.nodes.vectors.store import Chunk
 DEFAULT_NODE: Final = "vectordb_tool"
 DEFAULT_PARENT: Final = "/"
 UNNAMED: Final = "unnamed"
-"""The model of vectors that came without the name of one."""
+"""The model of vectors that came without a model name."""
 
 PLACED: Final = ("objectId", "nodeId", "parent", "chunkId")
-"""The metadata that a chunk has fields for."""
+"""The metadata keys with a field of their own in a chunk."""
 
 
 class ChunkDraft(msgspec.Struct, frozen=True):
-    """A chunk, and the vector that it brought along, if any."""
+    """A chunk, and its own vector, if any."""
 
     chunk: Chunk
     vector: array[float] | None = None
@@ -31,7 +31,7 @@ class ChunkDraft(msgspec.Struct, frozen=True):
 
 
 def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[ChunkDraft]:
-    """The documents of the tool `upsert`. Raises `InvalidArguments` at the first thing that is wrong, of any document."""
+    """Check the documents of the tool `upsert`. Raises `InvalidArguments` at the first mistake."""
     drafts: list[ChunkDraft] = []
     seen: dict[tuple[str, int], int] = {}
     for n, document in enumerate(documents):
@@ -48,7 +48,7 @@ def drafts_of(documents: Sequence[Mapping[str, Any]]) -> list[ChunkDraft]:
 
 
 def draft_of(at: str, keys: tuple[str, str], document: Mapping[str, Any], object_id: Any, content: Any) -> ChunkDraft:
-    """One document, checked. `at` is its JSON pointer, `keys` are the names that its content and object id have there."""
+    """Check one document. `at` is its JSON pointer, `keys` are its keys for content and object id."""
     content_at, object_at = (f"{at}/{key}" for key in keys)
     content = _text(content_at, content)
     if not content.strip():
@@ -88,7 +88,7 @@ def _chunk(at: str, metadata: Any, object_id: str, content: str) -> Chunk:
 
 
 def _extra(at: str, extra: dict[Any, Any]) -> dict[str, Any]:
-    """The metadata that no field is for, if it would come back as it is."""
+    """The metadata without a field of its own. Raises if it would not come back unchanged."""
     if not extra:
         return extra
     if not _is_json(extra):
@@ -105,7 +105,7 @@ def _is_json(value: Any) -> bool:
 
 
 def require_name(at: str, value: Any) -> str:
-    """An id or a path: text that is not empty and that every backend can index. Raises `InvalidArguments` at `at`."""
+    """Check an id or a path: a text that is not empty and that every backend can index. Raises `InvalidArguments` at `at`."""
     text = _text(at, value)
     if not text:
         raise InvalidArguments.at(at, "is empty")
@@ -127,7 +127,7 @@ def _text(at: str, value: Any) -> str:
 
 
 def require_vector(at: str, value: Any) -> array[float]:
-    """An embedding: finite numbers, as many as a vector may have. Raises `InvalidArguments` at `at`."""
+    """Check an embedding: finite numbers, no more than a vector may have. Raises `InvalidArguments` at `at`."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or not 1 <= len(value) <= MAX_SIZE:
         raise InvalidArguments.at(at, f"expected a list of 1 to {MAX_SIZE:,} numbers")
     try:

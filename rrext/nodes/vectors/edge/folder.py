@@ -5,7 +5,7 @@
     FOLDER/data/journal     the request that is being carried out; see `journal`
     FOLDER/data/shard/      the engine's own files
 
-The engine repairs what it finds broken by dropping it, so a folder is looked through before the engine may touch it.
+The engine repairs damage by dropping the damaged data, so the store checks a folder before the engine opens it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from rrext.nodes.vectors.limits import COMPARED_HEAD
 from rrext.nodes.vectors.store import Space
 
 FORMAT: Final = 2
-"""The version of this layout and of the engine's fields. A store of a version that is not known is not opened."""
+"""The version of this layout and of the engine's fields. A store of an unknown version is not opened."""
 ENGINE: Final = "qdrant-edge"
 LOCK, DATA, NEW, OLD, MANIFEST, SHARD, JOURNAL = "lock", "data", "new", "old", "store.json", "shard", "journal"
 VOLATILE: Final = "_journal.dat"
-"""How the names of files end that the engine makes and removes as it likes, also when it fails to open a store."""
+"""Suffixes of files that the engine creates and removes at any time, even when it fails to open a store."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -54,9 +54,9 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class StoreFolder:
-    """One folder. `shown` is how messages name it: as the node's settings do. Methods raise `ToolError`.
+    """The folder of a store. `shown` is its name in messages, as in the node's settings. Methods raise `ToolError`.
 
-    `owner` is the process for which this one uses the folder, and which others are told of; without it, itself.
+    `owner` is the process for which this one uses the folder, shown to other processes; by default this process.
     """
 
     def __init__(self, path: str, shown: str, *, owner: int | None = None) -> None:
@@ -67,7 +67,7 @@ class StoreFolder:
 
     @property
     def shard(self) -> str:
-        """Where the engine's files are."""
+        """The folder of the engine's files."""
         return str(self.path / DATA / SHARD)
 
     @property
@@ -76,7 +76,7 @@ class StoreFolder:
         return Journal(self.path / DATA / JOURNAL)
 
     def has_store(self) -> bool:
-        """Whether a store is there; false if nothing is, so that one can begin. Anything else is an error."""
+        """Whether the folder holds a store; false if it is empty or missing. Raises for any other content."""
         try:
             names = set(os.listdir(self.path))
         except FileNotFoundError:
@@ -94,9 +94,9 @@ class StoreFolder:
         return False
 
     def acquire(self, wait: float, check: Callable[[], object]) -> None:
-        """Be the only one who uses the folder, until `release`; wait for that so many seconds.
+        """Lock the folder for this process until `release`; wait for the lock that many seconds.
 
-        The process that has the folder open gives it away when idle. `check` is called meanwhile.
+        The process that has the folder open releases it when idle. `check` is called meanwhile.
         """
         try:
             os.makedirs(self.path, exist_ok=True)
@@ -112,13 +112,13 @@ class StoreFolder:
         return self._lock is not None and self._lock.is_wanted()
 
     def release(self) -> None:
-        """Let others use the folder."""
+        """Release the lock of the folder."""
         lock, self._lock = self._lock, None
         if lock is not None:
             lock.release()
 
     def manifest(self) -> Manifest:
-        """What the store says of itself, if the files are those that it knows of."""
+        """Read the manifest and check that the files agree with it."""
         try:
             found = msgspec.json.decode((self.path / DATA / MANIFEST).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError) as error:
@@ -143,14 +143,14 @@ class StoreFolder:
                 raise self.corrupt(f'"{name}" is empty')
 
     def begin(self, space: Space, make: Callable[[str], None]) -> Manifest:
-        """Make a store: `make` puts the engine's files into the folder that it is given. It is there as a whole or not.
+        """Create a store, whole or not at all: `make` puts the engine's files into the folder of its argument.
 
-        An empty, closed store that is already there is removed.
+        Replaces an empty, closed store.
         """
         new, old, data = self.path / NEW, self.path / OLD, self.path / DATA
         manifest = Manifest(FORMAT, ENGINE, space.model, space.size, True, 0, {})
         try:
-            for left in (new, old):  # by a process that ended before anybody was told that something is stored
+            for left in (new, old):  # left by a process that ended before it reported that anything was stored
                 if left.exists():
                     shutil.rmtree(left)
             new.mkdir()
@@ -175,11 +175,11 @@ class StoreFolder:
             raise self.unusable(error) from error
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """The engine's files as a manifest has them."""
+        """The sizes and checksums of the engine's files, for a manifest."""
         return _files(Path(self.shard))
 
     def disk_bytes(self) -> int:
-        """What the folder takes on the disk: blocks, as files have holes."""
+        """The disk space of the folder: blocks, because files have holes."""
         total = 0
         for folder, _, names in os.walk(self.path):
             for name in names:
@@ -193,7 +193,7 @@ class StoreFolder:
     def require_room(self, least: int, more: int = 0) -> None:
         """Raise `ToolError` (`store_full`) if less than `least` bytes are free when `more` are written.
 
-        The engine writes through mapped memory: with a full disk its process would not get an error, but be killed.
+        The engine writes through mapped memory: on a full disk, a signal would kill its process instead of an error.
         """
         free = shutil.disk_usage(self.path).free
         if free < least + more:
@@ -204,7 +204,7 @@ class StoreFolder:
             )
 
     def in_use(self, who: str) -> ToolError:
-        """The error for a store that somebody else has open."""
+        """The error for a store that another process has open."""
         return ToolError(
             f'The folder "{self.shown}" is in use by {who}',
             code="store_in_use",
@@ -213,7 +213,7 @@ class StoreFolder:
         )
 
     def corrupt(self, what: str) -> ToolError:
-        """The error for a store that cannot be trusted."""
+        """The error for a damaged store."""
         return ToolError(
             f'The vector store in "{self.shown}" is damaged: {what}. Nothing was changed',
             code="store_corrupt",
@@ -221,7 +221,7 @@ class StoreFolder:
         )
 
     def unusable(self, error: OSError) -> ToolError:
-        """The error for a folder that the system refuses."""
+        """The error for a folder that the system does not let this process use."""
         return ToolError(
             f'The folder "{self.shown}" cannot be used: {error.strerror or "the system gives no reason"}', code="store_unusable"
         )
@@ -250,7 +250,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """A rename survives a power cut once its folder is written; only POSIX can be asked for that."""
+    """Sync the folder: a rename survives a power cut only then. POSIX only."""
     if os.name == "posix":
         folder = os.open(path, os.O_RDONLY)
         try:

@@ -1,7 +1,7 @@
-"""The pending change of a store, in a file: an interrupted request is done when the store is opened again.
+"""The pending change of a store, in a file: an interrupted request is completed when the store is opened again.
 
-The engine takes some dozens of points at a time. A journal that is whole is carried out to its end, by whoever opens the store
-next if need be; one that is not was never begun. So a request is done as a whole or not at all.
+The engine takes some dozens of points at a time. A complete journal is carried out to its end, if need be by the process
+that opens the store next; an incomplete journal is ignored. So a request takes effect as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from rrext.nodes.vectors.limits import ENGINE_BATCH
 from rrext.nodes.vectors.store import Chunk
 
 HEAD: Final = struct.Struct("<8sQI")
-"""Mark, length and checksum of what follows. It is written last."""
+"""Mark, length and checksum of the rest of the file; written last."""
 MARK: Final = b"rrextjn1"
 FRAME: Final = struct.Struct("<Q")
 
 
 class StagedPiece(msgspec.Struct, frozen=True):
-    """Some chunks as they travel: a JSON list, as metadata may be any JSON, and the numbers of their vectors."""
+    """Some chunks in transport form: a JSON list, because metadata may be any JSON, and the numbers of their vectors."""
 
     chunks: bytes
     vectors: bytes
@@ -40,7 +40,7 @@ class StagedPiece(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return len(self.chunks) + len(self.vectors)
 
 
@@ -52,18 +52,18 @@ class StoreChange(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes, about."""
+        """The approximate size in bytes."""
         return sum(piece.size for piece in self.pieces) + 16 * len(self.gone)
 
 
 class Journal:
-    """The file. Methods raise `OSError`."""
+    """The journal file. Methods raise `OSError`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def write(self, change: StoreChange) -> None:
-        """Note a change. Once this returns, it is to be carried out, whatever happens."""
+        """Write a change to the journal. Once this returns, the change will be carried out."""
         length = check = 0
         with open(self._path, "wb") as file:
             file.write(bytes(HEAD.size))
@@ -75,7 +75,7 @@ class Journal:
             file.write(HEAD.pack(MARK, length, check))
 
     def read(self) -> StoreChange | None:
-        """The change that was noted last and perhaps not carried out; None if there is none that is whole."""
+        """Read the last change, which may not have been carried out; None if there is no complete one."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -89,12 +89,12 @@ class Journal:
         return _change_of(body)
 
     def clear(self) -> None:
-        """It was carried out, or was never whole."""
+        """Clear the journal of a change that was carried out or is incomplete."""
         self._path.unlink(missing_ok=True)
 
 
 def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> Iterator[StagedPiece]:
-    """Chunks and their vectors in pieces of at most `ENGINE_BATCH`."""
+    """Split chunks and their vectors into pieces of at most `ENGINE_BATCH`."""
     for start in range(0, len(chunks), ENGINE_BATCH):
         some = slice(start, start + ENGINE_BATCH)
         numbers = b"".join(array("f", vector).tobytes() for vector in vectors[some])
@@ -102,14 +102,14 @@ def pieces_of(chunks: Sequence[Chunk], vectors: Sequence[Sequence[float]]) -> It
 
 
 def numbers_of(data: bytes) -> Sequence[float]:
-    """The numbers of vectors that travelled."""
+    """Decode the numbers of transported vectors."""
     numbers = array("f")
     numbers.frombytes(data)
     return numbers
 
 
 def _frames(change: StoreChange) -> Iterator[bytes]:
-    """The ids of what goes; then chunks and vectors of each piece. Each with its length before it."""
+    """The ids to delete, then the chunks and vectors of each piece, each with a length prefix."""
     ids = b"".join(UUID(str(point)).bytes for point in change.gone)
     for data in (ids, *(part for piece in change.pieces for part in (piece.chunks, piece.vectors))):
         yield FRAME.pack(len(data)) + data

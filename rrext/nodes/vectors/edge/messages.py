@@ -32,14 +32,14 @@ class StoreSettings(msgspec.Struct, frozen=True):
 class StoreRequest(EngineRequest, frozen=True, tag=True):
     """A call of a `method` of `EdgeStore`, with the fields as its arguments.
 
-    `in_turn`: it waits for the writes before it, as it writes or counts.
+    `in_turn`: the request waits for earlier writes, because it writes or counts.
     """
 
     method: ClassVar[str]
     in_turn: ClassVar[bool] = False
 
     def call(self, store: EdgeStore, ctx: ToolContext) -> Any:
-        """Do it. Raises what the store raises."""
+        """Run the call on the store. Raises the errors of the store."""
         return getattr(store, self.method)(*(getattr(self, name) for name in self.__struct_fields__), ctx)
 
 
@@ -48,7 +48,7 @@ class FindSpace(StoreRequest, frozen=True, tag=True):
 
 
 class Stage(StoreRequest, frozen=True, tag=True):
-    """A piece of a request, which `Upsert` stores. Pieces arrive in their order."""
+    """Sends a piece of a request, which `Upsert` stores. Pieces arrive in their order."""
 
     method = "stage"
     request: int
@@ -56,14 +56,14 @@ class Stage(StoreRequest, frozen=True, tag=True):
 
 
 class Unstage(StoreRequest, frozen=True, tag=True):
-    """The pieces of a request are not to be stored."""
+    """Discards the pieces of a request."""
 
     method = "unstage"
     request: int
 
 
 class Upsert(StoreRequest, frozen=True, tag=True):
-    """Store the pieces of a request."""
+    """Stores the pieces of a request."""
 
     method, in_turn, changes = "upsert_staged", True, True
     request: int

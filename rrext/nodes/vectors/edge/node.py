@@ -48,13 +48,13 @@ class QdrantEdgeNode(VectorStoreNode):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """What has to be installed first."""
+        """The packages that are missing, if any."""
         return missing_packages("vector", "qdrant_edge")
 
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ProcessStore]:
-        """The store, not opened yet. Closing writes everything to its place and lets another process have the folder."""
+        """Make the store without opening it. Its end flushes all data and lets another process open the folder."""
 
         shown = ctx.shown(config.path)
         store = ProcessStore(lambda: (ctx.path(config.path), shown), min_free=config.min_free_bytes, wait=ctx.wait(config.wait))

@@ -1,4 +1,4 @@
-"""The engine's shard while it is open, and the turns that processes take with its folder. Importing this imports the engine."""
+"""The engine's shard while it is open, and its turns between processes. Importing this imports the engine."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rrext.nodes.vectors.store import Space
 from rrext.tools.context import ToolContext
 
 LOCKED: Final = "WouldBlock"
-"""What the engine says of a log that is locked."""
+"""The engine's message for a locked log."""
 
 
 class OpenShard:
-    """The shard of a folder, whose lock this process has. Changes come one after the other; reads at any time.
+    """The shard of a folder that this process has locked. Changes run one after the other; reads run at any time.
 
-    `places` are made when they are first asked for, and kept up to date from then on.
+    `places` are counted at their first use, and kept up to date from then on.
     """
 
     def __init__(self, folder: StoreFolder, manifest: Manifest, shard: qe.EdgeShard, min_free: int) -> None:
@@ -44,11 +44,11 @@ class OpenShard:
 
     @property
     def space(self) -> Space | None:
-        """The space of what is stored; None if nothing is."""
+        """The vector space of the stored vectors; None if the store is empty."""
         return None if self.is_empty else self.manifest.space
 
     def do(self, change: StoreChange) -> None:
-        """Make a change, as a whole: once it is noted in the journal, whoever opens the store carries it out."""
+        """Make a change as a whole: once the journal has it, the next process to open the store completes it if necessary."""
         if change.pieces:
             self.folder.require_room(self._min_free, WRITTEN_TIMES * change.size)
         self.is_between = True
@@ -59,7 +59,7 @@ class OpenShard:
         self._carry_out(change)
 
     def resume(self) -> None:
-        """Carry out the change that a process had begun when it ended, if there is one."""
+        """Carry out the change of the journal that an ended process left behind, if any."""
         try:
             change = self.folder.journal.read()
         except OSError as error:
@@ -69,7 +69,7 @@ class OpenShard:
         self._carry_out(change or StoreChange())
 
     def _carry_out(self, change: StoreChange) -> None:
-        places, self.places = self.places, None  # if the engine fails, they are counted anew
+        places, self.places = self.places, None  # if the engine fails, the paths are counted anew
         for piece in change.pieces:
             chunks, vectors = piece.decoded()
             points = [point_of(chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
@@ -95,7 +95,7 @@ class OpenShard:
         self.is_between = False
 
     def _forget(self, places: PathCounts | None, ids: Sequence[Any]) -> None:
-        """Count those of the points no more that are there."""
+        """Subtract those of the points that exist from the counts."""
         if places is not None:
             with engine_errors():
                 records = self.shard.retrieve(list(ids), qe.PayloadSelector.Include([OBJECT, PARENT]), False)
@@ -114,7 +114,7 @@ class OpenShard:
         return self.folder.is_wanted()
 
     def close(self) -> None:
-        """Flush and close, and let others have the folder."""
+        """Flush and close the shard, and release the folder."""
         try:
             with engine_errors():
                 self.shard.flush()
@@ -126,9 +126,9 @@ class OpenShard:
 
 
 class ShardTurns:
-    """The shard of a folder, for whoever reads or writes it in this process, in turns with other processes.
+    """The shard of a folder for all readers and writers of this process, in turns with other processes.
 
-    `folder` names the folder when the store is opened, which may fail, as a path may lead out of where it may. `wait` is
+    `folder` makes the folder when the store is opened; it may fail, because a path may lead out of its root. `wait` is
     in seconds.
     """
 
@@ -141,14 +141,14 @@ class ShardTurns:
 
     @contextmanager
     def use(self, ctx: ToolContext) -> Iterator[OpenShard | None]:
-        """The shard, opened if it has to be; None if there is no store yet."""
+        """Open the shard if necessary, for the block; None if there is no store yet."""
         ctx.check()
         with self._turns.use(ctx.check) as opened:
             yield opened
 
     @contextmanager
     def writing(self, ctx: ToolContext) -> Iterator[OpenShard | None]:
-        """The same, for one at a time who changes or counts. If a change fails, it is done when the store is opened again."""
+        """The shard for one writer at a time. A failed change is repeated when the store is next opened."""
         while not self._writing.acquire(timeout=WRITE_AGAIN):
             ctx.check()
         opened = None
@@ -162,7 +162,7 @@ class ShardTurns:
             self._writing.release()
 
     def make(self, space: Space, ctx: ToolContext) -> None:
-        """Make the store, unless there is one that holds something, or vectors of the same space."""
+        """Create the store, unless there is one that holds chunks or has the same space."""
 
         def check() -> None:
             ctx.check()
@@ -193,7 +193,7 @@ class ShardTurns:
         folder.acquire(self._wait, check)
         try:
             manifest = folder.manifest()
-            # From here on the engine may change files: what was noted of them holds no more.
+            # From here on the engine may change files, so the manifest's checksums are no longer valid.
             folder.save(msgspec.structs.replace(manifest, clean=False))
             try:
                 shard = _loaded(folder, manifest)
@@ -222,7 +222,7 @@ def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:
             shard = qe.EdgeShard.load(folder.shard)
             chunks = shard.count(qe.CountRequest(exact=True))
     except ToolError as error:
-        if LOCKED in error.message:  # the engine's own lock: a child that was forked while the store was open has it too
+        if LOCKED in error.message:  # the engine's own lock: a child that was forked while the store was open holds it too
             raise folder.in_use("a process that was forked from one that had it open") from error
         raise folder.corrupt(error.message) from error
     if manifest.clean and chunks != manifest.chunks:
@@ -233,7 +233,7 @@ def _loaded(folder: StoreFolder, manifest: Manifest) -> qe.EdgeShard:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turns what the engine raises into `ToolError` (`store_failed`): plain exceptions, and panics of its Rust code."""
+    """Turns the engine's exceptions and the panics of its Rust code into `ToolError` (`store_failed`)."""
     try:
         yield
     except (ToolError, Unavailable):

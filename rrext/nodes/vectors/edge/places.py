@@ -10,7 +10,7 @@ from typing import Final
 from rrext.nodes.vectors.store import Listing, Scope, StoredPath
 
 BETWEEN: Final = "\0"
-"""Stands between parent and object id in a key. Neither has it, and it comes before every other character."""
+"""The separator between parent and object id in a key. Neither contains it, and it sorts before every other character."""
 AFTER_SLASH: Final = chr(ord("/") + 1)
 
 
@@ -28,13 +28,13 @@ class PathCounts:
             self.add(parent, object_id)
 
     def add(self, parent: str, object_id: str) -> None:
-        """A chunk of an object came to a path."""
+        """Count a chunk that was added to a path."""
         key = parent + BETWEEN + object_id
         self._counts[key] = self._counts.get(key, 0) + 1
         self._sorted = None
 
     def remove(self, parent: str, object_id: str) -> None:
-        """A chunk of an object left a path. It was added before."""
+        """Subtract a chunk that was removed from a path; `add` counted it before."""
         key = parent + BETWEEN + object_id
         left = self._counts.pop(key) - 1
         if left:
@@ -42,7 +42,7 @@ class PathCounts:
         self._sorted = None
 
     def listing(self, prefix: str | None, offset: int, limit: int) -> Listing:
-        """A page of the places, as `VectorStore.list` answers it."""
+        """A page of the paths, as the answer of `VectorStore.list`."""
         places = self._all()
         ranges = [(0, len(places))] if prefix is None else list(self._ranges(prefix))
         wanted = [place for start, end in ranges for place in places[start:end]] if len(ranges) > 1 else None
@@ -52,19 +52,19 @@ class PathCounts:
         return Listing(wanted[offset : offset + limit], len(wanted))
 
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """The number of chunks."""
         return sum(self._counts.values())
 
     def objects(self) -> int:
-        """How many objects there are. One that is in several paths counts once."""
+        """The number of objects. An object in several paths counts once."""
         return len({key.partition(BETWEEN)[2] for key in self._counts})
 
     def parents(self) -> int:
-        """How many paths there are."""
+        """The number of paths."""
         return len(self._all())
 
     def _ranges(self, prefix: str) -> Iterator[tuple[int, int]]:
-        """Where the places of a prefix are in the sorted list: the path itself, and what is below it."""
+        """The ranges of a prefix in the sorted list: the path itself, and the paths below it."""
         below = Scope(prefix=prefix).below or ""
         if prefix != below:
             start = bisect_left(self._paths, prefix)
@@ -73,7 +73,7 @@ class PathCounts:
 
     def _all(self) -> list[StoredPath]:
         if self._sorted is None:
-            keys = sorted(self._counts)  # by path, then by object: the mark between them is the least of all characters
+            keys = sorted(self._counts)  # by path, then by object: the separator sorts before all other characters
             self._sorted = [self._place(parent, list(group)) for parent, group in groupby(keys, _parent)]
             self._paths = [place.parent for place in self._sorted]
         return self._sorted

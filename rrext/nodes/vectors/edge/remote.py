@@ -41,7 +41,7 @@ _WHAT_NOW: Final = (
 
 
 def started(path: str, shown: str, min_free: int, wait: float) -> ChildEngine:
-    """A process with the store of one folder open. Raises `Unavailable` if it cannot be started."""
+    """Start a process with the store of one folder. Raises `Unavailable` if the start fails."""
     command = module_command("rrext.nodes.vectors.edge.worker")
     settings = StoreSettings(path, shown, min_free, wait, os.getpid())
     return ChildEngine(
@@ -52,12 +52,12 @@ def started(path: str, shown: str, min_free: int, wait: float) -> ChildEngine:
 class ProcessStore:
     """A store in a folder, which the first call opens, in a process that ends with `close` or with this process.
 
-    The engine holds up its interpreter while it works, for seconds when it opens a large store, and some of its failures
-    end the process that they happen in. Here that is nobody else's: calls that wait for it then fail with
-    `store_crashed`, and the next one starts another process.
+    The engine blocks its interpreter while it works, for seconds when it opens a large store, and some of its failures
+    end its process. A process of its own keeps that from the server: calls in progress then fail with
+    `store_crashed`, and the next call starts another process.
 
-    `wait` is for how many seconds a call waits for other processes that use the folder.
-    `place` says where the folder is, and how messages name it; it is asked whenever a process is started and may raise.
+    `wait`: seconds that a call waits for other processes that use the folder.
+    `place` returns the folder and its name in messages; it is called at each start of a process and may raise.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ProcessStore:
 
     @property
     def process_id(self) -> int | None:
-        """The process that has the store open now; None if there is none."""
+        """The id of the process that has the store open; None if there is none."""
         process = self._process
         return None if process is None or process.is_over else process.id
 
@@ -89,7 +89,7 @@ class ProcessStore:
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:
-        """See `VectorStore`. The chunks go to the process a piece at a time, and nothing is stored before all are there."""
+        """See `VectorStore`. Sends the chunks to the process in pieces; the process stores them after the last one."""
         ctx.check()
         process, request = self._started(), next(self._requests)
         kept = {object_id: frozenset(chunk_ids) for object_id, chunk_ids in (replace or {}).items()}
@@ -118,12 +118,12 @@ class ProcessStore:
         return msgspec.json.decode(self._ask(FindVersions(list(object_ids)), ctx), type=builtins.list[ObjectVersion])
 
     def stats(self, ctx: ToolContext) -> StoreStats:
-        """See `VectorStore`. Its details name the process, for whoever wants to look after it."""
+        """See `VectorStore`. The details name the process for monitoring."""
         found = msgspec.json.decode(self._ask(Stats(), ctx), type=StoreStats)
         return msgspec.structs.replace(found, details={**found.details, "process": self.process_id})
 
     def close(self) -> None:
-        """See `VectorStore`. Waits for what was begun; a process that does not come to its end is killed."""
+        """See `VectorStore`. Waits for the requests in progress; kills a process that does not end."""
         with self._lock:
             self._is_closed = True
             process, self._process = self._process, None
@@ -145,5 +145,5 @@ class ProcessStore:
 
 
 def _sendable(search: Search) -> Search:
-    """The search with its vector as a list, whatever sequence it is."""
+    """The search with its vector as a list."""
     return search if search.vector is None else msgspec.structs.replace(search, vector=list(search.vector))

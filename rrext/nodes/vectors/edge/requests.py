@@ -1,4 +1,4 @@
-"""Chunks, scopes and searches in the words of the engine. Importing this imports the engine."""
+"""Chunks, scopes and searches in the engine's own types. Importing this imports the engine."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rrext.nodes.vectors.words import stored_words
 
 VECTOR: Final = "dense"
 OBJECT, PARENT, NODE, NUMBER, CONTENT, EXTRA = "object", "parent", "node", "number", "content", "extra"
-"""The fields of a point. `extra` is JSON text, so that every value comes back as it was."""
+"""The fields of a point. `extra` is JSON text, so that every value comes back unchanged."""
 WORDS: Final = "words"
-"""The field that keyword search looks into: the words of the content, with spaces between them."""
+"""The field for keyword search: the words of the content, separated by spaces."""
 CHUNK: Final = qe.PayloadSelector.Exclude([WORDS])
-"""All that makes a chunk."""
+"""The fields of a chunk."""
 IDS: Final = uuid.UUID("7c2e5d0e-4b0a-5d0b-9d0e-6f5b1f0c9a11")
-"""The namespace of point ids, which are made from object id and chunk number. Another one would make another store."""
+"""The namespace of point ids, which are made from object id and chunk number. A change would lose all stored points."""
 
 
 def create_shard(path: str, size: int) -> None:
     """Make the engine's files for vectors of `size` numbers.
 
-    Vectors are kept whole and once more in 4 bits per number. Searches go through all of the small ones: exact enough,
-    fast for hundreds of thousands, and never in need of an index whose making would hold up everything for minutes.
+    Vectors are kept in full and again in 4 bits per number. A search compares all of the small ones: exact enough,
+    fast for hundreds of thousands, and without an index, whose construction would block the process for minutes.
     """
     quantized = qe.TurboQuantQuantizationConfig(bits=qe.TurboQuantBitSize.Bits4, memory=qe.Memory.Pinned)
     vectors = qe.EdgeVectorParams(size=size, distance=qe.Distance.Cosine, quantization_config=quantized)
@@ -47,12 +47,12 @@ def create_shard(path: str, size: int) -> None:
 
 
 def word_index() -> qe.TextIndexParams:
-    """The index of `WORDS`. The engine's own tokenizers drop numbers, or take no heed of marks."""
+    """The index of `WORDS`. The engine's own tokenizers drop numbers, or ignore marks."""
     return qe.TextIndexParams(tokenizer=qe.TokenizerType.Whitespace, lowercase=False, scoring=True)
 
 
 def words_of(content: str) -> str:
-    """What `WORDS` has of a content."""
+    """The value of `WORDS` for a content."""
     return " ".join(stored_words(content))
 
 
@@ -62,7 +62,7 @@ def point_id(object_id: str, chunk_id: int) -> uuid.UUID:
 
 
 def point_of(chunk: Chunk, vector: Sequence[float]) -> qe.Point:
-    """A chunk as the engine keeps it."""
+    """Make the engine's point of a chunk."""
     payload = {
         OBJECT: chunk.object_id,
         PARENT: chunk.parent,
@@ -76,7 +76,7 @@ def point_of(chunk: Chunk, vector: Sequence[float]) -> qe.Point:
 
 
 def chunk_of(payload: dict[str, Any]) -> Chunk:
-    """The chunk that a payload is of."""
+    """Make the chunk of a point's payload."""
     return Chunk(
         object_id=payload[OBJECT],
         chunk_id=payload[NUMBER],
@@ -104,19 +104,19 @@ def condition(scope: Scope) -> qe.Filter | None:
 
 
 def near(search: Search, limit: int, **more: Any) -> qe.QueryRequest:
-    """The engine's request for what is nearest to the vector; `more` is what it is asked for of each."""
+    """The engine's request for the nearest vectors; `more` holds its further arguments."""
     params = qe.SearchParams(quantization=qe.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING))
     return qe.QueryRequest(limit=limit, query=_nearest(search), params=params, filter=condition(search.scope), **more)
 
 
 def distances(search: Search, ids: Collection[Any]) -> qe.QueryRequest:
-    """The engine's request for how near these points are."""
+    """The engine's request for the scores of these points."""
     these = qe.Filter(must=[qe.HasIdCondition(set(ids))])
     return qe.QueryRequest(limit=len(ids), query=_nearest(search), params=qe.SearchParams(exact=True), filter=these)
 
 
 def worded(search: Search, words: Sequence[str], limit: int, **more: Any) -> qe.QueryRequest:
-    """The engine's request for what has the words; there is at least one."""
+    """The engine's request for points with any of the words; there is at least one word."""
     return qe.QueryRequest(limit=limit, query=qe.TextQuery(WORDS, " ".join(words)), filter=condition(search.scope), **more)
 
 
@@ -127,7 +127,7 @@ def chunks_request(object_id: str, offset: int, limit: int) -> qe.QueryRequest:
 
 
 def similarity(score: float) -> float:
-    """The cosine similarity that a score of the engine is: rounding may lead it a hair beyond."""
+    """The cosine similarity of an engine's score: rounding may put the score slightly outside of -1 to 1."""
     return max(-1.0, min(score, 1.0))
 
 

@@ -15,7 +15,7 @@ from rrext.nodes.vectors.words import asked_words, share_of_words
 
 
 def found(shard: qe.EdgeShard, search: Search) -> list[Hit]:
-    """At most `top_k` hits, best first. Raises what the engine raises."""
+    """At most `top_k` hits, best first. Raises the engine's errors."""
     if search.mode == "dense":
         points = shard.query(near(search, search.top_k, with_payload=CHUNK))
         return [Hit(chunk_of(point.payload or {}), similarity(point.score)) for point in points]
@@ -30,7 +30,7 @@ def _hybrid(shard: qe.EdgeShard, search: Search, words: Sequence[str]) -> list[H
     limit = candidates(search.top_k)
     nearest = shard.query(near(search, limit))
     points = shard.query(worded(search, words, limit)) if words else []
-    ids: dict[int, UUID] = {}  # numbers stand for ids: many of these are compared, and Python hashes them slowly
+    ids: dict[int, UUID] = {}  # numbers stand for ids: many of these are compared, and Python hashes UUIDs slowly
     relevances = _relevances(shard, words, points, ids)
     scores: dict[int, float] = {}
     if relevances:
@@ -42,11 +42,11 @@ def _hybrid(shard: qe.EdgeShard, search: Search, words: Sequence[str]) -> list[H
     best = sorted(scores, key=lambda one: (-scores[one], one))[: search.top_k]
     records = shard.retrieve([ids[one] for one in best], CHUNK, False)
     chunks = {_number(record, ids): chunk_of(record.payload or {}) for record in records}
-    return [Hit(chunks[one], scores[one]) for one in best if one in chunks]  # it may be deleted by now
+    return [Hit(chunks[one], scores[one]) for one in best if one in chunks]  # a point may have been deleted meanwhile
 
 
 def _best(nearest: Sequence[qe.ScoredPoint], top_k: int) -> list[qe.ScoredPoint]:
-    """The first `top_k`, and those after them that score alike: the others could be among the best only by their words."""
+    """The first `top_k` points and the next ones with the same score: no other can become one of the best by its words."""
     least = _score(nearest[top_k - 1], 0.0) if len(nearest) > top_k else 0.0
     return [*nearest[:top_k], *takewhile(lambda point: _score(point, 0.0) == least, nearest[top_k:])]
 
@@ -58,7 +58,7 @@ def _score(point: qe.ScoredPoint, relevance: float) -> float:
 def _relevances(
     shard: qe.EdgeShard, words: Sequence[str], points: Sequence[qe.ScoredPoint], ids: dict[int, UUID]
 ) -> Mapping[int, float]:
-    """The relevance of each, as `fused_score` takes it."""
+    """The relevance of each point, for `fused_score`."""
     if not points:
         return {}
     records = shard.retrieve([points[0].id], qe.PayloadSelector.Include([WORDS]), False)
@@ -68,8 +68,8 @@ def _relevances(
 
 
 def _number(point: qe.ScoredPoint | qe.Record, ids: dict[int, UUID]) -> int:
-    """The number of a point's id, by which `ids` has it from now on."""
-    one: Any = point.id  # the engine makes it anew each time it is asked
+    """The number of a point's id, which `ids` records."""
+    one: Any = point.id  # the engine makes a new object at each access
     number: int = one.int
     ids[number] = one
     return number

@@ -33,17 +33,17 @@ from rrext.nodes.vectors.store import (
 from rrext.tools.context import ToolContext
 
 Point = tuple[Any, dict[str, Any]]
-"""A point's id, and what of its payload says where it belongs."""
+"""A point's id, and the part of its payload with its path and object."""
 
 
 class EdgeStore:
     """A store in a folder, opened by the first call that needs it, in turns with other processes.
 
     The engine holds up the interpreter while it works, so one call of it is kept to a few milliseconds: chunks are
-    written and deleted a few at a time. Writes wait for each other; searches wait for one call of the engine at most.
-    What an answered call has written is in the engine's log, in the hands of the operating system: it survives the
-    process. A change that has begun goes on to its end, also if nobody waits for it any more, and also if the process
-    is killed: then by the one that opens the store next.
+    written and deleted a few at a time. Writes wait for each other; a search waits for at most one call of the engine.
+    The chunks of an answered call are in the engine's log, in the hands of the operating system: they survive the
+    process. A change that has begun is completed even if its call is cancelled, and even if the process
+    is killed: then by the process that opens the store next.
     """
 
     def __init__(self, folder: Callable[[], StoreFolder], *, min_free: int, wait: float) -> None:
@@ -65,15 +65,15 @@ class EdgeStore:
         return self._upsert(list(pieces_of(chunks, vectors)), space, replace or {}, ctx)
 
     def stage(self, request: int, piece: StagedPiece, ctx: ToolContext) -> None:
-        """Keep a piece of a request, whose chunks `upsert_staged` stores, or `unstage` forgets."""
+        """Keep a piece of a request until `upsert_staged` stores it or `unstage` discards it."""
         self._staged.setdefault(request, []).append(piece)
 
     def unstage(self, request: int, ctx: ToolContext) -> None:
-        """Forget the pieces of a request."""
+        """Discard the pieces of a request."""
         self._staged.pop(request, None)
 
     def upsert_staged(self, request: int, space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
-        """See `upsert`, with the chunks that were staged."""
+        """See `upsert`; stores the staged pieces."""
         return self._upsert(self._staged.pop(request, []), space, replace, ctx)
 
     def _upsert(
@@ -151,7 +151,7 @@ class EdgeStore:
 
 
 def _counted(opened: OpenShard | None, ctx: ToolContext) -> PathCounts:
-    """The places, counted now if they are not known. Nothing changes meanwhile."""
+    """The path counts, computed now if unknown. No change may run meanwhile."""
     if opened is None:
         return PathCounts()
     if opened.places is None:
@@ -162,7 +162,7 @@ def _counted(opened: OpenShard | None, ctx: ToolContext) -> PathCounts:
 def _points(
     shard: qe.EdgeShard, filter: qe.Filter | None, ctx: ToolContext, names: Sequence[str] = (OBJECT, PARENT, NUMBER)
 ) -> Iterator[Point]:
-    """Where the points that fit belong, read page by page. Nothing changes meanwhile."""
+    """The paths and objects of the points of a scope, read page by page. No change may run meanwhile."""
     fields = qe.PayloadSelector.Include(list(names))
     offset = None
     while True:

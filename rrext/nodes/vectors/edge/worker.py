@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from rrext.nodes.vectors.edge.store import EdgeStore
 
 Job = tuple[int, Request, CancelToken]
-"""A call's number, what it asks for, and whether that is still wanted."""
+"""A call's number, its request, and a flag whether the call is still wanted."""
 
 
 class EdgeWorker:
-    """Serves requests: reads on some threads, and writes and counts on another, in their order."""
+    """Serves requests: reads on some threads, and writes and counts in their order on another thread."""
 
     def __init__(self, store: EdgeStore, answers: BinaryIO) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class EdgeWorker:
         self._reads: SimpleQueue[Job | None] = SimpleQueue()
 
     def serve(self, requests: BinaryIO) -> None:
-        """Answer until the other end closes; then close the store. Raises what closing raises."""
+        """Answer requests until the other end closes; then close the store. Raises the errors of closing."""
         queues = [self._in_turn, *[self._reads] * READERS]
         threads = [threading.Thread(target=self._work, args=(queue,), daemon=True) for queue in queues]
         for thread in threads:
@@ -54,7 +54,7 @@ class EdgeWorker:
             call, data = received
             self._take(call, decoder.decode(data))
         try:
-            self._store.close()  # what still waits is told so
+            self._store.close()  # waiting requests fail with an error
         finally:
             for queue in queues:
                 queue.put(None)
@@ -76,7 +76,7 @@ class EdgeWorker:
             call, request, token = job
             data = frame(call, self._answer(request, ToolContext(token=token)))
             del self._tokens[call]
-            with self._sending, contextlib.suppress(BrokenPipeError):  # the server is gone: `serve` hears of it too
+            with self._sending, contextlib.suppress(BrokenPipeError):  # the server is gone: `serve` notices that too
                 self._answers.write(data)
                 self._answers.flush()
 
