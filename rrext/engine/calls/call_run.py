@@ -1,4 +1,4 @@
-"""A client's call in flight: it runs once, gives back what it holds, and is answered once."""
+"""A client's call in flight: one run, one release of its place and lease, one answer."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from rrext.threads import NoThread
 from rrext.tools.context import CancelReason
 
 Encoded: TypeAlias = tuple[bytes, bytes | None]
-"""A result as JSON, and the raw bytes instead if the result is itself bytes."""
+"""A result: its JSON and None, or empty JSON and the raw bytes of a `bytes` result."""
 
 log: Final = logging.getLogger("rrext.engine")
 
 
 class CallRun(Run):
-    """The run of a call that is answered when it ends.
+    """The run of a client's call, which answers the call at its end.
 
-    It runs on a thread that may block (`run`), or on the loop (`main`, in a task of its own or in the batch's). Where it
-    runs is chosen when it starts, and changes nothing else. `stop` withdraws it before it begins, and stops it after that.
-    `place` is one among the running sync calls.
+    A call runs on a thread that may block (`run`), or on the loop (`main`, in a task of its own or in the batch's task).
+    The starter chooses; the result is the same. `stop` withdraws a call that has not begun, and stops a running one.
+    `place` is the call's place in the limit of running sync calls.
     """
 
     place: Place | HeldPlace | None = None
     task: asyncio.Task[None] | None = None
     _unclaimed: list[bool]
 
-    # what a kind of call has to say
+    # hooks of the kinds of calls
 
     @abstractmethod
     def blocking(self) -> Encoded:
-        """Do it on this thread."""
+        """Do the work on this thread."""
 
     @abstractmethod
     async def on_loop(self) -> Encoded:
-        """Do it from the loop, after waiting for what it needs."""
+        """Do the work from the loop, after waiting for turns, places and components."""
 
     @abstractmethod
     def failure(self, error: BaseException) -> RrextError:
-        """The error for the caller."""
+        """Translate an exception of the run into the error for the caller."""
 
     def give_back(self) -> None:
-        """Give back what it holds."""
+        """Release the place and the lease, and remove the call from the task's active calls."""
         lease = self.lease
         if self.place is not None:
             self.place.release()
@@ -55,23 +55,23 @@ class CallRun(Run):
         lease.drop()
 
     def stopped(self, reason: CancelReason) -> None:
-        """It is answered before its end."""
+        """Hook: the caller got an answer before the code finished."""
 
     def left_behind(self, reason: CancelReason) -> None:
-        """It is answered, and a thread goes on with it, or a task that was just cancelled."""
+        """Record a call that was answered while its thread or cancelled task still runs: its place stays taken."""
         lease, host = self.lease, self.host
         if self.task is None:
             lease.leave(host, self.call, self.trail[0], 0 if self.loan is None else self.loan.thread)
             lease.spoil()
             return
         lease.leave(host, self.call, self.trail[0])
-        if lease.pipe is not None:  # others wait for it there
+        if lease.pipe is not None:  # other calls wait for the pipe
             host.clock.call_later(host.limits.return_grace, lease.spoil)
 
-    # where it runs
+    # thread or loop
 
     def run(self) -> None:
-        """On a thread that may block: to its end, and answer, unless it was withdrawn."""
+        """Run the work to its end on this thread, which may block, and answer; do nothing if the call was withdrawn."""
         try:
             self._unclaimed.pop()  # `_claim`, without another call in every call
         except IndexError:
@@ -84,13 +84,13 @@ class CallRun(Run):
             self._succeed(encoded)
 
     def to_worker(self) -> None:
-        """Run on a thread of the pool, as soon as one more sync call may run."""
+        """Run on a thread of the pool, as soon as the limit of running sync calls has a place."""
         place = self.place = self.lease.task.sync_places.take(self.call.caller.connection_id, self.call)
         if not place.when_granted(self.to_thread):
             self.to_thread()
 
     def to_thread(self) -> None:
-        """Run on a thread of the pool, with a place that is held."""
+        """Run on a thread of the pool; the place is held already."""
         try:
             self.host.workers.run(self.run)
         except NoThread as error:
@@ -98,11 +98,11 @@ class CallRun(Run):
                 self._fail(Unavailable(f"{error}, and this call needs one", hint="raise the limits of the process"))
 
     def start(self) -> None:
-        """Run on the loop, in a task of its own. The call holds this, and `Task.active` the call: the loop holds no task."""
+        """Run on the loop, in a task of its own. The loop references its tasks weakly: `Task.active` keeps the call alive."""
         self.task = asyncio.Task(self.main(), loop=self.host.loop)
 
     async def main(self) -> None:
-        """On the loop: to its end, and answer."""
+        """Run the work to its end on the loop, and answer."""
         if not self._claim():
             return
         try:
@@ -116,10 +116,10 @@ class CallRun(Run):
         else:
             self._succeed(encoded)
 
-    # its end
+    # end of the run
 
     def stop(self, reason: CancelReason) -> None:
-        """The call is answered: withdraw, or stop what runs and leave behind the thread that does not."""
+        """Withdraw an answered call, or stop its running code; a thread that cannot be stopped is left behind."""
         self.cancel_token(reason)
         self.stopped(reason)
         if self._claim():  # a task that is cancelled before its first step never runs its `finally`
@@ -130,11 +130,11 @@ class CallRun(Run):
             self.task.cancel()
 
     def overstay(self) -> None:
-        """The thread that read the request is still inside: from now on the deadline is watched for."""
+        """Start to watch the deadline: the thread that read the request still runs the call."""
         self.host.watch(self.call)
 
     def _claim(self) -> bool:
-        """True for exactly one: who runs it, or who withdraws it."""
+        """Claim the run, for running or for withdrawing it. True for the first caller only."""
         try:
             self._unclaimed.pop()  # atomic, in every thread
         except IndexError:
@@ -142,12 +142,12 @@ class CallRun(Run):
         return True
 
     def _succeed(self, encoded: Encoded) -> None:
-        """What it did is the body of the answer."""
+        """Answer the call with its encoded result."""
         self.give_back()
         self.call.succeed(*encoded)
 
     def _fail(self, error: BaseException) -> bool:
-        """Whether the failure was the answer; if not, somebody had answered before."""
+        """Answer the call with an error. False if it was answered before."""
         self.give_back()
         try:
             failure = self.failure(error)
@@ -158,7 +158,7 @@ class CallRun(Run):
 
 
 class TaskWork:
-    """Stops the asyncio task of an operation such as `execute`. It holds nothing that has to be given back."""
+    """Stops the asyncio task of an operation such as `execute`, which holds no place and no lease."""
 
     def __init__(self, task: asyncio.Task[Any] | None) -> None:
         self._task = task

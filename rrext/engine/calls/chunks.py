@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 BREATH = 32
-"""Chunks of an async generator that suspends nowhere, until the loop gets a turn: a cancel must come through."""
+"""Number of chunks after which an async generator that never suspends yields to the loop, so that a cancel arrives."""
 
 
 _WITH_VALUE: Final = b'{"chunks":%b,"value":%b}'
 
 
 class Chunks:
-    """Takes what a generator yields. `max_result` counts all chunks together; a passed limit stops the generator.
+    """Encodes the chunks of a generator. `max_result` limits their sum; the generator is stopped when it is exceeded.
 
-    With a feed each chunk leaves at once, and the generator waits while the peer's outbox is full. Without one the
+    With a feed each chunk is sent at once, and the generator waits while the peer's outbox is full. Without a feed the
     result is the list of chunks, or `{chunks, value}` if the generator returned a value. `told` is called with
-    the index of each chunk, its value, and its JSON unless the value is bytes.
+    the index and the value of each chunk, and with its JSON unless the value is bytes.
     """
 
     __slots__ = ("_count", "_feed", "_limits", "_listed", "_node", "_spec", "told")
@@ -46,7 +46,7 @@ class Chunks:
         self._limits = limits
         self._feed = feed
         self.told: Callable[[int, Any, bytes | None], object] | None = None
-        self._listed = bytearray(b"[")  # as it will be sent: millions of small chunks as objects cost twenty times as much
+        self._listed = bytearray(b"[")  # encoded JSON: millions of small chunks as objects cost twenty times as much
         self._count = 0
 
     @classmethod
@@ -56,7 +56,7 @@ class Chunks:
         return call.feed if isinstance(operation, Tool) and operation.stream else None
 
     def drain(self, chunks: Generator[Any, Any, Any], token: CancelToken) -> bytes:
-        """Run a sync generator to its end on this thread; the encoded result. Cancelled, it closes it and raises."""
+        """Run a sync generator to its end on this thread and return the encoded result. A cancel closes it and raises."""
         try:
             while True:
                 token.check()
@@ -71,7 +71,7 @@ class Chunks:
             chunks.close()
 
     async def drain_on_loop(self, chunks: Generator[Any, Any, Any]) -> bytes:
-        """Run a sync generator to its end on the loop's thread, which others get between any two chunks."""
+        """Run a sync generator to its end on the loop's thread, with a turn of the loop between any two chunks."""
         try:
             while True:
                 try:
@@ -85,7 +85,7 @@ class Chunks:
             chunks.close()
 
     async def drain_async(self, chunks: AsyncGenerator[Any, Any]) -> bytes:
-        """Run an async generator to its end; the encoded result."""
+        """Run an async generator to its end and return the encoded result."""
         try:
             async for chunk in chunks:
                 self._take(chunk)
@@ -124,7 +124,7 @@ class Chunks:
         self._listed += b","
 
     def _check(self, more: int) -> None:
-        """Raise `ResultTooLarge` if the result would be too large with so many bytes more."""
+        """Raise `ResultTooLarge` if `more` bytes would make the result too large."""
         if len(self._listed) + more > self._limits.max_result:
             raise ResultTooLarge(
                 f'The chunks of tool "{self._spec.name}" are over max_result, {self._limits.max_result} bytes',

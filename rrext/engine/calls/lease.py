@@ -1,7 +1,7 @@
 """A lease: the node objects of a running call, with its turn on a pipe or its place in the limit.
 
-It goes back when the last user lets go. A call that is answered while a thread of its still runs leaves the lease
-spoiled: the objects are never used again, and the place comes back with the thread.
+The last user gives the lease back. If a call is answered while one of its threads still runs, its lease is spoiled: the
+objects are never used again, and the place is released when the thread returns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Lease:
     _is_left = False
     _is_tainted = False
     _users = 1
-    _lock = threading.Lock()  # of all leases: it is held for a few instructions, and making one costs as much
+    _lock = threading.Lock()  # shared by all leases: it is held for a few instructions, and making a lock costs as much
 
     def __init__(self, task: Task, turn: Place | HeldPlace | LockTurn, pipe: OpenPipe | None = None) -> None:
         self.task = task
@@ -37,18 +37,18 @@ class Lease:
 
     @property
     def objects(self) -> NodeObjects:
-        """The node objects; borrowed ones are taken from the spare ones at first use."""
+        """The node objects. Without a pipe they are borrowed from the task's spare objects at first use."""
         if self._objects is None:
             self._objects = self.task.take_spare()
         return self._objects
 
     def keep(self) -> None:
-        """One more user: a thread."""
+        """Add a user: a thread."""
         with self._lock:
             self._users += 1
 
     def drop(self) -> None:
-        """One user less; the last one gives everything back."""
+        """Remove a user. The last one gives back the objects and the place or turn."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -63,13 +63,14 @@ class Lease:
         self.turn.release()
 
     def taint(self) -> None:
-        """The call was stopped half-way: nobody gets borrowed objects after it."""
+        """Mark the call as stopped half-way: its borrowed objects are not used again."""
         self._is_tainted = True
 
     def leave(self, host: Host, call: Call, label: str, thread: int | None = None) -> None:
-        """The call is answered and goes on: what it holds is missing until it returns. On the loop's thread.
+        """Record an answered call that still runs: its places are missing until it returns. On the loop's thread.
 
-        `thread` is given for a run in a thread, which has a place of its own: the thread if it may lend that, else 0.
+        `thread` is given for a run in a thread, which has a place among the running sync calls: the thread's id if it may
+        lend that place, else 0.
         """
         task = self.task
         with self._lock:
@@ -81,14 +82,14 @@ class Lease:
                 host.left_behind(task.sync_places).add(self, label, thread=thread)
 
     def returned(self) -> None:
-        """Nothing of it goes on."""
+        """Remove the record of a left-behind call: all its threads have returned."""
         if self._is_left:
             for places in (self.task.places, self.task.sync_places):
                 if places.left_behind is not None:
                     places.left_behind.remove(self)
 
     def spoil(self) -> None:
-        """The call is answered, but it goes on: let others onto the pipe, which can only be closed now."""
+        """Release the pipe's turn though an answered call still runs on it: from now on the pipe can only be closed."""
         with self._lock:
             if self.spoiled or not self._users:
                 return

@@ -37,7 +37,7 @@ class Nesting:
         self._run = run
 
     async def call(self, node: str, tool: str, input: Any) -> Any:
-        """The result of a tool, from a coroutine."""
+        """Call a tool from a coroutine and return its result."""
         run = self._run
         routes = self._owners(node, tool)
         for route in routes:
@@ -49,7 +49,7 @@ class Nesting:
         raise self._nobody(tool)
 
     def call_blocking(self, node: str, tool: str, input: Any) -> Any:
-        """The result of a tool, from a thread; runs on this thread if the callee can."""
+        """Call a tool from a thread and return its result. The tool runs on this thread where its kind permits that."""
         run = self._run
         on_loop = _is_loop_thread(run.host.loop)
         routes = self._owners(node, tool)
@@ -73,7 +73,7 @@ class Nesting:
         raise self._nobody(tool)
 
     def publish(self, node_id: str, type: str, data: Any) -> None:
-        """Tell a message of the call."""
+        """Publish a node's message of this call."""
         call, lease = self._run.call, self._run.lease
         pipe_id = None if lease.pipe is None else lease.pipe.id
         origin = EventOrigin(self._run.host.events, lease.task.token, call.caller.connection_id, pipe_id)
@@ -86,11 +86,11 @@ class Nesting:
         if spec.thread == "same":
             return route.component.own_thread.is_current
         if on_loop:
-            return caller.may_hold_the_loop  # an `async def` caller would block everybody
+            return caller.may_hold_the_loop  # under an `async def` caller a sync tool would block the loop
         return spec.thread == "pool" and caller.loan is not None and caller.loan.thread == get_ident()
 
     def _blocking(self, callee: ToolRun, input: Any) -> Encoded:
-        """The callee's result, from this thread."""
+        """Run the callee on this thread."""
         watch = callee.begin_nested(self._run, input)
         if watch is None:
             return callee.blocking()
@@ -98,7 +98,7 @@ class Nesting:
             return watch.returned(callee.blocking())
 
     async def _encoded(self, callee: ToolRun, input: Any) -> Encoded:
-        """The callee's result, from the loop."""
+        """Run the callee on the loop."""
         watch = callee.begin_nested(self._run, input)
         if watch is None:
             return await _in_own_time(callee)
@@ -106,9 +106,9 @@ class Nesting:
             return watch.returned(await _in_own_time(callee))
 
     def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for a coroutine on the loop, with the caller's place lent to whoever runs for it."""
+        """Wait for a coroutine on the loop; the caller's place is lent to other calls meanwhile."""
         run = self._run
-        if run.loan is None:  # a thread of an async tool: it has no place
+        if run.loan is None:  # a thread of an async tool has no place
             return run.host.from_thread(work, run.token)
         with run.loan:
             return run.host.from_thread(work, run.token)
@@ -143,7 +143,7 @@ class Nesting:
 
 
 async def _in_own_time(callee: ToolRun) -> Encoded:
-    """The callee's result, within its own timeout."""
+    """Run the callee within its own timeout."""
     seconds = callee.spec.timeout
     try:
         if seconds is None:
@@ -165,7 +165,7 @@ async def _in_time(callee: ToolRun, seconds: float) -> Encoded:
             return await callee.on_loop()
     except TimeoutError:
         if not limit.expired():
-            raise  # the callee's own
+            raise  # raised by the callee itself
         late = f'Tool "{callee.spec.name}" did not finish within {seconds:g} s'
         raise ToolTimeout(late, data={"timeout": seconds}) from None
     finally:
@@ -173,7 +173,7 @@ async def _in_time(callee: ToolRun, seconds: float) -> Encoded:
 
 
 def _plain(result: Encoded) -> Any:
-    """The result as an outside caller would get it: plain data, nothing shared with the callee."""
+    """Decode the result to plain data, as a client gets it; nothing is shared with the callee."""
     encoded, raw = result
     return raw if raw is not None else msgspec.json.decode(encoded)
 

@@ -1,4 +1,4 @@
-"""Objects of clients: `open`, `write` and `close` join their lines, and pipes that nobody closes are reclaimed."""
+"""Objects of clients: starts `open`, `write` and `close` calls, and reclaims abandoned pipes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ log: Final = logging.getLogger("rrext.objects")
 
 
 class ObjectCalls:
-    """Starts `Open`, `Write` and `Close` operations, and reclaims pipes. What cannot begin raises `RrextError`."""
+    """Starts `Open`, `Write` and `Close` operations, and reclaims pipes. Raises `RrextError` if one cannot begin."""
 
     def __init__(self, host: Host, pipes: Pipes) -> None:
         self._host = host
         self._pipes = pipes
 
     def open(self, call: Call, task: Task, operation: Open) -> None:
-        """Begin an `open`: it stands in the task's line for a place before this returns."""
+        """Begin an `open`. The call has joined the task's line for a place when this returns."""
         entry, intake = entry_of(task, operation, call.caller)
         OpenRun(self._host, call, task, self._pipes, self.reclaim, entry, intake).start()
 
     def write(self, call: Call, operation: Write) -> bool:
-        """Begin a `write` from the loop, see `Engine.start`: it stands in the pipe's line before this returns."""
+        """Begin a `write` from the loop, see `Engine.start`. The call has joined the pipe's line when this returns."""
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         data = data_of(operation, call.data)
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
@@ -43,7 +43,7 @@ class ObjectCalls:
         return pipe.quick and call.data is not None
 
     def write_here(self, call: Call, operation: Write) -> bool:
-        """Run a raw write on the thread that read it, see `Engine.start_here`, if nothing of it has to be waited for."""
+        """Run a raw write on the thread that read it, see `Engine.start_here`. False if the write has to wait for a turn."""
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         if not pipe.quick or call.data is None:
             return False
@@ -51,14 +51,14 @@ class ObjectCalls:
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
         place = pipe.task.sync_places.take()
         is_open = self._pipes.at(pipe.id) is pipe and not (pipe.failed or pipe.leftovers)
-        # Asked inside of the lock: the loop may have failed or freed the pipe meanwhile.
+        # Checked while the turn is held: the loop may have failed or freed the pipe meanwhile.
         if not (place.granted and lease.turn.granted and is_open):
             place.release()
             lease.drop()
             return False
         run = WriteRun(self._host, call, pipe, lease, self._pipes, self.reclaim, data)
         run.place = place
-        if call.settled:  # while this thread decided
+        if call.settled:  # answered while this thread decided
             run.stop("cancelled")
             call.work = None
         else:
@@ -66,13 +66,13 @@ class ObjectCalls:
         return True
 
     def close(self, call: Call, operation: Close) -> None:
-        """Begin a `close`: it stands in the pipe's line before this returns."""
+        """Begin a `close`. The call has joined the pipe's line when this returns."""
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
         lease = Lease(pipe.task, self._pipes.enter(pipe, exclusive=True, now=pipe.task.now()), pipe)
         CloseRun(self._host, call, pipe, lease, self._pipes, self.reclaim).start()
 
     def reclaim(self, pipe: OpenPipe, idle: float | None = None, reason: str | None = None) -> asyncio.Task[None]:
-        """Free a pipe that nobody will close: idle for `idle` seconds, or its owner or its task is gone."""
+        """Free an abandoned pipe: it was idle for `idle` seconds, or its connection or its task has ended."""
         if idle is not None:
             self._pipes.expire(pipe, idle)
             pipe.end_reason = "idle"
@@ -83,7 +83,7 @@ class ObjectCalls:
         return self._host.spawn(self._abandon(pipe, turn), f"reclaim pipe {pipe.id}")
 
     async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:
-        """Let the nodes close what they hold, once no thread works on them any more; then the place is free."""
+        """Close the nodes of the pipe when no thread works on them any more, then free the pipe's place."""
         host, objects, plan = self._host, pipe.objects, pipe.task.plan
         task, call = pipe.task, Call(Close(pipe_id=pipe.id), Nobody(), caller=pipe.caller)
         bridge = PipeBridge(host, call, pipe, CancelToken())

@@ -20,7 +20,7 @@ KNOWN: Final = {fold(key): key for key in ("name", "path", "url", "objectId", "s
 
 
 def entry_of(task: Task, operation: Open, caller: Caller) -> tuple[Entry, Intake]:
-    """The object that `open` announces, and how its writes become payloads. Raises `InvalidArguments`."""
+    """Read the arguments of `open`: the object, and the rule that turns its writes into payloads. Raises `InvalidArguments`."""
     source = task.source_class
     given = operation.object or {}
     mime_type = operation.mime_type or "application/octet-stream"
@@ -63,7 +63,7 @@ def data_of(operation: Write, raw: bytes | None) -> bytes | str:
         return operation.data
     try:
         return base64.b64decode(operation.data_base64 or "", validate=True)
-    except ValueError:  # also for characters that are not even ASCII
+    except ValueError:  # base64 raises ValueError for non-ASCII characters too
         raise InvalidArguments.at("/data_base64", "expected base64 (RFC 4648, with padding)") from None
 
 
@@ -75,7 +75,7 @@ def _text(given: dict[str, Any], key: str) -> str | None:
 
 
 def _check_keys(given: dict[str, Any]) -> None:
-    """Refuse `object_id` and an empty id: left aside, they would make another object than the client means."""
+    """Refuse `object_id` and an empty id: if they were ignored, the object would get another id than the client means."""
     for key in given:
         meant = KNOWN.get(fold(key))
         if meant is not None and meant != key and meant not in given:

@@ -1,4 +1,4 @@
-"""The runs of `open`, `write` and `close`: their effect on the pipe, and on the object after a failure or a stop."""
+"""The runs of `open`, `write` and `close`: their effect on the pipe and on its object, also after a failure or a cancel."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ log: Final = logging.getLogger("rrext.objects")
 async def run_step(
     host: Host, lease: Lease, call: Call, label: str, blocking: Callable[[], T], on_loop: Callable[[], Coroutine[None, None, T]]
 ) -> T:
-    """Run one step of an object: whole in a thread where every method is `def`, else on the loop."""
+    """Run one step of an object: in a thread if all node methods are `def`, else on the loop."""
     if lease.task.plan.needs_loop:
         return await on_loop()
     return await in_thread(host, blocking, places=lease.task.sync_places, lease=lease, call=call, label=label)
 
 
 class ObjectRun(CallRun):
-    """The common part of the three runs. `reclaim` frees a pipe that nobody will close."""
+    """Base of the runs of `open`, `write` and `close`. `reclaim` frees an abandoned pipe."""
 
     def __init__(
         self, host: Host, call: Call, lease: Lease, pipes: Pipes, reclaim: Callable[[OpenPipe], object], *, name: str
@@ -67,7 +67,7 @@ class ObjectRun(CallRun):
         return internal_error()
 
     def told(self, error: BaseException, what: str) -> RrextError:
-        """The error for the caller, for an exception of a node."""
+        """Translate an exception of a node into the error for the caller."""
         return failure_of(
             error,
             what=what,
@@ -79,14 +79,14 @@ class ObjectRun(CallRun):
         )
 
     def count_failure(self, error: RrextError) -> None:
-        """Keep a failed object in the task's status."""
+        """Count a failed object in the task's status, with its error."""
         task = self.lease.task
         self.host.redactor.error(error)
         task.failed_count += 1
         task.note_error(error.message)
 
     def let_go(self, pipe: OpenPipe) -> None:
-        """The pipe is over: free it, or let its nodes be closed first if one is still open."""
+        """Free a pipe at its end; if a node is still open or a thread still works, reclaim the pipe instead."""
         if pipe.leftovers or not pipe.objects.closed:
             self._reclaim(pipe)
         else:
@@ -94,7 +94,7 @@ class ObjectRun(CallRun):
 
 
 class OpenRun(ObjectRun):
-    """Opens a pipe in the place that its lease stands in line for; the pipe keeps the place."""
+    """The run of `open`: waits for a place, and opens the nodes of a new pipe, which keeps the place."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class OpenRun(ObjectRun):
         trusted = self.call.caller.trusted
         await host.granted(place)
         for component in task.components.values():
-            if task.plan.methods(component.id):  # the others take no part in objects
+            if task.plan.methods(component.id):  # components without lane methods take no part in objects
                 await component.ensure(host, trusted=trusted)
         entry, intake, caller = self._entry, self._intake, self.call.caller
         origin = EventOrigin(host.events, task.token, caller.connection_id, self._pipes.next_id())
@@ -144,7 +144,7 @@ class OpenRun(ObjectRun):
         if (events := host.events.flow) is not None:
             events.pipe_opened(origin, entry, intake.lane, caller.user_id, caller.space_id)
         bridge = PipeBridge(host, self.call, pipe, self.token)
-        # A thread that opens nodes then stops at the next one, and goes on to close them.
+        # A cancel fails the pipe: the thread that opens nodes stops at the next node and closes the opened ones.
         self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
         opening = Lease(task, Place.free(), pipe)
         try:
@@ -169,7 +169,7 @@ class OpenRun(ObjectRun):
 
 
 class WriteRun(ObjectRun):
-    """Writes to a pipe whose turn its lease stands in line for."""
+    """The run of `write`: waits for the pipe's turn, and passes the data to the nodes."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class WriteRun(ObjectRun):
         return told
 
     def stopped(self, reason: CancelReason) -> None:
-        """Waiting or running, it leaves a gap in the object."""
+        """Fail the pipe: without this write its object has a gap."""
         late = reason == "timeout"
         self._pipe.fail(ToolTimeout("a write did not finish in time") if late else Cancelled("a write was cancelled"))
 
@@ -230,7 +230,7 @@ class WriteRun(ObjectRun):
 
 
 class CloseRun(ObjectRun):
-    """Ends the object of a pipe whose turn its lease stands in line for, and frees the pipe."""
+    """The run of `close`: waits for the pipe's turn, ends its object, and frees the pipe."""
 
     def __init__(
         self, host: Host, call: Call, pipe: OpenPipe, lease: Lease, pipes: Pipes, reclaim: Callable[[OpenPipe], object]
@@ -247,7 +247,7 @@ class CloseRun(ObjectRun):
         self._is_closing = True
         self._pipes.remove(pipe)
         try:
-            if pipe.leftovers:  # a thread still works on the node objects: they must not be touched before it returns
+            if pipe.leftovers:  # a thread still works on the node objects, which must not be touched before it returns
                 pipe.fail(PipeFailed("a tool that was cancelled or timed out still runs on this pipe"))
             else:
                 await self._finish()
@@ -282,7 +282,7 @@ class CloseRun(ObjectRun):
         pipe = self._pipe
         try:
             body = result_body(pipe.entry, self.host.limits)
-        except Exception as error:  # what was collected cannot travel; that it failed still must
+        except Exception as error:  # the results cannot be encoded: the answer carries the failure only
             pipe.fail(self.told(error, f"The result of pipe {pipe.id} failed"))
             body = bare_body(pipe.entry)
         if pipe.failed is None:
@@ -291,12 +291,12 @@ class CloseRun(ObjectRun):
         return with_error(body, pipe.failed)
 
     def stopped(self, reason: CancelReason) -> None:
-        """Waiting or running, it leaves no object at all."""
+        """Fail or reclaim the pipe: a cancelled `close` leaves no object."""
         pipe = self._pipe
         pipe.closes -= 1
         if self._is_closing:
             pipe.end_reason = "cancelled"
-            pipe.fail(Cancelled("the close was cancelled"))  # a thread that is closing must commit nothing more
+            pipe.fail(Cancelled("the close was cancelled"))  # a thread that closes nodes must commit nothing more
         elif self._pipes.at(pipe.id) is pipe and not pipe.closes:
             pipe.end_reason = "cancelled"
-            self._reclaim(pipe)  # nobody else will
+            self._reclaim(pipe)  # no other `close` waits for the pipe

@@ -1,4 +1,4 @@
-"""Threads, the loop and a context for node methods, while one operation on one pipe runs."""
+"""Services for the node methods of one operation on one pipe: threads, the loop, and a context."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class PipeBridge:
-    """The bridge of one operation. Methods that run in threads count among the task's running sync calls."""
+    """The services of one operation. Methods that run in threads count as running sync calls of the task."""
 
     __slots__ = ("_call", "_host", "_pipe", "_token")
 
@@ -83,7 +83,7 @@ class PipeBridge:
 
 
 class Nobody:
-    """Takes the answer of a call that nobody made."""
+    """Drops the answer of a call that the engine itself made."""
 
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None: ...
 

@@ -1,4 +1,4 @@
-"""A run: the surroundings of node code, a tool or a lifecycle method, in one call."""
+"""A run: one execution of a tool or of a node's lifecycle method, within a call."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 class Run:
     """The call, the lease whose node objects are used, the deadline, and the chain of callers.
 
-    `trail` names the callers, from the outermost on. `loan` is the place among the running sync calls, while a thread
-    runs it.
+    `trail` names the callers, from the outermost on. `loan` is the place among the running sync calls of a run in a thread.
     """
 
     may_hold_the_loop = False
-    """Whether it is meant to run on the loop's thread without awaiting."""
+    """Whether the code is meant to run on the loop's thread without awaiting."""
     loan: Loan | None = None
     _token: CancelToken | None = None
     _reason: CancelReason | None = None
@@ -47,7 +46,7 @@ class Run:
 
     @property
     def token(self) -> CancelToken:
-        """Tells the code that nobody waits for it any more. Made when it is asked for: most calls never ask."""
+        """The token that tells the code of a cancel. Made at first use: most calls never need it."""
         token = self._token
         if token is None:
             token = self._token = CancelToken()
@@ -56,13 +55,13 @@ class Run:
         return token
 
     def cancel_token(self, reason: CancelReason) -> None:
-        """Nobody waits any more."""
+        """Tell the code that its call was cancelled."""
         self._reason = reason
         if self._token is not None:
             self._token.cancel(reason)
 
     def callee(self, route: Route) -> ToolRun:
-        """The run of a tool that this one calls: for the same call, on the same lease, until the earlier deadline."""
+        """Make the run of a nested tool call: for the same call, on the same lease, until the earlier deadline."""
         deadline, own = self.deadline, route.spec.timeout
         if own is not None:
             until = self.host.clock.now() + own

@@ -1,4 +1,4 @@
-"""A part of a call that the loop sends to a thread, with the places that it holds there."""
+"""A part of a call that the loop sends to a thread, with the places that the thread holds."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class ThreadJob(Generic[T]):
-    """Runs `work` at most once, settles `outcome`, and gives back what it holds.
+    """Runs `work` at most once, settles `outcome`, and gives back its place, turn and lease.
 
-    `place` is one of `places`, the running sync calls; `turn` is one of `turns`, if its node's thread is asked for.
+    `place` is one of `places`, the limit of running sync calls; `turn` is one of `turns`, for the node's own thread.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class ThreadJob(Generic[T]):
         self._place = place
         self._turns = turns
         self._turn = turn
-        self._unclaimed = [True]  # popped by who runs it or withdraws it: never both, never neither
+        self._unclaimed = [True]  # popped once: by the thread that runs the job, or by its withdrawal
         self._thread = 0
         self._is_over = False
         self.outcome: asyncio.Future[T] = host.loop.create_future()
@@ -64,7 +64,7 @@ class ThreadJob(Generic[T]):
             lease.keep()
 
     def __call__(self) -> None:
-        """Run, on the thread."""
+        """Run the work, on the thread."""
         if not self._claim():
             return
         self._thread = get_ident()
@@ -76,10 +76,10 @@ class ThreadJob(Generic[T]):
             error = raised
         self.let_go()
         self._host.post(_settle, self.outcome, value, error)
-        error = None  # its traceback leads back to here: such circles would wait for the garbage collector
+        error = None  # its traceback references this frame: such cycles would wait for the garbage collector
 
     def let_go(self) -> None:
-        """It is over, or never began."""
+        """Give back the place, the turn and the lease when the job ended or was withdrawn."""
         self._is_over = True
         self._forget()
         self._place.release()
@@ -89,17 +89,17 @@ class ThreadJob(Generic[T]):
             self._lease.drop()
 
     def give_up(self, call: Call | None, label: str) -> None:
-        """Nobody waits for it any more: withdraw it, or leave it behind under this label."""
+        """Withdraw the job of a cancelled waiter; a job that runs already is left behind under `label`."""
         lease, host = self._lease, self._host
         if self._claim():
             self.let_go()
-        elif lease is not None and call is not None and self.outcome.cancelled():  # else the thread has returned already
+        elif lease is not None and call is not None and self.outcome.cancelled():  # otherwise the thread has returned
             lease.leave(host, call, label)
             lease.spoil()
             host.left_behind(self._places).add(self, label, thread=self._thread)
             if self._turns is not None:
                 host.left_behind(self._turns).add(self, label)
-            if self._is_over:  # its thread may have looked before this was there to be found
+            if self._is_over:  # the thread may have called `_forget` before this record existed
                 self._forget()
 
     def _forget(self) -> None:
@@ -127,17 +127,17 @@ async def in_thread(
     turns: Places | None = None,
     turn: Place | HeldPlace | None = None,
 ) -> T:
-    """Run `work` on a thread within the limit `places`, in the line of the call's connection; return or raise what it did.
+    """Run `work` on a thread within the limit `places`, in the line of the call's connection, and return its result.
 
-    `run` hands the job to a thread; without it one of the workers takes it. `turn`, one of `turns`, is released when
-    the work is over. Cancelled before it began, it never runs. Cancelled while it runs, the thread goes on, keeps its
-    place until it returns, is left behind as `label`, and leaves the lease spoiled.
+    `run` hands the job to a thread; the default is a worker of the pool. `turn`, one of `turns`, is released at the end of
+    the work. A cancel before the work begins withdraws it. After that the thread goes on, keeps its place until it
+    returns, is left behind as `label`, and its lease is spoiled.
     """
     place = await _held(host, places, call, turn)
     job = ThreadJob(host, work, lease, places, place, turns, turn)
     try:
         (run or host.workers.run)(job)
-    except BaseException:  # no thread to be had
+    except BaseException:  # no thread can be started
         job.let_go()
         raise
     try:
@@ -148,7 +148,7 @@ async def in_thread(
 
 
 async def _held(host: Host, places: Places, call: Call | None, turn: Place | HeldPlace | None) -> Place | HeldPlace:
-    """A place that is held; cancelled while it is waited for, neither it nor `turn` is."""
+    """Wait for a place. A cancel meanwhile releases the place and `turn`."""
     place = places.take("" if call is None else call.caller.connection_id, call)
     try:
         await host.granted(place)
@@ -165,7 +165,7 @@ def _settle(outcome: asyncio.Future[T], value: T, error: BaseException | None) -
         return
     if error is None:
         outcome.set_result(value)
-    elif issubclass(type(error), StopIteration):  # asyncio cannot carry it; an author's `__class__` may raise
+    elif issubclass(type(error), StopIteration):  # no future carries it; an author's `__class__` may raise
         outcome.set_exception(RuntimeError("StopIteration was raised"))
     else:
         outcome.set_exception(error)

@@ -1,8 +1,8 @@
-"""Tool calls of clients: takes the place or turn of a call, or its position in the line, and chooses its thread.
+"""Tool calls of clients: takes the place or turn of a call, or joins its line, and chooses its thread.
 
-A `def` tool that has to wait for nothing runs on a thread: on the reading thread if the tool is quick, else on a worker.
-Everything else runs on the loop: `async def` tools of which nothing has to be waited for inside the batch that
-was read, the others in tasks of their own.
+A `def` tool that need not wait runs on a thread: on the reading thread if the tool is quick, else on a worker. All other
+calls run on the loop: `async def` tools that need not wait run inside the batch of requests that was read, the others in
+tasks of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rrext.errors import Cancelled, NotFound, RrextError
 from rrext.threads import in_empty_context
 
 QUICK_TIMEOUT: Final = 0.05
-"""Seconds. A shorter deadline is not left to the reading thread, which is seen to overstay some milliseconds late."""
+"""Seconds. Calls with a shorter deadline do not run on the reading thread, whose overstay is noticed milliseconds late."""
 
 log: Final = logging.getLogger("rrext.engine")
 
@@ -40,7 +40,7 @@ class ToolCalls:
         host.events.when_changed(self._choose_runs)
 
     def _choose_runs(self) -> None:
-        """Runs of tools that tell of themselves are slower: they are used while somebody watches calls."""
+        """Choose the class of tool runs: the slower `WatchedRun` only while callbacks or subscribers watch calls."""
         if self._host.events.watches_calls:
             from rrext.engine.calls.watched_run import WatchedRun
 
@@ -49,7 +49,7 @@ class ToolCalls:
             self._host.tool_run = ToolRun
 
     def start(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
-        """Begin the call from the loop, see `Engine.start`. Lines are joined before this returns: arrival order is kept."""
+        """Begin the call from the loop, see `Engine.start`. It joins its line before this returns, so arrival order is kept."""
         route = task.only_route(operation.node_id, operation.tool)
         is_quick = route is not None and (route.quick_alone if alone else route.quick)
         try:
@@ -70,24 +70,25 @@ class ToolCalls:
         return is_quick
 
     def start_here(self, call: Call, task: Task, operation: Tool, *, alone: bool) -> bool:
-        """Begin the call on the thread that read it, see `Engine.start`: a `def` tool runs here if it is quick, else on a
-        worker. False if anything has to be waited for, which only the loop does.
+        """Begin the call on the thread that read it, see `Engine.start`: a quick `def` tool runs here, others on a worker.
+
+        False if the call has to wait, for which the loop is needed.
         """
         route = task.only_route(operation.node_id, operation.tool)
         if route is None or not (route.for_threads and route.component.ready):
             return False
         lease = self._lease(call, task, operation)
         place = task.sync_places.take()
-        pipe = lease.pipe  # asked inside of its lock: the loop may have failed or freed it meanwhile
+        pipe = lease.pipe  # checked while its turn is held: the loop may have failed or freed it meanwhile
         is_open = pipe is None or (self._pipes.at(pipe.id) is pipe and pipe.failed is None)
         if not (place.granted and lease.turn.granted and is_open):
             place.release()
             lease.drop()
             return False
         run = self._begun(call, task, route, lease, route.spec.timeout, place)
-        if task.stopping:  # the loop stopped what it found, and that may have been too early for this call
+        if task.stopping:  # the loop may have stopped the active calls before this one joined them
             call.fail(Cancelled("cancelled: the pipeline was terminated"))
-        if not call.unsettled:  # while this thread decided
+        if not call.unsettled:  # answered while this thread decided
             run.stop("cancelled")
             call.work = None
         elif (route.quick_alone if alone else route.quick) and (call.deadline is None or call.seconds >= QUICK_TIMEOUT):
@@ -98,9 +99,9 @@ class ToolCalls:
         return True
 
     def _admit(self, call: Call, task: Task, route: Route, operation: Tool, *, is_only: bool) -> ToolRun:
-        """The run of a call. The input of a plain tool is checked before the call waits for anything.
+        """Make the run of a call. The input of a plain tool is checked before the call waits.
 
-        Of several owners, nobody knows yet which one runs: the timeout of the first is not the call's.
+        With several owners the one that will run is not known yet, so no tool's timeout applies to the call.
         """
         kwargs = route.spec.structure(None, operation.input, self._host.limits) if is_only and route.plain else None
         own_timeout = route.spec.timeout if is_only else None
@@ -136,7 +137,7 @@ class ToolCalls:
             raise self._list.explain(call, task, error, operation.tool, operation.node_id) from None
 
     def _lease(self, call: Call, task: Task, operation: Tool) -> Lease:
-        """A lease whose turn is held or stood in line for."""
+        """Make a lease, whose turn is held already or waits in line."""
         if operation.pipe_id is None:
             return Lease(task, task.places.take(call.caller.connection_id, call))
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)

@@ -1,4 +1,4 @@
-"""The tools that a caller may see and call: listed, and named where a call asks for something that is not there."""
+"""The tools that a caller may see and call: their list, and near matches for the error of an unknown tool or node."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ log: Final = logging.getLogger("rrext.engine")
 
 
 class ToolList:
-    """Looks at the tools of a pipeline for one caller."""
+    """Lists the tools of a pipeline for one caller."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
 
     def explain(self, call: Call, task: Task, error: NotFound, tool: str, node_id: str | None) -> NotFound:
-        """The error with its near matches among what this caller may see."""
+        """Add near matches to a not-found error, among the tools that this caller may see."""
         visible = self._visible(call, task)
         if isinstance(error, NodeNotFound):
             return NodeNotFound.near(error.message, node_id or "", [owner for owner, _ in visible])
@@ -35,10 +35,10 @@ class ToolList:
         return ToolNotFound.near(f"{error.message}.", tool, here)
 
     def _visible(self, call: Call, task: Task) -> list[tuple[str, str]]:
-        """The (node, tool) pairs that this caller may call now, in chain order, as far as that is known at once.
+        """List the (node, tool) pairs that this caller may call now, in chain order, without waiting for a component.
 
-        Who is not set up yet cannot be asked whether a tool of it is available. The node objects that are looked at here
-        are nobody's afterwards.
+        A component that is not set up cannot tell whether its conditional tools are available: they are left out. The
+        node objects made here are discarded.
         """
         lease = Lease(task, Place.free())
         found: list[tuple[str, str]] = []
@@ -52,7 +52,7 @@ class ToolList:
         return found
 
     def _is_usable(self, call: Call, task: Task, route: Route, lease: Lease) -> bool:
-        """Whether the caller may call the tool now. What cannot even be made is no use."""
+        """Whether the caller may call the tool now. False if its node object cannot be made."""
         try:
             return ToolRun(self._host, call, lease, route, deadline=None).is_usable()
         except Exception:
@@ -60,10 +60,10 @@ class ToolList:
             return False
 
     async def listing(self, call: Call, task: Task, node_id: str | None) -> list[dict[str, Any]]:
-        """The descriptors of the tools that this caller may call now, in chain order. Raises `NodeNotFound`.
+        """List the descriptors of the tools that this caller may call now, in chain order. Raises `NodeNotFound`.
 
-        A component that cannot be set up lists nothing, as none of its tools could be called. Nor does a tool that
-        cannot be described: it could not be called, and must not hide the others.
+        A component that cannot be set up lists no tools, because none could be called. A tool that cannot be described is
+        left out, because it could not be called and must not hide the others.
         """
         lease = Lease(task, Place.free())
         found: list[dict[str, Any]] = []

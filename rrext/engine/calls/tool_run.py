@@ -1,4 +1,4 @@
-"""One run of one tool: on the loop, on a thread of the pool, on its node's own thread; for a client or for a tool."""
+"""One run of one tool: on the loop, on a thread of the pool or on its node's own thread; for a client or another tool."""
 
 from __future__ import annotations
 
@@ -30,25 +30,24 @@ if TYPE_CHECKING:
 
 
 Report: TypeAlias = Callable[[float, float | None, str | None], None]
-"""Takes progress: value, total, message."""
+"""Callback for progress: value, total, message."""
 
 
 class ToolRun(CallRun):
-    """One run of a tool, from before it begins: the outermost one answers the call, a nested one returns its result.
+    """One run of a tool: the outermost run of a call answers it, a nested run returns its result.
 
-    `prepare` looks at availability and input, and raises. Without `prepare` the input is looked at when the tool runs,
-    which is enough where nothing but the input decides. A run does not keep the contexts that it gives, because they lead
-    back to it.
+    `prepare` checks availability and input. Without `prepare` the input is checked when the tool runs, which is enough for
+    a tool without a predicate. A run keeps no reference to the contexts that it makes, because they reference the run.
     """
 
     node: Node | None = None
     kwargs: dict[str, Any] | None = None
     learns = False
-    """Whether how long it takes says how quick the tool is: a thread that reads is told so by its watch."""
+    """Whether the duration of this run updates the tool's quickness; the reading thread measures its own runs."""
     owners: Sequence[Route] = ()
-    """The nodes that have the tool, in chain order, where anything has to be waited for before one of them is asked."""
+    """Candidate routes in chain order, set only if the call must wait before it chooses one."""
     pipes: Pipes | None = None
-    """Where the call's pipe is open, if it has one and has to wait."""
+    """The table of open pipes, set only if the call must wait: its pipe is looked up again after that."""
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class ToolRun(CallRun):
         token: CancelToken | None = None,
         trail: tuple[str, ...] = (),
     ) -> None:
-        self.host = host  # as `Run.__init__` does, without another call in every call
+        self.host = host  # instead of `Run.__init__`: saves a function call per call
         self.call = call
         self.lease = lease
         self.deadline = deadline
@@ -73,17 +72,17 @@ class ToolRun(CallRun):
 
     @property
     def may_hold_the_loop(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Whether it is a `def` tool: one that runs on the loop's thread is there because an author asked for that."""
+        """Whether this is a `def` tool: on the loop's thread it runs only because its author asked for that."""
         return self.spec.kind in ("sync", "generator")
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool."""
+        """The specification of the tool."""
         return self.route.spec
 
     @property
     def is_outermost(self) -> bool:
-        """Whether the client asked for it, and no tool."""
+        """Whether a client called the tool, not another tool."""
         return len(self.trail) == 1
 
     def is_usable(self) -> bool:
@@ -94,14 +93,14 @@ class ToolRun(CallRun):
         )
 
     def prepare(self, value: Any) -> None:
-        """Look whether the tool is available and takes this input. Raises `Unavailable` and `InvalidArguments`.
+        """Check that the tool is available and accepts this input. Raises `Unavailable` and `InvalidArguments`.
 
         The component must be ready.
         """
         component, spec = self.route.component, self.spec
         self.node = self.lease.objects.object(component.id)
         if spec.has_predicate and not spec.is_available(self.node, self.context()):
-            predicate = spec.options.available  # it may say what it misses
+            predicate = spec.options.available  # its attributes may explain the refusal
             raise Unavailable(
                 getattr(predicate, "refusal", None)
                 or f'Tool "{spec.name}" on node "{component.id}" is not available in this context',
@@ -111,21 +110,21 @@ class ToolRun(CallRun):
         self.kwargs = spec.structure(self.node, value, self.host.limits)
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
-        """The watch of a nested call with this input; None without subscribers."""
+        """Begin the events of a nested call with this input; None without subscribers."""
         return None
 
-    # what it waits for
+    # waiting
 
     async def _get_ready(self) -> None:
-        """Wait for the turn and for the first owner in chain order that has the tool available, and prepare it.
+        """Wait for the turn, choose the first owner in chain order whose tool is available, and prepare the call.
 
-        If there is one owner only, its own reason is told.
+        The error of a single owner is raised as it is.
         """
         call, lease, host, owners = self.call, self.lease, self.host, self.owners
         operation = call.operation
         assert isinstance(operation, Tool)
         await self._turn()
-        if lease.pipe is not None and self.pipes is not None:  # what came before may have closed or failed it
+        if lease.pipe is not None and self.pipes is not None:  # earlier requests may have closed or failed it
             self.pipes.find(lease.pipe.id, lease.pipe.caller.connection_id).check_usable()
         for self.route in owners:
             try:
@@ -144,7 +143,7 @@ class ToolRun(CallRun):
         raise Unavailable(f'Tool "{operation.tool}" is not available in this context on any node')
 
     async def _turn(self) -> None:
-        """Wait for the turn, and for room for the answer. Meanwhile a borrowed place is somebody else's."""
+        """Wait for the turn, and for room in the outbox. A borrowed place is released while the outbox is full."""
         call, lease = self.call, self.lease
         await self.host.granted(lease.turn)
         while call.outlet is not None and call.outlet.is_full:
@@ -156,10 +155,10 @@ class ToolRun(CallRun):
                 lease.turn = lease.task.places.take(call.caller.connection_id, call)
                 await self.host.granted(lease.turn)
 
-    # where it runs
+    # thread or loop
 
     def blocking(self) -> Encoded:
-        """Run a sync tool to its end on this thread, which has a place of its own or its caller's."""
+        """Run a sync tool to its end on this thread, which holds the call's or the caller's place."""
         route = self.route
         spec, kwargs, ctx = route.spec, self.kwargs, None
         self.kwargs = None  # the context becomes one of them, and leads back to here
@@ -192,7 +191,7 @@ class ToolRun(CallRun):
         return encoded
 
     async def on_loop(self) -> Encoded:
-        """Run the tool from the loop, whatever kind it is, when all that it needs is there."""
+        """Run a tool of any kind from the loop, after waiting for its turn and its component."""
         if self.owners:
             await self._get_ready()
         spec = self.route.spec
@@ -239,10 +238,10 @@ class ToolRun(CallRun):
             self.host, work, places=places, lease=self.lease, call=call, label=label, run=own.run, turns=turns, turn=turn
         )
 
-    # its end
+    # result and error
 
     def encode(self, value: Any) -> Encoded:
-        """A result, checked: as JSON, or as it is when it is bytes. Raises `ToolError` and `ResultTooLarge`."""
+        """Check and encode a result; bytes stay raw. Raises `ToolError` and `ResultTooLarge`."""
         spec, limits = self.route.spec, self.host.limits
         if type(value) is bytes and spec.options.output_schema is None:
             if len(value) > limits.max_result:
@@ -267,7 +266,7 @@ class ToolRun(CallRun):
     def _succeed(self, encoded: Encoded) -> None:
         call = self.call
         if call.deadline is not None and self.host.clock.now() >= call.deadline:
-            self._fail(self.host.lateness(call))  # done too late, and before whoever watches deadlines came to it
+            self._fail(self.host.lateness(call))  # finished too late, but before the deadline timer fired
             return
         self.give_back()
         result, raw = encoded
@@ -285,7 +284,7 @@ class ToolRun(CallRun):
         super().overstay()
         self.route.forget()
 
-    # what the tool sees of it
+    # context of the tool
 
     def _chunks(self) -> Chunks:
         feed = Chunks.wanted_by(self.call) if self.is_outermost else None
@@ -300,7 +299,7 @@ class ToolRun(CallRun):
         return lambda value, total, message: feed.progress(value, total, None if message is None else redactor.text(message))
 
     def context(self) -> ToolContext:
-        """A context for the tool or for its predicate."""
+        """Make a context for the tool or for its predicate."""
         call, operation = self.call, self.call.operation
         feed: Feed | None = call.feed if isinstance(operation, Tool) and operation.progress and self.is_outermost else None
         pipe = self.lease.pipe

@@ -1,4 +1,4 @@
-"""A client's call that somebody watches: its events begin where the engine gets it, and end with its answer."""
+"""The events of a watched client's call: they begin when the engine gets the call, and end with its answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rrext.errors import RrextError, TaskError
 
 
 class WatchedAnswer:
-    """The answer of a call that is watched, on its way out."""
+    """An answer sink that publishes the end event of a call before it passes the answer on."""
 
     __slots__ = ("_answer", "watch")
 
@@ -41,7 +41,7 @@ class WatchedAnswer:
 
 
 def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
-    """A call is about to be started: from now on its answer passes through here. The second time changes nothing."""
+    """Begin the events of a call that is about to start, and route its answer through a `WatchedAnswer`. Idempotent."""
     if type(call.answer) is WatchedAnswer:
         return
     operation, caller = call.operation, call.caller
@@ -53,7 +53,7 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
         route = None if task is None else task.only_route(operation.node_id, operation.tool)
         if route is not None:
             tool, node_id = operation.tool, route.component.id
-        else:  # the caller's words, which may be anything
+        else:  # text of the caller, which may contain a secret
             tool = hub.redactor.text(operation.tool)
             node_id = None if operation.node_id is None else hub.redactor.text(operation.node_id)
     head = {
@@ -69,13 +69,13 @@ def watch_call(hub: EventHub, call: Call, tasks: Tasks, pipes: Pipes) -> None:
     }
     watch = CallWatch(hub, head, call.received)
     call.answer = WatchedAnswer(call.answer, watch)
-    with watch.lock:  # whoever answers the call meanwhile waits here to tell its end
+    with watch.lock:  # an answer from another thread waits here, so that the start event comes first
         if not call.settled:
             watch.start(operation.input if isinstance(operation, Tool) else msgspec.UNSET, operation.meta)
 
 
 def watch_of(call: Call) -> CallWatch | None:
-    """The watch of a client's call, if it is watched."""
+    """The event source of a client's call; None if the call is not watched."""
     answer = call.answer
     return answer.watch if type(answer) is WatchedAnswer else None
 

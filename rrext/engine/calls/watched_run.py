@@ -1,4 +1,4 @@
-"""The run of a tool while somebody watches calls: its progress, chunks and result become events."""
+"""Tool runs while callbacks or subscribers watch calls: progress, chunks and results become events."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ UNREPORTED: Final[AbstractContextManager[object]] = nullcontext()
 
 
 class WatchedRun(ToolRun):
-    """A run that tells callbacks and subscribers of itself. `watch` is None if the call began before anybody watched."""
+    """A tool run that reports to callbacks and subscribers. `watch` is None if the call began before the subscription."""
 
     _watch: CallWatch | None = None
     _reported: ReportedCall | None = None
 
     @property
     def watch(self) -> CallWatch | None:
-        """The watch of this call; a nested call has one of its own."""
+        """The event source of this call; a nested call has its own."""
         return watch_of(self.call) if self.is_outermost else self._watch
 
     def begin_nested(self, caller: Run, value: Any) -> NestedWatch | None:
@@ -119,7 +119,7 @@ class WatchedRun(ToolRun):
 
 
 class NestedWatch:
-    """A context manager around a nested call, which ends when its caller has what it returned or raised."""
+    """Context manager that publishes the end event of a nested call, with its result or error."""
 
     __slots__ = ("_encoded", "_run", "_watch")
 
@@ -132,7 +132,7 @@ class NestedWatch:
         return self
 
     def returned(self, encoded: Encoded) -> Encoded:
-        """It returned this."""
+        """Note the result for the end event, and return it."""
         self._encoded = encoded
         return encoded
 

@@ -1,4 +1,4 @@
-"""The events of one call: a client's call from the moment that the engine has it, a nested one from where it runs."""
+"""The events of one call. Those of a client's call begin when the engine gets it, those of a nested call when it runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 RESULT: Final = len(b'{"result":}')
 CODES: Final[dict[CancelReason, str]] = {"timeout": "tool_timeout", "shutting_down": "shutting_down"}
-"""What a nested call that was cancelled ended with, by the reason; `cancelled` where none stands here."""
+"""Cancel reason -> error code of the nested call's end event; other reasons have `cancelled`."""
 
 
 class CallWatch:
-    """Tells what happens to one call, in order, from `start` to `end`: nothing before, nothing after."""
+    """Publishes the events of one call in order: none before `start`, none after `succeed` or `fail`."""
 
     __slots__ = ("_began", "_head", "_hub", "_is_told", "lock", "number")
 
@@ -34,10 +34,10 @@ class CallWatch:
         self._began = hub.clock.now() if began is None else began
         self._is_told = False
         self.lock = threading.RLock()
-        """Of the threads that tell at once. A sink that makes an event itself may enter it again."""
+        """Serializes threads that publish at once. Reentrant, because a sink may publish an event itself."""
 
     def start(self, arguments: Any, meta: Any) -> None:
-        """It starts."""
+        """Publish `CallStarted`."""
         hub = self._hub
         with self.lock:
             self._is_told = True
@@ -47,11 +47,11 @@ class CallWatch:
                 hub.tell(CallStarted(time=time(), **self._head, arguments=shown, meta=meta))
 
     def runs_on(self, node_id: str) -> None:
-        """This node has the tool, of those that were asked."""
+        """Note the node that runs the tool, for the events that follow."""
         self._head["node_id"] = node_id
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
-        """How far it is."""
+        """Publish `CallProgress`."""
         hub = self._hub
         with self.lock:
             if self._is_told and hub.wants(CallProgress):
@@ -59,7 +59,7 @@ class CallWatch:
                 hub.tell(CallProgress(time=time(), **self._head, progress=value, total=total, message=text))
 
     def chunk(self, index: int, chunk: Any, encoded: bytes | None) -> None:
-        """It gave a chunk: `encoded`, or bytes that leave as they are."""
+        """Publish `CallChunk`. `encoded` is the JSON of the chunk, None for bytes."""
         hub = self._hub
         with self.lock:
             if self._is_told and hub.wants(CallChunk):
@@ -70,7 +70,7 @@ class CallWatch:
     def step(
         self, step: Any, agent: str, tool: str | None = None, data: Any = msgspec.UNSET, error: BaseException | None = None
     ) -> None:
-        """An agent in it made a step."""
+        """Publish `AgentStep`: an agent inside the call made a step."""
         hub, text = self._hub, self._hub.redactor.text
         with self.lock:
             if self._is_told and hub.wants(AgentStep):
@@ -80,7 +80,7 @@ class CallWatch:
                 hub.tell(AgentStep(time=time(), **self._head, **named, code=code, message=message, data=shown))
 
     def succeed(self, encoded: bytes, raw: bytes | None, *, wrapped: bool = False) -> None:
-        """It ends with a result; `wrapped` says that `encoded` is the body of a tool's answer."""
+        """Publish `CallEnded` with a result; `wrapped` says that `encoded` is the body of a tool's answer."""
         hub = self._hub
         with self.lock:
             if self._ends():
@@ -92,12 +92,12 @@ class CallWatch:
                 self._tell_end(size=size, result=shown)
 
     def opened(self, body: bytes) -> None:
-        """An `open` ends with a pipe."""
+        """Publish `CallEnded` of an `open`, with the id of its pipe."""
         self._head["pipe_id"] = msgspec.json.decode(body)["pipe_id"]
         self.succeed(body, None)
 
     def fail(self, error: BaseException, reason: CancelReason | None = None) -> None:
-        """It ends with a failure; `reason` is why it was cancelled, if it was."""
+        """Publish `CallEnded` with an error; `reason` is the reason of a cancelled call."""
         with self.lock:
             if self._ends():
                 code, message = self._failure(error, reason)
@@ -119,7 +119,7 @@ class CallWatch:
 
 
 def code_of(error: BaseException, reason: CancelReason | None) -> str:
-    """The code of what is no `RrextError`: of a cancelled coroutine, by the reason, or of what an author raised."""
+    """The error code of an exception that is no `RrextError`: by `reason` for a cancelled coroutine, else `tool_failed`."""
     if not isinstance(error, CancelledError):
         return "tool_failed"
     return "cancelled" if reason is None else CODES.get(reason, "cancelled")

@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 
 class FlowEvents:
-    """Makes the events of an engine's tasks, pipes, objects and lanes. `task` is what all events of a task say."""
+    """Publishes the events of tasks, pipes, objects and lanes. `task` holds the fields common to a task's events."""
 
     def __init__(self, hub: EventHub) -> None:
         self.hub = hub
 
     def task_begun(self, task: dict[str, Any]) -> None:
-        """A pipeline was loaded."""
+        """Publish `TaskBegun`: a pipeline was loaded."""
         if self.hub.wants(TaskBegun):
             self.hub.tell(TaskBegun(time=time(), **task))
 
     def task_ended(self, task: dict[str, Any], reason: Any, seconds: float) -> None:
-        """A pipeline was unloaded."""
+        """Publish `TaskEnded`: a pipeline was unloaded."""
         if self.hub.wants(TaskEnded):
             self.hub.tell(TaskEnded(time=time(), **task, reason=reason, seconds=seconds))
 
     def pipe_opened(self, origin: EventOrigin, entry: Entry, lane: str, user_id: str | None, space_id: str | None) -> None:
-        """A pipe has its place, and its object begins."""
+        """Publish `PipeOpened` and `ObjectBegun`."""
         hub, head, text = self.hub, _of_pipe(origin), self.hub.redactor.text
         if hub.wants(PipeOpened):
             hub.tell(PipeOpened(time=time(), **head, user_id=user_id, space_id=space_id))
@@ -61,7 +61,7 @@ class FlowEvents:
     def object_ended(
         self, origin: EventOrigin, entry: Entry, seconds: float, failure: RrextError | None, body: bytes | None
     ) -> None:
-        """A pipe's object is over; `body` is its result, None if nobody closed it."""
+        """Publish `ObjectEnded`; `body` is the object's result, None if the object was not closed."""
         hub = self.hub
         if hub.wants(ObjectEnded):
             event = ObjectEnded(
@@ -78,12 +78,12 @@ class FlowEvents:
             hub.tell(event)
 
     def pipe_closed(self, origin: EventOrigin, reason: Any, seconds: float) -> None:
-        """A pipe's nodes are closed."""
+        """Publish `PipeClosed`: the nodes of a pipe are closed."""
         if self.hub.wants(PipeClosed):
             self.hub.tell(PipeClosed(time=time(), **_of_pipe(origin), reason=reason, seconds=seconds))
 
     def lane_in(self, origin: EventOrigin, node_id: str, lane: str, args: tuple[Any, ...]) -> Visit:
-        """A payload goes into a node."""
+        """Publish `LaneIn`: a node begins to process a payload."""
         hub = self.hub
         head = {**_of_pipe(origin), "node_id": node_id, "lane": lane}
         if hub.wants(LaneIn):
@@ -92,7 +92,7 @@ class FlowEvents:
 
 
 class Visit:
-    """A payload in a node."""
+    """The processing of one payload by one node."""
 
     __slots__ = ("_began", "_head", "_hub")
 
@@ -102,7 +102,7 @@ class Visit:
         self._began = hub.clock.now()
 
     def leave(self, failure: RrextError | None) -> None:
-        """It comes out again."""
+        """Publish `LaneOut`: the node has finished with the payload."""
         hub = self._hub
         if hub.wants(LaneOut):
             code, message = (None, None) if failure is None else (failure.code, hub.redactor.text(failure.message))

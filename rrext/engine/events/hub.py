@@ -28,7 +28,7 @@ log: Final = logging.getLogger("rrext.events")
 
 
 class Subscription:
-    """Events that fit a filter go to a sink, until it is cancelled or the sink raises."""
+    """Passes events that match a filter to a sink, until it is cancelled or the sink raises."""
 
     def __init__(self, hub: EventHub, filter: Filter, sink: EventSink) -> None:
         self._hub: EventHub | None = hub
@@ -41,18 +41,18 @@ class Subscription:
         return self._hub is not None
 
     def cancel(self) -> None:
-        """Send nothing more, except what other threads are about to send. From any thread."""
+        """Stop the subscription, from any thread. Events that other threads are delivering right now still arrive."""
         hub, self._hub = self._hub, None
         if hub is not None:
             hub.remove(self)
 
 
 class EventHub:
-    """Hands events to those who subscribed. Any thread may tell it one.
+    """Delivers events from any thread to the subscribers.
 
-    `watches_calls` says whether anybody wants events of calls; given as true, it stays so without a subscription. `flow` makes
-    the events of tasks, pipes and lanes, and is None while nobody wants any. `messages` says whether anybody wants those of
-    nodes. Whoever tells events keeps the order that they have within a call or a pipe.
+    `watches_calls` says whether a subscriber wants events of calls; given as true, it stays true. `flow` publishes the
+    events of tasks, pipes and lanes, and is None without subscribers. `messages` says whether a subscriber wants messages of
+    nodes. Publishers keep the order of the events within a call or a pipe.
     """
 
     __slots__ = ("_always_watches", "_changed", "_listeners", "_lock", "_subscriptions", "clock", "flow", "limits", "messages",
@@ -72,9 +72,9 @@ class EventHub:
         self.flow: FlowEvents | None = None
         self.messages = False
         self.with_data: frozenset[type[EngineEvent]] = frozenset()
-        """The events whose data somebody asked for."""
+        """The event types whose data at least one subscriber asked for."""
         self.numbers = count(1)
-        """Of calls: none is used twice, whoever comes and goes."""
+        """The source of call numbers, which are never reused."""
         self.watches_calls = self._always_watches = watches_calls
         self._changed: Callable[[], object] = _nothing
         self._lock = threading.Lock()
@@ -82,7 +82,7 @@ class EventHub:
         self._listeners: dict[type[EngineEvent], list[Subscription]] = {}
 
     def when_changed(self, action: Callable[[], object]) -> None:
-        """Call `action` now, and whenever `watches_calls` or `flow` may have changed, in any thread."""
+        """Call `action` now, and in any thread after each change of `watches_calls` or `flow`."""
         self._changed = action
         action()
 
@@ -102,14 +102,14 @@ class EventHub:
         return subscription
 
     def remove(self, subscription: Subscription) -> None:
-        """The subscription was cancelled."""
+        """Remove a cancelled subscription."""
         with self._lock:
             if subscription in self._subscriptions:
                 self._subscriptions.remove(subscription)
             self._refresh()
 
     def _refresh(self) -> None:
-        """Look anew who wants what: what others read meanwhile is replaced, never changed."""
+        """Recompute the wanted events. Readers need no lock: collections are replaced, never mutated."""
         from rrext.engine.events.flow import FlowEvents
         from rrext.engine.events.records import KINDS, CallEvent, Message
 
@@ -131,11 +131,11 @@ class EventHub:
         self._changed()
 
     def wants(self, kind: type[EngineEvent]) -> bool:
-        """Whether anybody subscribed to such events."""
+        """Whether a subscriber wants events of this type."""
         return kind in self._listeners
 
     def tell(self, event: EngineEvent) -> None:
-        """Hand an event to everybody whom it fits. A sink that raises gets no more, and nobody else notices."""
+        """Deliver an event to each matching subscriber. A sink that raises gets no more events; the others are not affected."""
         for subscription in self._listeners.get(type(event), ()):
             if not (subscription.is_active and subscription.filter.fits(event)):
                 continue
@@ -148,16 +148,16 @@ class EventHub:
                     raise
 
     def shown(self, kind: type[EngineEvent], value: Any) -> Any:
-        """A copy of data for events of that kind, as JSON values without secrets; `UNSET` if it is left out."""
+        """Copy data for events of this type, as JSON values without secrets; `UNSET` if the data is left out."""
         if kind not in self.with_data or (isinstance(value, str | bytes) and len(value) > self.limits.max_event_data):
             return msgspec.UNSET
         try:
             return self.shown_json(kind, msgspec.json.encode(value))
-        except Exception:  # what is on a lane may be no JSON
+        except Exception:  # payloads of lanes may be no JSON
             return msgspec.UNSET
 
     def shown_json(self, kind: type[EngineEvent], encoded: bytes) -> Any:
-        """The same for data that is encoded already."""
+        """Copy encoded JSON for events of this type, without secrets; `UNSET` if the data is left out."""
         if kind not in self.with_data or len(encoded) > self.limits.max_event_data:
             return msgspec.UNSET
         try:
@@ -179,7 +179,7 @@ class EventOrigin:
         self.pipe_id = pipe_id
 
     def publish(self, node_id: str, type: str, data: Any, request_id: int | str | None = None) -> None:
-        """Tell a node's message. Raises `ToolError` if it is no JSON or too large, also when nobody listens."""
+        """Publish a node's message. Raises `ToolError` if it is no JSON or too large, also without subscribers."""
         events = self.events
         encoded = checked_message(type, data, events.limits)
         if not events.messages:

@@ -1,9 +1,9 @@
 """The events of an engine, and the filter of a subscription: plain data, which JSON can hold.
 
-`kind_of` names them in JSON, where the member `event` has the name: `CallEnded` is `call_ended`. Times are seconds; `time`
-is that of the system's clock since 1970. Sizes are bytes of encoded JSON, or of raw data. `token`, `connection_id` and
-`pipe_id` say which task, connection and pipe an event belongs to, None where there is none. Members that are `UNSET` are
-missing in JSON: nobody asked for the data (`Filter.data`), or it is larger than `max_event_data`.
+In JSON the member `event` has the name of the event (`kind_of`): `call_ended` for `CallEnded`. Times are seconds; `time` is
+that of the system's clock since 1970. Sizes are bytes of encoded JSON, or of raw data. `token`, `connection_id` and
+`pipe_id` name the task, connection and pipe of an event, or are None. Members that are `UNSET` are missing in JSON: no
+subscriber asked for the data (`Filter.data`), or it is larger than `max_event_data`.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class PipeOpened(EngineEvent, frozen=True, kw_only=True):
 
 
 class PipeClosed(EngineEvent, frozen=True, kw_only=True):
-    """A pipe is over: its nodes are closed and no thread works on them. The last event of its lanes and of its object."""
+    """A pipe ended: its nodes are closed and no thread works on them. It follows all events of its lanes and its object."""
 
     reason: Literal["closed", "failed", "cancelled", "idle", "disconnected", "terminated"]
     seconds: float
 
 
 class ObjectBegun(EngineEvent, frozen=True, kw_only=True):
-    """An object begins on a pipe; `size` is what the client announced."""
+    """An object begins on a pipe; `size` is the size that the client announced."""
 
     object_id: str
     name: str
@@ -77,9 +77,9 @@ class ObjectBegun(EngineEvent, frozen=True, kw_only=True):
 
 
 class ObjectEnded(EngineEvent, frozen=True, kw_only=True):
-    """An object is over. `code` and `message` are its failure, None if there is none; `size` is that of its result body.
+    """An object ended. `code` and `message` are those of its error, else None; `size` is the size of its result body.
 
-    An object that nobody closes has no result, and the code `cancelled`.
+    An object that is never closed has no result, and the code `cancelled`.
     """
 
     object_id: str
@@ -92,7 +92,7 @@ class ObjectEnded(EngineEvent, frozen=True, kw_only=True):
 
 
 class LaneIn(EngineEvent, frozen=True, kw_only=True):
-    """A payload goes into a node: its `write_<lane>` begins."""
+    """A node begins to process a payload: its `write_<lane>` is called."""
 
     node_id: str
     lane: str
@@ -100,7 +100,7 @@ class LaneIn(EngineEvent, frozen=True, kw_only=True):
 
 
 class LaneOut(EngineEvent, frozen=True, kw_only=True):
-    """The payload came out of the node again: `write_<lane>` and all receivers behind it have returned, or failed."""
+    """A node has finished with a payload: `write_<lane>` and all receivers behind it have returned, or failed."""
 
     node_id: str
     lane: str
@@ -112,10 +112,10 @@ class LaneOut(EngineEvent, frozen=True, kw_only=True):
 class CallEvent(EngineEvent, frozen=True, kw_only=True):
     """The fields of all events of a call.
 
-    `call` numbers the calls of an engine. `command` is the operation: `tool`, `open`, `write`, `close`, `execute`,
-    `list_tools` and so on. Of a nested call, `caller` is the number of the call it was made in, None if that was not
-    watched, and `callers` names who called it, from the outermost on: `node.tool`, or the node of a lane method.
-    `node_id` is the tool's node, as far as it is known yet.
+    `call` is the number of the call in its engine. `command` is the operation: `tool`, `open`, `write`, `close`,
+    `execute`, `list_tools` and so on. Of a nested call, `caller` is the number of the calling call, None if that was not
+    watched, and `callers` are the names of its callers, from the outermost on: `node.tool`, or the node of a lane method.
+    `node_id` is the tool's node, None while it is not known.
     """
 
     call: int
@@ -137,7 +137,7 @@ class CallStarted(CallEvent, frozen=True, kw_only=True):
 
 
 class CallProgress(CallEvent, frozen=True, kw_only=True):
-    """The progress of a call; it only rises."""
+    """The progress of a call; `progress` never decreases."""
 
     progress: float
     total: float | None = None
@@ -153,9 +153,9 @@ class CallChunk(CallEvent, frozen=True, kw_only=True):
 
 
 class CallEnded(CallEvent, frozen=True, kw_only=True):
-    """A call is answered: `code` is None if it succeeded. `size` is that of the result, of other operations that of the body.
+    """A call was answered; `code` is None after success. `size` is that of a tool's result or of another operation's body.
 
-    A thread that goes on after its call was cancelled may tell of calls that it makes later.
+    Events of nested calls may follow, from a thread that goes on after its call was cancelled.
     """
 
     seconds: float
@@ -177,7 +177,7 @@ class AgentStep(CallEvent, frozen=True, kw_only=True):
 
 
 class Message(EngineEvent, frozen=True, kw_only=True):
-    """A message that a node published: `self.publish` knows no call, `ctx.publish` does."""
+    """A message that a node published. Messages of `ctx.publish` belong to a call, those of `self.publish` do not."""
 
     node_id: str
     type: str
@@ -201,7 +201,7 @@ AnyEvent: TypeAlias = (
     | AgentStep
     | Message
 )
-"""What `msgspec.json.decode` reads an event as."""
+"""The type to decode an event from JSON."""
 
 
 def kind_of(event: type[EngineEvent]) -> str:
@@ -210,13 +210,13 @@ def kind_of(event: type[EngineEvent]) -> str:
 
 
 KINDS: Final[dict[str, type[EngineEvent]]] = {kind_of(kind): kind for kind in AnyEvent.__args__}
-"""Every event by its name."""
+"""The event types by name."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events a subscription gets: those of all `kinds` unless some are named, of one task, connection or pipe.
+    """Selects the events of a subscription: by kind, task, connection and pipe. No `kinds` means all kinds.
 
-    `data` asks for arguments, results, chunks and what is on lanes; who does not ask may get them all the same.
+    `data` asks for arguments, results, chunks and payloads; a subscriber that does not ask may get them all the same.
     """
 
     kinds: frozenset[str] = frozenset(KINDS)
@@ -226,7 +226,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     data: bool = False
 
     def fits(self, event: EngineEvent) -> bool:
-        """Whether the event is of this task, connection and pipe."""
+        """Whether the event belongs to the task, connection and pipe of this filter."""
         return (
             (self.token is None or self.token == event.token)
             and (self.connection_id is None or self.connection_id == event.connection_id)

@@ -1,1 +1,1 @@
-"""The surroundings of an engine's calls: loop, clock, threads, places of limits, deadlines."""
+"""Services for an engine's calls: loop, clock, threads, fair limits, deadlines."""

@@ -1,8 +1,8 @@
-"""Deadlines of calls: one timer for the earliest, however many there are.
+"""Deadlines of calls: one timer for the earliest, for any number of calls.
 
-Most calls are answered long before their deadline. A timer of the loop each would be made and cancelled for nothing,
-and from other threads; here a settled call is dropped when it comes up, or when settled ones are half of all. They are
-watched by weak references, so that what a call was given, which may be megabytes, does not wait for its deadline.
+Most calls are answered long before their deadline. One loop timer per call would be made and cancelled for nothing, and
+from other threads. Here a settled call is dropped when its deadline comes, or when half of all entries are settled. Calls
+are referenced weakly, so that a call's arguments, which may be megabytes, are not kept until its deadline.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
 
 
 class DeadlineTimer:
-    """Calls in order of their deadlines; `expire(call)` runs on the loop's thread for each that comes up unsettled."""
+    """Calls `expire(call)` on the loop's thread for each call that is unsettled at its deadline."""
 
     def __init__(self, clock: Clock, expire: Callable[[Call], None], call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class DeadlineTimer:
         self._is_stopped = False
 
     def add(self, when: float, call: Call) -> None:
-        """Watch `call` until `when` on the clock. From any thread."""
+        """Watch `call` until the time `when` of the clock. From any thread."""
         with self._lock:
             heappush(self._heap, (when, next(self._numbers), ref(call)))
             if len(self._heap) > self._sweep_at:
@@ -53,7 +53,7 @@ class DeadlineTimer:
             self._call_soon(self._arm)
 
     def _arm(self) -> None:
-        """Ring at the earliest deadline, though its call may be answered: else each call would set the timer anew."""
+        """Set the timer to the earliest deadline, even of an answered call: otherwise each call would set the timer anew."""
         if self._timer is not None:
             self._timer.cancel()
         with self._lock:
@@ -84,20 +84,20 @@ class DeadlineTimer:
         try:
             self._expire(call)
         except Exception:
-            log.exception("%r could not be stopped at its deadline", call)  # the others still must be
+            log.exception("%r could not be stopped at its deadline", call)  # go on with the others
 
     def stop(self) -> None:
-        """Ring no more."""
+        """Cancel the timer."""
         with self._lock:
             self._heap.clear()
             self._is_stopped = True
-            self._wakes_at = float("-inf")  # so nobody is earlier
+            self._wakes_at = float("-inf")  # so no deadline is earlier
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 def _open(entry: ref[Call]) -> Call | None:
-    """The call, if it is not answered yet."""
+    """The call behind a weak reference, if it is not answered yet."""
     call = entry()
     return call if call is not None and not call.settled else None

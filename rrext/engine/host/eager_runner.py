@@ -1,13 +1,12 @@
 """Runs the first steps of async tools without waiting for another turn of the loop.
 
-A task of asyncio begins one turn after it was made, and most async tools of a tool server finish in their first step.
-So one task, the fiber, is kept waiting for work; when a batch of requests was read it is woken right there, inside the
-callback that read them, and awaits one tool after the other. A tool that suspends keeps the fiber as its own task, with
-everything a task gives it — cancel, timeouts, task groups, its own context — and another fiber is made. The calls that
-were still to come get tasks of their own.
+An asyncio task begins one turn after it was made, and most async tools of a tool server finish in their first step. So
+one task, the fiber, waits for work. After a batch of requests was read, the fiber is woken inside the callback that read
+them, and awaits one tool after the other. A tool that suspends keeps the fiber as its own task, with cancel, timeouts,
+task groups and its own context, and another fiber is made. The remaining calls of the batch get tasks of their own.
 
-That takes a future of our own, which wakes its waiter at once, and a count of references, which tells whether a tool kept
-the task. Python 3.11 has no eager tasks, and a task for each call costs 4 µs more of 43 when calls come one at a time, and a
+This needs a future that wakes its waiter at once, and the task's reference count, which shows whether a tool kept the
+task. Python 3.11 has no eager tasks, and a task for each call costs 4 µs more of 43 when calls come one at a time, and a
 fifth more of the server's time with 64 in flight (one core, November 2026).
 """
 
@@ -22,7 +21,7 @@ from typing import Any, Protocol
 
 
 class Runnable(Protocol):
-    """An async call that was begun and did not run yet. `task` is the task that it runs in."""
+    """An async call that is ready to run. `task` is the task that runs it."""
 
     task: asyncio.Task[None] | None
 
@@ -36,7 +35,7 @@ class Runnable(Protocol):
 
 
 class EagerRunner:
-    """Collects async calls between `begin` and `end`, and steps them at `end`. On the loop's thread."""
+    """Collects async calls between `begin` and `end`, and runs their first steps at `end`. On the loop's thread."""
 
     __slots__ = ("_fiber", "_jobs", "_loop", "is_collecting")
 
@@ -47,18 +46,18 @@ class EagerRunner:
         self.is_collecting = False
 
     def begin(self) -> None:
-        """A batch of requests begins."""
+        """Begin a batch of requests."""
         self.is_collecting = True
 
     def add(self, job: Runnable) -> None:
-        """Run `job` with the batch, or in a task of its own if there is none."""
+        """Run `job` with the current batch; outside of a batch, in a task of its own."""
         if self.is_collecting:
             self._jobs.append(job)
         else:
             job.start()
 
     def end(self) -> None:
-        """The batch is read: run what it asked for, until something suspends."""
+        """End the batch: run its jobs until one suspends, and give the others tasks of their own."""
         self.is_collecting = False
         jobs = self._jobs
         if not jobs:
@@ -67,18 +66,18 @@ class EagerRunner:
         if fiber is not None and fiber.is_waiting and asyncio.current_task(self._loop) is None:
             fiber.step()
         if fiber is None or fiber.is_spent:
-            self._fiber = _Fiber(self._loop, jobs)  # it waits from the next turn on
+            self._fiber = _Fiber(self._loop, jobs)  # usable from the next turn on
         while jobs:
             jobs.popleft().start()
 
     def stop(self) -> None:
-        """No more batches."""
+        """Cancel the waiting fiber."""
         if self._fiber is not None:
             self._fiber.task.cancel()
 
 
 class _Fiber:
-    """A task that waits for jobs, and for as long as they do not suspend, is stepped by hand."""
+    """A task that waits for jobs, and is stepped by hand while no job suspends."""
 
     __slots__ = ("_bell", "_is_stepped", "_jobs", "is_spent", "task")
 
@@ -91,7 +90,7 @@ class _Fiber:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the task waits for jobs, and not for something that a job awaits."""
+        """Whether the task waits for jobs, and is not suspended inside a job."""
         return self._bell.is_awaited
 
     def step(self) -> None:
@@ -110,7 +109,7 @@ class _Fiber:
         try:
             while True:
                 await self._bell
-                mine = getrefcount(task)  # who kept the task may cancel it later, and then hits somebody else
+                mine = getrefcount(task)  # a job that kept the task may cancel it later, and must not hit another job
                 while self._jobs:
                     job = self._jobs.popleft()
                     job.task = task
@@ -123,17 +122,17 @@ class _Fiber:
 
 
 def _is_as_it_was(task: asyncio.Task[None], context: Context) -> bool:
-    """Whether a job left nothing behind that the next one could meet: no cancel of its own task, no variable."""
+    """Whether a job left no traces for the next job: no cancel of its task, no changed context variable."""
     try:
         return not task.cancelling() and copy_context() == context
-    except Exception:  # values of variables are compared, and may not like that
+    except Exception:  # comparing the values of context variables may raise
         return False
 
 
 class _Bell:
     """A future-like object whose waiter runs inside `ring`, not one turn of the loop later.
 
-    It has what asyncio asks of foreign futures: the blocking mark, the loop, a done callback, a result.
+    It implements asyncio's protocol for foreign futures: the blocking mark, the loop, a done callback, a result.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_context", "_is_cancelled", "_loop", "_wake")

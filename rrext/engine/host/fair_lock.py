@@ -19,7 +19,7 @@ class LockTurn:
         self._wake: Callable[[], None] | None = None
 
     def when_granted(self, wake: Callable[[], None]) -> bool:
-        """False if inside already; else True, and `wake` runs once, in the thread that made room."""
+        """False if the turn is granted already; else True, and `wake` runs once, in the thread that left the lock."""
         lock = self._lock
         if lock is None:
             raise RuntimeError("a turn that was given back cannot be waited for")
@@ -30,7 +30,7 @@ class LockTurn:
             return True
 
     def release(self) -> None:
-        """Leave the lock or the line before it."""
+        """Leave the lock or its line."""
         lock = self._lock
         if lock is not None:
             lock.leave(self)
@@ -41,9 +41,9 @@ class LockTurn:
 
 
 class FairLock:
-    """A fair lock with shared and exclusive turns; nobody overtakes.
+    """A fair lock with shared and exclusive turns, granted in the order of arrival.
 
-    The line is a dict, so that thousands may leave it from its middle without looking for each.
+    The line is an ordered dict, so that thousands of turns may leave its middle without a search.
     """
 
     __slots__ = ("_inside", "_is_closed", "_line", "lock")
@@ -55,7 +55,7 @@ class FairLock:
         self._line: OrderedDict[LockTurn, None] = OrderedDict()
 
     def enter(self, exclusive: bool) -> LockTurn:
-        """A pass, granted at once if nobody is in the way."""
+        """Join the line and return the turn, which is granted at once if no other turn is in the way."""
         turn = LockTurn(self, exclusive)
         with self.lock:
             if self._line or not self._has_room(exclusive):
@@ -65,14 +65,14 @@ class FairLock:
         return turn
 
     def leave(self, turn: LockTurn) -> None:
-        """Leave the lock or its line; see `LockTurn.release`."""
+        """Remove a turn from the lock or its line; see `LockTurn.release`."""
         with self.lock:
             if turn._lock is None:
                 return
             turn._lock = None
             if turn.granted:
                 self._inside -= 1
-                self._is_closed = False  # if it was, this is who closed it
+                self._is_closed = False  # only an exclusive turn, alone inside, has closed it
             else:
                 del self._line[turn]
             wakes = self._admit()
@@ -81,7 +81,7 @@ class FairLock:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is inside or waits."""
+        """Whether no turn is granted or waits."""
         return not self._inside and not self._line
 
     def _admit(self) -> list[Callable[[], None]]:

@@ -1,4 +1,4 @@
-"""The surroundings of running calls: the loop, the clock, threads, limits, deadlines, and subscribers."""
+"""Services for running calls: the loop, the clock, threads, limits, deadlines, and event subscribers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log: Final = logging.getLogger("rrext.engine")
 
 
 class Host:
-    """The surroundings of an engine's calls, on one asyncio loop."""
+    """Services for the calls of one engine, on one asyncio loop."""
 
     __slots__ = ("_tasks", "callbacks", "clock", "deadlines", "events", "limits", "loop", "redactor", "runner", "tool_run",
                  "wait", "workers")  # fmt: skip
@@ -56,25 +56,25 @@ class Host:
         self.deadlines = DeadlineTimer(self.clock, self.expire, self.post)
         self._tasks: set[asyncio.Task[None]] = set()
         self.tool_run: Any = None
-        """What makes the run of a tool. `ToolCalls` sets it, whose layer is above this one."""
+        """The class of tool runs, set by `ToolCalls`, whose layer is above this one."""
         self.events = EventHub(self.clock, self.redactor, limits, watches_calls=callbacks is not SILENT)
 
     def post(self, action: Callable[..., object], *args: Any) -> None:
-        """Run `action` on the loop's thread soon. A loop that is closed has nobody left to tell, so that is no error."""
+        """Run `action` on the loop's thread soon. Nothing happens if the loop is closed: no call is left to notify."""
         try:
             self.loop.call_soon_threadsafe(action, *args)
         except RuntimeError:
             log.debug("the loop is closed: %r is not run", action)
 
     def spawn(self, work: Any, name: str) -> asyncio.Task[None]:
-        """Run a coroutine that reports its own failures; kept until it is done."""
+        """Run a coroutine that reports its own failures; its task is referenced until it is done."""
         task = self.loop.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._finished)
         return task
 
     def limit(self, call: Call, own_timeout: float | None = None) -> float | None:
-        """The call's deadline on the clock, from its own and the tool's timeout; the shorter wins."""
+        """Set and return the call's deadline on the clock: the shorter of the request's and the tool's timeout."""
         asked = call.operation.timeout
         if asked is None and own_timeout is None:
             return None
@@ -94,26 +94,26 @@ class Host:
         return asked is not None and call.received is not None and self.clock.now() >= call.received + asked
 
     async def granted(self, turn: Place | HeldPlace | LockTurn) -> None:
-        """Return when the turn is held. The caller releases it, also when this is cancelled."""
+        """Wait until the turn is granted. The caller releases it, also after a cancel."""
         if not turn.granted:
             await self.woken(turn.when_granted)
 
     async def woken(self, ask: Callable[[Callable[[], None]], bool]) -> None:
-        """Return when the function that `ask` is given was called, in any thread; at once if `ask` says that it will not."""
+        """Pass a wake function to `ask` and wait until it is called, in any thread; return at once if `ask` returns False."""
         turn: asyncio.Future[None] = self.loop.create_future()
         if ask(lambda: self.post(_wake, turn)):
             await turn
 
     def left_behind(self, places: Places) -> LeftBehind:
-        """The calls that hold `places` though they were answered. On the loop's thread."""
+        """The record of answered calls that still hold some of `places`. On the loop's thread."""
         if places.left_behind is None:
             places.left_behind = LeftBehind(places, self)
         return places.left_behind
 
     def from_thread(self, work: Coroutine[Any, Any, T], token: CancelToken) -> T:
-        """From a worker thread: what a coroutine on the loop returns or raises; it is let go when `token` is cancelled.
+        """Run a coroutine on the loop from a worker thread and return its result; stop waiting when `token` is cancelled.
 
-        A node's own thread goes on serving its queue meanwhile, for the coroutine may need a tool that runs only there.
+        A node's own thread serves its queue meanwhile, because the coroutine may need a tool that runs only there.
         """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -131,15 +131,15 @@ class Host:
             token.check()
             raise ToolError("what was waited for was cancelled from inside") from None
         finally:
-            token.forget(cancel)  # a tool that waits often must not leave a listener behind each time
-            del future  # a failure's traceback leads to here, and it to the failure
+            token.forget(cancel)  # otherwise each wait of a tool would leave a listener behind
+            del future  # breaks a cycle: the failure's traceback references this frame
 
     def expire(self, call: Call) -> None:
-        """The call's deadline has passed: answer it, and stop what runs of it."""
+        """Answer a call whose deadline has passed, and stop its run."""
         call.cancel("timeout", self.lateness(call))
 
     def lateness(self, call: Call) -> ToolTimeout:
-        """The error of a call that missed its deadline."""
+        """Make the error of a call that missed its deadline."""
         operation = call.operation
         what = f'Tool "{operation.tool}"' if isinstance(operation, Tool) else type(operation).__name__.lower()
         seconds = call.seconds or operation.timeout
@@ -151,7 +151,7 @@ class Host:
             log.error("%s ended with an error nobody took", task.get_name(), exc_info=error)
 
     async def aclose(self) -> None:
-        """Stop watching deadlines and cancel what still runs on the loop; what does not end by that is left behind."""
+        """Stop the deadline timer and the workers, and cancel the spawned tasks; a task that does not end is left behind."""
         self.deadlines.stop()
         self.runner.stop()
         self.workers.stop()

@@ -1,7 +1,7 @@
-"""Calls that were answered and have not returned, and the places that they hold until then.
+"""Left-behind calls: they were answered, their code has not returned, and they still hold places.
 
-While they hold all places of a kind, nobody knows when the next one comes back. After a grace, in which most such calls
-return, those who wait for a place are failed instead, and so is who comes later, until a call has returned.
+While left-behind calls hold all places of a limit, a waiting call could wait for ever. Most of them return within a grace
+period. After it the calls that wait for a place fail, and so do later ones, until a left-behind call has returned.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ log: Final = logging.getLogger("rrext.engine")
 
 
 class _Stay(NamedTuple):
-    """One call or one of its threads.
+    """The record of one left-behind call, or of one of its threads.
 
-    `holder` has the place: a pipe may, with several calls on it. It is missing once `call` is answered, while `thread`
-    does not lend it, and, where the holder itself waits for one of `other`, while those are missing.
+    `holder` holds the place: the call, or a pipe with several calls. The place is missing once `call` is answered, while
+    `thread` does not lend it; if the holder itself waits for one of `other`, only while all of those are missing.
     """
 
     label: str
@@ -40,7 +40,7 @@ class _Stay(NamedTuple):
 
 
 class LeftBehind:
-    """The left-behind calls that hold places of one kind. `add` is for the loop's thread, `remove` and `joined` for any."""
+    """The left-behind calls that hold places of one limit. Threads: `add` on the loop's, `remove` and `joined` on any."""
 
     def __init__(self, places: Places, host: Host) -> None:
         self._places = places
@@ -59,20 +59,20 @@ class LeftBehind:
         thread: int = 0,
         other: Places | None = None,
     ) -> None:
-        """A call was answered and goes on. The same `key` takes it away."""
+        """Record a call that was answered and still runs. `remove` with the same `key` ends the record."""
         self._stays.setdefault(
             key, _Stay(label, self._host.clock.now(), key if holder is None else holder, call, thread, other)
         )
         self._watch(self._host.limits.return_grace)
 
     def remove(self, key: object) -> None:
-        """It has returned, if it was here."""
+        """Remove a call that returned."""
         self._stays.pop(key, None)
         if len(self._stays) < self._places.limit:
             self._is_told = False
 
     def joined(self) -> None:
-        """Somebody stands in line."""
+        """A call began to wait for a place."""
         if len(self._stays) >= self._places.limit:
             self._host.post(self._look)
 
@@ -82,11 +82,11 @@ class LeftBehind:
 
     @property
     def are_all(self) -> bool:
-        """Whether all places have been missing for the grace."""
+        """Whether all places have been missing for the grace period."""
         return self._wait_on(self._missing()) <= 0
 
     def _missing(self) -> list[_Stay]:
-        """One for each place, the earliest."""
+        """The earliest left-behind call of each missing place."""
         found: dict[object, _Stay] = {}
         for stay in list(self._stays.values()):
             is_answered = stay.call is None or stay.call.settled
@@ -95,7 +95,7 @@ class LeftBehind:
         return list(found.values())
 
     def _wait_on(self, missing: list[_Stay]) -> float:
-        """Seconds until all places are missing for the grace, as far as is known."""
+        """Seconds until all places will have been missing for the grace period; the whole period while some are not missing."""
         if len(missing) < self._places.limit:
             return self._host.limits.return_grace
         return max(stay.since for stay in missing) + self._host.limits.return_grace - self._host.clock.now()

@@ -1,7 +1,7 @@
-"""Places: a fair limit. Each connection has a line of waiting calls, and the lines take turns.
+"""A fair limit, made of places. Each connection has a line of waiting calls, and the lines take turns.
 
-Two limits of a task are made of it: pipes (open or borrowed) and running sync calls. Deciding never blocks and never
-awaits; whoever waits says what to do when its turn comes.
+A task has two such limits: pipes (open or borrowed) and running sync calls. `take` never blocks and never awaits; a
+waiting caller passes a function to call when its place is granted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Place:
     """A place that is held, waited for, or given back. `release` may be called in any of these states, once or often.
 
-    `call` is the call that waits, if it can be failed while it waits.
+    `call` is the waiting call, if it can be failed while it waits.
     """
 
     __slots__ = ("_granted", "_places", "_wake", "call", "owner")
@@ -37,7 +37,7 @@ class Place:
 
     @classmethod
     def free(cls) -> Place:
-        """A place that counts nowhere, for looking without running."""
+        """Make a place outside of any limit, for work that does not count."""
         return cls(None, True)
 
     @property
@@ -68,7 +68,7 @@ class Place:
 
 
 class HeldPlace:
-    """A place that was free when it was asked for. Each holder releases it once; all of them share this object."""
+    """A place that was free when it was taken. All holders share this object, and each releases it once."""
 
     __slots__ = ("_places",)
 
@@ -78,14 +78,14 @@ class HeldPlace:
         self._places = places
 
     def when_granted(self, wake: Callable[[], None]) -> bool:
-        """False: it is held."""
+        """False: the place is held already."""
         return False
 
     def release(self) -> None:
         """Give the place back."""
         places = self._places
         places._free.append(self)
-        if places._line.count or places._when_free is not None:  # looked at after the place is free: see `Places`
+        if places._line.count or places._when_free is not None:  # read after the place was freed: see `Places`
             places._passed_on()
 
     def __repr__(self) -> str:
@@ -93,9 +93,10 @@ class HeldPlace:
 
 
 class _Lines:
-    """The waiting calls: a line for each owner, first come, first served; the owners take turns.
+    """The waiting places: a line for each owner, first come, first served; the owners take turns.
 
-    Lines are dicts, so that thousands may leave them from their middle without looking for each. `count` is how many wait.
+    Lines are ordered dicts, so that thousands may leave their middle without a search. `count` is the number of waiting
+    places.
     """
 
     __slots__ = ("_first", "_lines", "count")
@@ -106,17 +107,17 @@ class _Lines:
         self._lines: OrderedDict[str, OrderedDict[Place, None]] = OrderedDict()
 
     def add(self, place: Place) -> None:
-        """Stand at the end of the owner's line."""
+        """Add a place at the end of its owner's line."""
         self.count += 1
         self._lines.setdefault(place.owner, OrderedDict())[place] = None
 
     def add_first(self, place: Place) -> None:
-        """Stand before all owners, behind those who did so earlier."""
+        """Add a place before the lines of all owners, behind earlier places of this kind."""
         self.count += 1
         self._first[place] = None
 
     def remove(self, place: Place) -> None:
-        """Leave a line."""
+        """Remove a place from its line."""
         self.count -= 1
         if place in self._first:
             del self._first[place]
@@ -127,11 +128,11 @@ class _Lines:
             del self._lines[place.owner]
 
     def all(self) -> list[Place]:
-        """Everybody."""
+        """All waiting places."""
         return [*self._first, *(place for line in self._lines.values() for place in line)]
 
     def next(self) -> Place:
-        """Whose turn it is; that owner's next one waits until all other owners had theirs."""
+        """Remove and return the place whose turn it is. Its owner's next turn comes after those of all other owners."""
         self.count -= 1
         if self._first:
             place = next(iter(self._first))
@@ -147,14 +148,14 @@ class _Lines:
 
 
 class Places:
-    """`limit` places; who asks when none is free waits in line, those of one owner first come, first served.
+    """A fair limit of `limit` places. A caller waits in its owner's line while none is free.
 
-    Free places lie in a list, whose `pop` and `append` are atomic, so a place changes hands without the lock while nobody
-    waits. A caller that joins a line looks for a free place after that; a holder that gives one back looks at the lines
-    after that: one of the two sees the other.
+    Free places lie in a list, whose `pop` and `append` are atomic, so a place changes hands without the lock while no call
+    waits. A caller first joins a line and then looks for a free place; a holder first gives its place back and then looks
+    at the lines: one of the two sees the other.
 
-    `name` is what one of them is for people. `lent` are the threads whose places others have meanwhile. `left_behind` are the
-    calls that hold places though they were answered, once there was one.
+    `name` is the word for one place in messages. `lent` are the threads that have lent their places. `left_behind` records
+    the answered calls that still hold places, None before the first one.
     """
 
     __slots__ = ("_free", "_held", "_line", "_when_free", "left_behind", "lent", "limit", "lock", "name")
@@ -171,7 +172,7 @@ class Places:
         self.left_behind: LeftBehind | None = None
 
     def take(self, owner: str = "", call: Call | None = None) -> Place | HeldPlace:
-        """A place: held at once if one is free and nobody waits, else in the owner's line."""
+        """Take a free place at once if no call waits, else join the owner's line; return the place."""
         if not self._line.count:
             try:
                 return self._free.pop()
@@ -198,18 +199,18 @@ class Places:
             place._places = None
             if not place._granted:
                 self._line.remove(place)
-                place._wake = None  # it leads to who waited, and from there to the place
+                place._wake = None  # breaks a cycle: it references the waiter, and the waiter this place
                 return
             self._free.append(self._held)
         self._passed_on()
 
     def lend(self, thread: int) -> None:
-        """A holder waits and needs no place meanwhile: the next in line may run."""
+        """Lend the place of a thread that waits: the next call in line may run."""
         self.lent.append(thread)
         self._held.release()
 
     def _passed_on(self) -> None:
-        """A place is free: it goes to the next in line, and if it was the last one that was held, that is told."""
+        """Pass free places to the line, and call `_when_free` if no place is held any more."""
         with self.lock:
             wakes = self._granted()
             when_free = self._when_free if len(self._free) == self.limit else None
@@ -219,7 +220,7 @@ class Places:
             when_free()
 
     def _granted(self) -> list[Callable[[], None]]:
-        """Under the lock: free places go to those in line, who are to be woken."""
+        """Grant free places to the line and return the wake functions. Under the lock."""
         wakes: list[Callable[[], None]] = []
         while self._line.count:
             try:
@@ -234,10 +235,10 @@ class Places:
         return wakes
 
     def take_back(self, thread: int, call: Call | None = None) -> None:
-        """The holder goes on: block until there is a place again, before everybody in line.
+        """Block until the thread that lent its place has one again, before all other calls in line.
 
-        It ends, because whoever runs ends or lends in turn. Who runs may need the holder's own thread for that, which
-        goes on serving jobs meanwhile: inner ones, and the one call that has the turn of its node and perhaps this place.
+        The wait always ends: every running call either finishes or lends its place. If a running call needs this thread,
+        the thread runs that job while it waits.
         """
         try:
             self._free.pop()
@@ -258,41 +259,41 @@ class Places:
             job = own.next_job(granted)
             if job is None:
                 return
-            back.release()  # the job may lend its place and need it again, while whoever waits here cannot go on
+            back.release()  # the job may lend its place and need it back, while this waiter cannot go on
             own.serve(job)
             del job
 
     def when_free(self, wake: Callable[[], None]) -> bool:
-        """False if no place is held; else True, and `wake` runs whenever the last one is given back."""
+        """False if no place is held; else True, and `wake` runs whenever the last held place is given back."""
         self._when_free = wake
         return self.used > 0
 
     @property
     def used(self) -> int:
-        """Places held now."""
+        """The number of held places."""
         return self.limit - len(self._free)
 
     @property
     def waiting(self) -> int:
-        """The number of calls in line."""
+        """The number of waiting places."""
         return self._line.count
 
     def waiting_calls(self) -> list[Call]:
-        """The calls that stand in line."""
+        """The waiting calls that can be failed."""
         with self.lock:
             return [place.call for place in self._line.all() if place.call is not None]
 
     @property
     def are_missing(self) -> bool:
-        """Whether calls that were answered have held all places for a while."""
+        """Whether left-behind calls have held all places for the grace period."""
         return self.left_behind is not None and self.left_behind.are_all
 
 
 class Loan:
-    """The place of a running sync call, lent to others while the call waits for something on the loop.
+    """The place of a running sync call, lent to other calls while this one waits for the loop.
 
-    Made on the thread that runs the call. A call may have threads of its own, which wait as well: the place is lent
-    once, from when the first of them waits until none does.
+    Made on the thread that runs the call. Several threads of a call may wait at once: the place is lent once, while at
+    least one of them waits.
     """
 
     __slots__ = ("_call", "_lock", "_places", "_waiting", "thread")
@@ -311,7 +312,7 @@ class Loan:
                 self._places.lend(self.thread)
 
     def __exit__(self, *_: object) -> None:
-        with self._lock:  # also while it blocks: what is not back cannot be lent
+        with self._lock:  # held while `take_back` blocks: a place cannot be lent again before it is back
             self._waiting -= 1
             if not self._waiting:
                 self._places.take_back(self.thread, self._call)

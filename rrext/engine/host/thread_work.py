@@ -1,4 +1,4 @@
-"""Work in a thread that the loop can give up."""
+"""Work in a thread, which the loop can abandon."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 class ThreadWork(Generic[T]):
-    """A callable that runs at most once, and can be given up.
+    """A callable that runs at most once, and can be abandoned.
 
-    Given up before it began, it never runs. Given up later, `given_up` tells it to stop where it can, and `returned`
-    waits until it has.
+    `give_up` before the begin withdraws the work. After the begin, `given_up` asks the work to stop where it can, and
+    `returned` waits for its end.
     """
 
     __slots__ = ("_unclaimed", "_wakers", "_work", "finished", "given_up")
@@ -26,7 +26,7 @@ class ThreadWork(Generic[T]):
         self.given_up = False
 
     def __call__(self) -> T | None:
-        """Run, in a thread."""
+        """Run the work, in a thread."""
         try:
             self._unclaimed.pop()  # atomic: begun or withdrawn, never both
         except IndexError:
@@ -39,7 +39,7 @@ class ThreadWork(Generic[T]):
                 wake()
 
     def give_up(self) -> bool:
-        """Nobody waits any more; True if it still runs."""
+        """Abandon the work; True if it still runs."""
         self.given_up = True
         try:
             self._unclaimed.pop()
@@ -48,7 +48,7 @@ class ThreadWork(Generic[T]):
         return False
 
     async def returned(self) -> None:
-        """Wait until it no longer runs."""
+        """Wait until the work no longer runs."""
         loop = asyncio.get_running_loop()
         back = asyncio.Event()
 
@@ -58,7 +58,7 @@ class ThreadWork(Generic[T]):
             except RuntimeError:
                 pass  # the loop is closed, so nobody waits on it
 
-        # Added first and asked then: whichever of the two the thread misses, the other one sees.
+        # Added before `finished` is read: the thread sees the waker, or this coroutine sees `finished`.
         self._wakers.append(wake)
         if not self.finished:
             await back.wait()
