@@ -1,8 +1,12 @@
-"""Every limit of rrext, its default and its reason; limits of a family of nodes stand in `nodes/FAMILY/limits.py`."""
+"""Limits of rrext, each with its default and its reason: those that somebody sets, and constants of behaviour.
+
+A room that only some commands load has a `limits.py` of its own (`cli`, `editor`, `faces/lsp`), and so has each family of
+nodes. A limit that an operator sets per node is a field of the node's `Config`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -160,3 +164,145 @@ class PictureLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 PICTURE_DEFAULTS = PictureLimits()
+
+# Constants that nobody sets, by room: of the rooms that each server or client loads, as a module more would delay its start.
+
+# server
+EXIT_HANDLERS_TIMEOUT: Final = 0.1
+"""Seconds that handlers of `atexit` get, which libraries of tools may need."""
+THREAD_SWITCH_INTERVAL: Final = 0.0005
+"""Seconds until a thread that runs Python lets another one run. With Python's own 5 ms a ping takes seconds while 32 tools
+compute. Half a millisecond costs those 15 % of their speed, 12 of them 10 %, and plain calls nothing that can be measured."""
+STDERR_FLUSH_TIMEOUT: Final = 0.1
+"""Seconds that a reader of stderr gets to make room for the last lines."""
+SHARED_CLOSE_TIMEOUT: Final = 0.1
+"""Seconds beyond the last answers until what nodes share is not waited for any longer."""
+WATCHMAN_MARGIN: Final = 0.15
+"""Seconds beyond the last answers until the watchman takes over."""
+THREADS_END_TIMEOUT: Final = 0.1
+"""Seconds that threads and peers get after the last answers."""
+THREADS_POLL_INTERVAL: Final = 0.005
+"""Seconds between two looks at these threads and peers."""
+LAST_REQUESTS_TIMEOUT: Final = 0.15
+"""Seconds of `Cause.flush` in which what has arrived at the end is read and refused."""
+LAST_REQUESTS_POLL_INTERVAL: Final = 0.0005
+"""Seconds between two looks at what has arrived at the end."""
+LOOP_POLL_INTERVAL: Final = 0.04
+"""Seconds between two looks at the loop; each costs some microseconds."""
+END_SLACK: Final = 0.3
+"""Seconds beyond its time that a process which moves has to end by itself."""
+WATCHDOG_POLL_INTERVAL: Final = 0.1
+"""Seconds between two looks of the watchdog, once there is something to look for."""
+WATCHDOG_MARGIN: Final = 0.2
+"""Seconds beyond the time that the server has by itself, until the watchdog ends it."""
+TRACE_TIMEOUT: Final = 0.05
+"""Seconds for the trace of a process that the watchdog kills."""
+MAX_SHOWN_NAME: Final = 100
+"""Characters shown of a name that is too long."""
+REQUEST_COST: Final = 4096
+"""Bytes that a request costs while it is in flight, whatever its size."""
+MAX_OUTBOX_PIECES: Final = 512
+"""Pieces of the outbox in one `writev`; below every system's IOV_MAX."""
+WAKES_PER_TURN: Final = 16
+"""Of those that wait for room in the outbox, so many begin in one turn of the loop: each may fill it again."""
+CALM_TICKS: Final = 50
+"""Ticks without a call before the watch of the reading thread sleeps."""
+REQUESTS_PER_TURN: Final = 16
+"""Requests of one client that begin in a turn of the loop: a flood delays others by a fraction of a millisecond."""
+ACCEPT_RETRY_INTERVAL: Final = 1.0
+"""Seconds until the next attempt to accept a client when the system gives no more descriptors."""
+
+# engine
+QUICK_SHARE_AMONG_OTHERS: Final = 0.25
+QUICK_SHARE_ALONE: Final = 0.9
+"""Of `Limits.quick`: a tool that far below it will not often be overtaken by the watch. One that is called alone may be
+nearer to it, as nobody waits meanwhile; among others, calls that wait for something are better off in threads, all at once."""
+CHUNKS_PER_TURN: Final = 32
+"""Number of chunks after which an async generator that never suspends yields to the loop, so that a cancel arrives."""
+MIN_QUICK_TIMEOUT: Final = 0.05
+"""Seconds. Calls with a shorter deadline do not run on the reading thread, whose overstay is noticed milliseconds late."""
+MIN_SWEEP_ENTRIES: Final = 256
+"""Entries of cancelled deadlines below which a sweep costs more than it frees."""
+LAST_CALLS_TIMEOUT: Final = 0.1
+"""Seconds that cancelled calls get to return at the end of all, before what they share is closed."""
+BLOCKED_LOOP_TIME: Final = 0.1
+"""Seconds in one step of a tool; whoever else is served waits for as long."""
+MAX_KEPT_ERRORS: Final = 50
+"""Errors in the status of a task, as in the reference server's."""
+MAX_SPARE_CHAINS: Final = 16
+"""Pooled chains beyond this are cheaper to make again than to keep."""
+
+# pipefile
+MAX_LISTED_IDS: Final = 8
+"""So many ids of nodes are listed if none resembles the wrong one."""
+MAX_NEAR_NAMES: Final = 3
+"""How many near matches there are at most."""
+MIN_SIMILARITY: Final = 0.6
+"""How alike near names are at least, as `difflib` counts."""
+MIN_SECRET: Final = 4
+"""Characters of a value that is looked for: a shorter one is no secret, and every text holds it."""
+MIN_SECRET_IN_WORD: Final = 8
+"""Characters from which a value is found inside of words too; a shorter one has to stand alone."""
+MIN_SECRET_PART: Final = 8
+"""Characters of a part of a value (a path's last name, a URL's password) that is looked for by itself."""
+MAX_KEPT_SECRETS: Final = 1000
+"""Secrets that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
+MAX_FAST_PIECE: Final = 65_536
+"""Characters of a piece of a pipeline file that is read at once."""
+MAX_SCANNED_MEMBERS: Final = 20
+"""Members of an object that are looked through one by one."""
+
+# tools
+MAX_KEPT_SCHEMAS: Final = 64
+"""Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
+MAX_LOOPED_ENTRIES: Final = 16
+"""Entries of a container that are checked in a loop of Python; of more, whole sets of types are compared."""
+MAX_LISTED_NAMES: Final = 20
+"""Names or values listed in one sentence."""
+MAX_QUOTED_NAME: Final = 80
+"""Characters of a caller's name in a message; longer names are cut."""
+
+# wire
+MAX_TEMPLATES: Final = 256
+"""Commands whose messages are kept half made; a server answers far fewer."""
+MAX_COPIED_PAYLOAD: Final = 16 * KIB
+"""A payload up to this size is copied into its message, so that one write sends it; a larger one is handed on as it is."""
+READ_BUFFER: Final = 64 * KIB
+"""The capacity of a pipe, and so the most that one read can bring. A frame that fits is parsed where it lies."""
+MAX_LENGTH_DIGITS: Final = 20
+"""Digits of an announced length that are looked at: more are over every limit, and Python converts no thousands."""
+
+# transports
+MAX_CLIENT_PIECES: Final = 64
+"""Pieces that a client gives to one `writev`; far below every system's IOV_MAX."""
+LOSSY_BACKLOG: Final = 256 * 1024
+"""Bytes that wait for a slow reader before messages are dropped: four pipes full, for bursts."""
+SURE_WRITE: Final = 512
+"""Bytes that a descriptor takes without blocking if it polls as writable: the smallest `PIPE_BUF` of POSIX."""
+FULL_DISK_PAUSE: Final = 0.1
+"""Seconds between attempts on a descriptor that polls as writable and takes nothing, such as on a full disk."""
+WRITER_POLL_MILLISECONDS: Final = 1000
+"""Milliseconds after which a waiting thread checks whether the writer was closed."""
+MEMORY_PIPE_SIZE: Final = 65536
+"""Bytes in flight before a sender waits: the size of a pipe of the kernel."""
+CHILD_PIPE_SIZE: Final = 1024 * 1024
+"""The requested pipe size on Linux: with 64 KiB, a write of 1 MiB takes sixteen turns between the processes."""
+CHILD_POLL_INTERVAL: Final = 0.02
+"""Seconds between two checks of a child on systems without pidfd."""
+SOCKET_LOCK_TIMEOUT: Final = 1.0
+"""Seconds to wait for another server that starts in the same folder."""
+SOCKET_LOCK_POLL_INTERVAL: Final = 0.01
+"""Seconds between two attempts to lock that folder."""
+
+# client
+MAX_JOINED_PIECES: Final = 65536
+"""Bytes of pieces that are joined before they are sent; joining costs less than another `send`."""
+OPEN_PIPE_RESERVE: Final = 8
+"""One place in so many is kept for calls on open pipes, as others wait until those finish."""
+MAX_QUOTED_LINES: Final = 20
+"""Lines of stderr in the message of `ServerExited`; `data["stderr"]` has all that is kept."""
+ATOMIC_WRITE: Final = 4096
+"""POSIX writes so many bytes to a pipe as a whole, or not at all. More of it is the loop's part: Ctrl-C may raise in a
+caller's thread after a part is written, and before anybody knows how much."""
+BUSY_POLL_INTERVAL: Final = 0.01
+"""Seconds between two attempts while a server is too busy to take one more client."""

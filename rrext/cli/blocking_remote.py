@@ -23,7 +23,7 @@ from rrext.client.connection_errors import connection_lost
 from rrext.engine.interface.call import ANONYMOUS, Caller, Feed
 from rrext.engine.interface.operations import Operation
 from rrext.errors import NotConnected, RrextError, ToolTimeout, UnknownCommand, UsageError
-from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+from rrext.limits import BUSY_POLL_INTERVAL, CLIENT_DEFAULTS, DEFAULTS
 from rrext.transports.unix import connect, socket_path
 from rrext.version import __version__
 from rrext.wire.connection import ClientConnection
@@ -34,8 +34,6 @@ T = TypeVar("T")
 
 RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
 """The limits of incoming messages."""
-POLL = 0.01
-"""Seconds between two attempts to connect while the server is too busy."""
 
 
 class BlockingRemotePipeline:
@@ -56,7 +54,7 @@ class BlockingRemotePipeline:
             self._check()
             if monotonic() > until:
                 raise NotConnected(f"the server at {path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
-            sleep(POLL)
+            sleep(BUSY_POLL_INTERVAL)
         self._end = end
         end.settimeout(CLIENT_DEFAULTS.start)
         try:

@@ -28,7 +28,7 @@ from rrext.cli.options import (
 )
 from rrext.cli.redacted import RedactedStream
 from rrext.errors import RrextError, UsageError
-from rrext.limits import DEFAULTS, Limits
+from rrext.limits import DEFAULTS, EXIT_HANDLERS_TIMEOUT, STDERR_FLUSH_TIMEOUT, THREAD_SWITCH_INTERVAL, Limits
 from rrext.server.loop import ServingLoop
 from rrext.server.watchdog import TRACE, Watchdog
 from rrext.transports.claim import claim_stdio, open_missing
@@ -50,11 +50,6 @@ Ctrl-C or a client's `shutdown`. It says on stderr when clients can connect.
 """
 LEVELS = ("debug", "info", "warning", "error")
 EXIT_INVALID = 2
-EXIT_HANDLERS = 0.1  # seconds that handlers of `atexit` get, which libraries of tools may need
-SWITCH = 0.0005
-"""Seconds until a thread that runs Python lets another one run. With Python's own 5 ms a ping takes seconds while 32 tools
-compute. Half a millisecond costs those 15 % of their speed, 12 of them 10 %, and plain calls nothing that can be measured."""
-FLUSH = 0.1  # seconds that a reader of stderr gets to make room for the last lines
 
 
 def add_parser(commands: Any) -> None:
@@ -132,7 +127,7 @@ def leave(code: int, writers: list[LossyWriter], watchdog: Watchdog | None = Non
     exit_handlers = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
     with suppress(RuntimeError):  # no more threads
         exit_handlers.start()
-        exit_handlers.join(EXIT_HANDLERS)
+        exit_handlers.join(EXIT_HANDLERS_TIMEOUT)
     write_last_words(writers, watchdog)
     os._exit(code)
 
@@ -147,7 +142,7 @@ def write_last_words(writers: list[LossyWriter], watchdog: Watchdog | None = Non
     for stream in (sys.stdout, sys.stderr):  # tools may have replaced them
         with suppress(Exception):
             stream.flush()
-    until = monotonic() + FLUSH
+    until = monotonic() + STDERR_FLUSH_TIMEOUT
     for writer in writers:
         writer.flush(max(0.0, until - monotonic()))
     if watchdog is not None:
@@ -172,7 +167,7 @@ def _serve_claimed(
     except OSError as error:
         raise UsageError(f"--log-file {args.log_file}: {error.strerror}") from None
     writers.append(writer)
-    sys.setswitchinterval(SWITCH)
+    sys.setswitchinterval(THREAD_SWITCH_INTERVAL)
     _trace_crashes(writer.fileno())
     catalog = catalog_from(args)
     loop = ServingLoop()  # not asyncio.run, which waits at the end for tasks that ignore cancellation

@@ -8,10 +8,8 @@ from typing import Protocol
 import anyio
 from anyio.abc import ByteStream
 
+from rrext.limits import MAX_JOINED_PIECES
 from rrext.transports.fds import Buffer, Receiver
-
-JOIN = 65536
-"""Pieces up to this size in all are joined before they are sent; joining costs less than another `send`."""
 
 
 class Channel(Protocol):
@@ -61,7 +59,7 @@ class StreamChannel:
         return list(pieces)
 
     async def write(self, pieces: Sequence[Buffer]) -> None:
-        if sum(map(len, pieces)) <= JOIN:
+        if sum(map(len, pieces)) <= MAX_JOINED_PIECES:
             await self._stream.send(b"".join(pieces))
             return
         for piece in pieces:

@@ -18,7 +18,7 @@ from rrext.client.events import EventStream
 from rrext.client.pending_call import Body, Deadline
 from rrext.client.slots import Slots
 from rrext.errors import RrextError, UnknownCommand
-from rrext.limits import CLIENT_DEFAULTS, DEFAULTS
+from rrext.limits import CLIENT_DEFAULTS, DEFAULTS, OPEN_PIPE_RESERVE
 from rrext.transports.process import ChildProcess
 from rrext.wire.connection import ClientConnection
 from rrext.wire.framing import ContentLength
@@ -29,8 +29,6 @@ Dialect: TypeAlias = Literal["dap", "jsonrpc"]
 
 RECEIVED = msgspec.structs.replace(DEFAULTS, max_frame=CLIENT_DEFAULTS.max_frame)
 """The limits of received messages."""
-RESERVED = 8
-"""One place in so many is kept for calls on open pipes, as others wait until those finish."""
 
 
 class ClientSession:
@@ -74,7 +72,7 @@ class ClientSession:
             return value if isinstance(value, int | float) and value > 0 else default
 
         inflight = int(number("maxInflight", DEFAULTS.max_inflight))
-        kept = inflight // RESERVED
+        kept = inflight // OPEN_PIPE_RESERVE
         self.slots = Slots(max(1, inflight - kept))
         """Turns of `open` and of tool calls that borrow a pipe."""
         self.pipe_slots = Slots(max(1, kept))

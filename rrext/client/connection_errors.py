@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from rrext.errors import NotConnected, RrextError, ServerExited
-
-QUOTED_LINES = 20
-"""Lines of stderr in the message of `ServerExited`; `data["stderr"]` has all that is kept."""
+from rrext.limits import MAX_QUOTED_LINES
 
 
 def client_closed() -> RrextError:
@@ -28,6 +26,6 @@ def server_exited(code: int | None, stderr: str, defect: RrextError | None) -> R
     how = "closed its output, but still runs" if code is None else f"exited with code {code}"
     if defect is not None:
         how = f"sent what cannot be read ({defect.message}) and {how}"
-    lines = stderr.rstrip().splitlines()[-QUOTED_LINES:]
+    lines = stderr.rstrip().splitlines()[-MAX_QUOTED_LINES:]
     text = "\n".join([f"The server {how}." if not lines else f"The server {how}. It wrote:", *lines])
     return ServerExited(text, data={"exit_code": code, "stderr": stderr})

@@ -10,11 +10,8 @@ import anyio
 
 from rrext.client.channel import Channel
 from rrext.client.event_loop import EventLoop
+from rrext.limits import ATOMIC_WRITE
 from rrext.transports.fds import Buffer
-
-ATOMIC = 4096
-"""POSIX writes so many bytes to a pipe as a whole, or not at all. More of it is the loop's part: Ctrl-C may raise in a
-caller's thread after a part is written, and before anybody knows how much."""
 
 
 class QueuedFrame:
@@ -55,7 +52,7 @@ class FrameQueue:
             if self._shut:
                 return None
             rest: Sequence[Buffer] = pieces
-            is_small = len(pieces) == 1 and len(pieces[0]) <= ATOMIC
+            is_small = len(pieces) == 1 and len(pieces[0]) <= ATOMIC_WRITE
             if not (self._begun or self._queue) and (is_small or self._loop.is_here):
                 try:
                     rest = self._channel.write_now(pieces)

@@ -11,12 +11,9 @@ from anyio.abc import ByteStream
 from rrext.client.channel import Channel, as_channel
 from rrext.client.launch import Launch
 from rrext.errors import NotConnected
-from rrext.limits import CLIENT_DEFAULTS
+from rrext.limits import BUSY_POLL_INTERVAL, CLIENT_DEFAULTS
 from rrext.transports.fds import SocketChannel
 from rrext.transports.unix import connect, socket_path
-
-POLL = 0.01
-"""Seconds between two attempts while a server is too busy to take one more client."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -33,7 +30,7 @@ class Address(msgspec.Struct, frozen=True):
         """A channel to the server. Raises `NotConnected`, whose hint names the remedy."""
         with anyio.move_on_after(CLIENT_DEFAULTS.start):
             while (end := connect(self.path)) is None:  # noqa: ASYNC110 – a full backlog tells nobody when it is not
-                await anyio.sleep(POLL)
+                await anyio.sleep(BUSY_POLL_INTERVAL)
             return SocketChannel(end)
         raise NotConnected(f"the server at {self.path} takes no more clients, and did not for {CLIENT_DEFAULTS.start:g} s")
 

@@ -42,7 +42,7 @@ from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.registry import Tasks, already_running, new_token
 from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InternalError, InvalidArguments, RrextError, ToolError
-from rrext.limits import DEFAULTS, Limits
+from rrext.limits import DEFAULTS, LAST_CALLS_TIMEOUT, Limits
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loading import load_pipeline, validate
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from rrext.engine.events.records import Filter
 
 EndReason: TypeAlias = Literal["terminated", "idle", "closed"]
-UNWINDING: Final = 0.1  # seconds that cancelled calls get to return at the end of all, before what they share is closed
 
 log: Final = logging.getLogger("rrext.engine")
 
@@ -361,7 +360,7 @@ class LocalEngine(Engine):
         """Unload every pipeline and stop what runs on the loop. What is stuck is left behind."""
         if self._reaper is not None:
             self._reaper.cancel()
-        await asyncio.gather(*(self.unload(task, UNWINDING, "closed") for task in self._tasks))
+        await asyncio.gather(*(self.unload(task, LAST_CALLS_TIMEOUT, "closed") for task in self._tasks))
         await self._host.aclose()
 
     def _end_idle(self, task: Task) -> None:

@@ -11,11 +11,12 @@ from time import monotonic
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from rrext.limits import BLOCKED_LOOP_TIME
+
 if TYPE_CHECKING:
     from rrext.engine.tasks.task import Route, Task
 
 
-BLOCKED: Final = 0.1  # seconds in one step of a tool; whoever else is served waits for as long
 TURN: Final = "_run_once"
 WAITING: Final = "select"
 """Functions of asyncio and of selectors: one turn of a loop, and where it waits."""
@@ -24,7 +25,7 @@ log: Final = logging.getLogger("rrext.engine")
 
 
 class LoopWatch:
-    """Looks now and then where the loop's thread is. A tool that is in one step for `BLOCKED` seconds blocks the loop.
+    """Looks now and then where the loop's thread is. A tool that is in one step for `BLOCKED_LOOP_TIME` blocks the loop.
 
     The tool is named in the log with its stack, once per step, and counted for its task.
     """
@@ -41,7 +42,7 @@ class LoopWatch:
         frames = _turn_of(sys._current_frames().get(self._thread))
         if not frames or not self._frames or frames[-1] is not self._frames[-1]:
             self._begin(frames)
-        elif not self._told and monotonic() - self._since >= BLOCKED:
+        elif not self._told and monotonic() - self._since >= BLOCKED_LOOP_TIME:
             self._told = self._tell(frames)
             if not self._told:  # many short steps in one turn
                 self._begin(frames)
@@ -59,7 +60,7 @@ class LoopWatch:
                 task.note_block(route.label)
                 steps = [(frame, frame.f_lineno) for frame in reversed(frames[: depth + 1])]
                 stack = "".join(traceback.StackSummary.extract(steps).format())
-                log.warning("%s blocks the event loop for more than %g ms:\n%s", route.label, BLOCKED * 1000, stack)
+                log.warning("%s blocks the event loop for more than %g ms:\n%s", route.label, BLOCKED_LOOP_TIME * 1000, stack)
                 return True
         return False
 

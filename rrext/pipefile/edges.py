@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from rrext.limits import MAX_LISTED_IDS
 from rrext.nodes.base.lanes import LANES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
@@ -18,9 +19,6 @@ from rrext.pipefile.text.problems import Problems, Related, shown
 
 Lanes: TypeAlias = tuple[str, ...] | None
 """Some lanes; None if nobody knows which."""
-
-FEW: Final = 8
-"""So many names are listed if none resembles the wrong one."""
 
 
 class EdgeCheck:
@@ -59,7 +57,7 @@ class EdgeCheck:
             draft.broken = True
             near = self._near.of(source_id, self._ids)
             message = f"No component has the id {shown(source_id)}."
-            if not near and len(self._ids) <= FEW:
+            if not near and len(self._ids) <= MAX_LISTED_IDS:
                 message += f" There are {', '.join(self._ids)}."
             related = [self.by_id[name].here(f"{shown(name)} stands here.") for name in near]
             path = below(draft.path, kind, index, "from")

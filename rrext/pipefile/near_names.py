@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import msgspec
 
 from rrext.errors import fold, near_matches
-
-WANTED: Final = 3
-"""How many near matches there are at most."""
-LEAST: Final = 0.6
-"""How alike they are at least, as `difflib` counts."""
+from rrext.limits import MAX_NEAR_NAMES, MIN_SIMILARITY
 
 
 class NearNameQuery(msgspec.Struct, frozen=True):
@@ -102,13 +97,13 @@ def _promising(name: str, known: Iterable[str]) -> list[str]:
     closest: list[float] = []
     promising: set[str] = set()
     for bound, other in _by_letters(name, known):
-        if bound < LEAST or (len(closest) == WANTED and bound < closest[-1]):
+        if bound < MIN_SIMILARITY or (len(closest) == MAX_NEAR_NAMES and bound < closest[-1]):
             break
         matcher.set_seq1(other)
         ratio = matcher.ratio()
-        if len(closest) < WANTED or ratio >= closest[-1]:
+        if len(closest) < MAX_NEAR_NAMES or ratio >= closest[-1]:
             promising.add(other)
-            closest = sorted([*closest, ratio], reverse=True)[:WANTED]
+            closest = sorted([*closest, ratio], reverse=True)[:MAX_NEAR_NAMES]
     return [other for other in known if other in promising or fold(other) == folded]
 
 

@@ -8,15 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rrext.errors import RrextError
-
-LEAST: Final = 4
-"""Characters of a value that is looked for: a shorter one is no secret, and every text holds it."""
-ANYWHERE: Final = 8
-"""Characters from which a value is found inside of words too; a shorter one has to stand alone."""
-PART: Final = 8
-"""Characters of a part of a value (a path's last name, a URL's password) that is looked for by itself."""
-KEPT: Final = 1000
-"""Values that are remembered. Clients may give new ones with every `execute`; the oldest are forgotten."""
+from rrext.limits import MAX_KEPT_SECRETS, MIN_SECRET, MIN_SECRET_IN_WORD, MIN_SECRET_PART
 
 _BETWEEN_PARTS: Final = re.compile(r"[/\\:@?&=#;,]+")
 _ELLIPSIS: Final = re.compile(r"…|\.\.\.")
@@ -38,9 +30,9 @@ class Redactor:
 
     def learn(self, name: str, value: str) -> None:
         """The value of a variable was put in for its name."""
-        if len(value) >= LEAST and (name, value) not in self._values:
+        if len(value) >= MIN_SECRET and (name, value) not in self._values:
             self._values[name, value] = None
-            if len(self._values) > KEPT:
+            if len(self._values) > MAX_KEPT_SECRETS:
                 self._values.pop(next(iter(self._values)), None)
             self._forms = None
 
@@ -111,14 +103,14 @@ class Redactor:
             start = text.find(form)
             while start >= 0:
                 end = start + len(form)
-                if len(form) >= ANYWHERE or _stands_alone(text, start, end):
+                if len(form) >= MIN_SECRET_IN_WORD or _stands_alone(text, start, end):
                     yield start, end, name
                 start = text.find(form, start + 1)
         cuts = [(match.start(), match.end()) for match in _ELLIPSIS.finditer(text)]
         for form, name in forms:  # after those that are whole: of equal places the first one counts
-            if len(form) > ANYWHERE and form[:ANYWHERE] in text:
+            if len(form) > MIN_SECRET_IN_WORD and form[:MIN_SECRET_IN_WORD] in text:
                 yield from _cut_before(text, form, name, [*(start for start, _ in cuts), len(text)])
-            if len(form) > ANYWHERE and form[-ANYWHERE:] in text:
+            if len(form) > MIN_SECRET_IN_WORD and form[-MIN_SECRET_IN_WORD:] in text:
                 yield from _cut_behind(text, form, name, [end for _, end in cuts])
 
     def __repr__(self) -> str:
@@ -128,7 +120,7 @@ class Redactor:
 def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Span]:
     """The positions where the beginning of a value stands right before one of the cuts."""
     for end in ends:
-        start = text.find(form[:ANYWHERE], max(0, end - len(form)), end)
+        start = text.find(form[:MIN_SECRET_IN_WORD], max(0, end - len(form)), end)
         if start >= 0 and form.startswith(text[start:end]):
             yield start, end, name
 
@@ -136,9 +128,9 @@ def _cut_before(text: str, form: str, name: str, ends: list[int]) -> Iterator[Sp
 def _cut_behind(text: str, form: str, name: str, starts: list[int]) -> Iterator[Span]:
     """The positions where the end of a value stands right behind one of the cuts."""
     for start in starts:
-        found = text.rfind(form[-ANYWHERE:], start, start + len(form))
-        if found >= 0 and form.endswith(text[start : found + ANYWHERE]):
-            yield start, found + ANYWHERE, name
+        found = text.rfind(form[-MIN_SECRET_IN_WORD:], start, start + len(form))
+        if found >= 0 and form.endswith(text[start : found + MIN_SECRET_IN_WORD]):
+            yield start, found + MIN_SECRET_IN_WORD, name
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
@@ -154,7 +146,7 @@ def _forms(value: str) -> set[str]:
     import json  # these are for pipelines that have variables, once something is to be told
     from urllib.parse import quote, quote_plus
 
-    plain = {value, *(part for part in _BETWEEN_PARTS.split(value) if len(part) >= PART)}
+    plain = {value, *(part for part in _BETWEEN_PARTS.split(value) if len(part) >= MIN_SECRET_PART)}
     if os.sep in value:
         normal = os.path.normpath(value)
         plain |= {normal, normal.lstrip("./")}  # a path that begins elsewhere ends so
@@ -167,7 +159,7 @@ def _forms(value: str) -> set[str]:
         once = {json.dumps(text), json.dumps(text, ensure_ascii=False), repr(text), ascii(text)}
         escaped = {form[1:-1] for form in once}
         found |= escaped | {json.dumps(form)[1:-1] for form in escaped}  # as in a text that holds JSON
-    return {form for form in found if len(form) >= LEAST}
+    return {form for form in found if len(form) >= MIN_SECRET}
 
 
 def _base64(data: bytes) -> Iterator[str]:

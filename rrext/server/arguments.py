@@ -16,7 +16,7 @@ import msgspec
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.operations import Operation
 from rrext.errors import InvalidArguments, UnknownCommand, fold
-from rrext.limits import Limits
+from rrext.limits import MAX_SHOWN_NAME, Limits
 from rrext.wire.messages import Request
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -110,10 +110,7 @@ def refuse_long_names(request: Request, limits: Limits) -> None:
 
 def cut_short(name: str, most: int) -> str:
     """A name that may be repeated: of one with more than `most` characters the beginning."""
-    return name if len(name) <= most else f"{name[:_SHOWN]}…"
-
-
-_SHOWN: Final = 100
+    return name if len(name) <= most else f"{name[:MAX_SHOWN_NAME]}…"
 
 
 def refuse_tail() -> NoReturn:

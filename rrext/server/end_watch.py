@@ -13,12 +13,11 @@ from time import monotonic
 from typing import Final
 
 from rrext.errors import Unavailable
+from rrext.limits import END_SLACK, LOOP_POLL_INTERVAL
 from rrext.server.watchdog import SIGNALS, Watchdog
 from rrext.transports.parent import ParentWatch
 
 STDERR: Final = 2
-TICK: Final = 0.04  # seconds between two looks at the loop; each costs some microseconds
-SLACK: Final = 0.3  # seconds beyond its time that a process which moves has to end by itself
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -67,7 +66,7 @@ class EndWatch:
         self._on_unread = on_unread
         self._look_at_loop = look_at_loop
         if look_at_loop is not None:
-            self._poll = min(poll, TICK)
+            self._poll = min(poll, LOOP_POLL_INTERVAL)
         self._watchdog = watchdog = watchdog or Watchdog()
         self._bell, self._ring = watchdog.bell.fileno(), watchdog.ring.fileno()
         self._until = float("inf")
@@ -89,7 +88,7 @@ class EndWatch:
             raise Unavailable("the system gives no thread, and a server needs one (ulimit -v, ulimit -u)") from None
         self._watchdog.arm()
 
-    def expect_end(self, seconds: float, slack: float = SLACK) -> None:
+    def expect_end(self, seconds: float, slack: float = END_SLACK) -> None:
         """The process is to end within this time; the shortest one that was ever given counts. It is killed after `slack`."""
         until = monotonic() + seconds
         if until >= self._until:

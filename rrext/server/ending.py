@@ -17,18 +17,13 @@ from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
 from rrext.errors import Cancelled, RrextError, ShuttingDown
-from rrext.limits import Limits
+from rrext.limits import LAST_REQUESTS_POLL_INTERVAL, LAST_REQUESTS_TIMEOUT, Limits
 from rrext.server.outbox import Sink
 from rrext.server.session import Session
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
 
 log: Final = logging.getLogger("rrext.server")
-
-
-REST: Final = 0.15
-"""Seconds of `Cause.flush` in which what has arrived at the end is read and refused."""
-LOOK: Final = 0.0005  # seconds between two looks at it
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -239,11 +234,11 @@ class Peer:
 
     async def _read_rest(self) -> None:
         """Refuse what was sent before the peer could know of the end. One that goes on to send is not waited for."""
-        until = self._loop.time() + REST
-        for _ in range(int(REST / LOOK)):
+        until = self._loop.time() + LAST_REQUESTS_TIMEOUT
+        for _ in range(int(LAST_REQUESTS_TIMEOUT / LAST_REQUESTS_POLL_INTERVAL)):
             if not self.reading.has_more or self._loop.time() >= until:
                 return
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(LAST_REQUESTS_POLL_INTERVAL)
 
     @property
     def has_all(self) -> bool:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Open, Operation, Tool
 from rrext.errors import InvalidRequest, TooManyRequests
+from rrext.limits import REQUEST_COST
 from rrext.wire.messages import Request
-
-WEIGHT: Final = 4096
-"""Bytes that a request costs while it is in flight, whatever its size."""
 
 
 class DuplicateId(InvalidRequest):
@@ -58,7 +56,7 @@ class InFlight:
         """A call begins; `counts` says whether against `max_inflight`."""
         table = self.calls if counts else self.others
         table[call if call.request_id is None else call.request_id] = call
-        if nbytes > WEIGHT:
+        if nbytes > REQUEST_COST:
             self._large[call] = nbytes
 
     def remove(self, call: Call) -> None:
@@ -125,4 +123,4 @@ class InFlight:
     def nbytes(self) -> int:
         """The size of the unanswered requests, and of those whose answers the outbox had no room for."""
         number = len(self.calls) + len(self.others) + len(self.held) + self.answered_over
-        return number * WEIGHT + self._held_bytes + sum(list(self._large.values()))
+        return number * REQUEST_COST + self._held_bytes + sum(list(self._large.values()))

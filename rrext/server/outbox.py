@@ -12,10 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-PIECES = 512  # in one writev: below every system's IOV_MAX
-AT_ONCE = (
-    16  # of those that wait for room begin in one turn of the loop: each may fill it again, and the rest would wake in vain
-)
+from rrext.limits import MAX_OUTBOX_PIECES, WAKES_PER_TURN
 
 
 class Sink(Protocol):
@@ -145,7 +142,7 @@ class Outbox:
         queue = self._queue
         try:
             while queue:
-                pieces = list(queue) if len(queue) <= PIECES else [queue[i] for i in range(PIECES)]
+                pieces = list(queue) if len(queue) <= MAX_OUTBOX_PIECES else [queue[i] for i in range(MAX_OUTBOX_PIECES)]
                 written = self._sink.write(pieces)
                 if written == self.size:
                     queue.clear()
@@ -192,7 +189,7 @@ class Outbox:
 
     def _told(self) -> None:
         _wake(self._watchers, len(self._watchers))
-        _wake(self._rooms, AT_ONCE)
+        _wake(self._rooms, WAKES_PER_TURN)
         if self._rooms:
             self.want_room()
         self._on_room()

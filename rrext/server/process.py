@@ -18,7 +18,7 @@ from typing import Final, NoReturn, Protocol
 from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
-from rrext.limits import Limits
+from rrext.limits import SHARED_CLOSE_TIMEOUT, THREADS_END_TIMEOUT, THREADS_POLL_INTERVAL, WATCHMAN_MARGIN, Limits
 from rrext.server.end_watch import EndWatch
 from rrext.server.ending import DRAINED, GONE, Grace, Peer, RestartingTask
 from rrext.server.reader import Reader
@@ -30,10 +30,6 @@ from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ServerEvent
 
-LEAVE: Final = 0.1  # seconds beyond the last answers until what nodes share is not waited for any longer
-OVERDUE: Final = 0.15  # seconds beyond the last answers until the watchman takes over
-FLUSH: Final = 0.1  # seconds that threads and peers get then
-PAUSE: Final = 0.005  # seconds between two looks at them
 EXIT_LOST: Final = 1  # answers were not read in time
 
 log: Final = logging.getLogger("rrext.server")
@@ -90,7 +86,7 @@ class ServingProcess:
             claimed.read_fd if serves_stdio else None,
             parent=(parent or ParentWatch()) if serves_stdio else None,
             poll=limits.parent_poll,
-            drain=limits.drain + DRAINED.flush + OVERDUE,
+            drain=limits.drain + DRAINED.flush + WATCHMAN_MARGIN,
             patience=limits.eof_grace,
             on_signal=self.shut_down,
             on_orphaned=self._on_orphaned,
@@ -189,7 +185,7 @@ class ServingProcess:
         if not self._grace.shorten(seconds):
             return
         cause = DRAINED if self._stdio is None else self._stdio.cause
-        self._watchman.expect_end(seconds + cause.flush + OVERDUE, cause.slack)
+        self._watchman.expect_end(seconds + cause.flush + WATCHMAN_MARGIN, cause.slack)
         if self._listener is not None:
             self._listener.close()
         for peer in list(self._peers):
@@ -205,7 +201,7 @@ class ServingProcess:
             for peer in list(self._peers):
                 await peer.ended()
             cause = DRAINED if self._stdio is None else self._stdio.cause
-            await self._grace.within(cause.flush + LEAVE, self.engine.aclose())
+            await self._grace.within(cause.flush + SHARED_CLOSE_TIMEOUT, self.engine.aclose())
         except Exception:
             log.exception("a bug of rrext, while it ended")
         if not self._code.done():
@@ -241,9 +237,9 @@ class _Nobody:
 
 def _write_last(peers: dict[Peer, int]) -> None:
     """Give threads a moment to finish the answers that they are at, and the peers to make room for what is left."""
-    until = monotonic() + FLUSH
+    until = monotonic() + THREADS_END_TIMEOUT
     while monotonic() < until and any(peer.session.is_busy for peer in peers):
-        sleep(PAUSE)
+        sleep(THREADS_POLL_INTERVAL)
     poll = select.poll()
     waiting = {fd: peer.session.outbox for peer, fd in peers.items() if peer.session.outbox.size}
     for fd in waiting:

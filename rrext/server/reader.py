@@ -19,14 +19,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from rrext.server.inflight import WEIGHT
+from rrext.limits import CALM_TICKS, REQUEST_COST
 from rrext.server.session import Session
 from rrext.threads import Workers
 from rrext.transports.descriptors import read_into, wait_readable, waits_to_be_read
 from rrext.wire.framing import Framer
 from rrext.wire.messages import ServerEvent
-
-CALM_TICKS = 50  # ticks without a call before the watch sleeps
 
 ALL: Final = 1 << 30
 
@@ -93,7 +91,7 @@ class Reader:
         try:
             self._loop.add_reader(self._fd, self._readable)
         except PermissionError:  # who wrote a file cannot be told to wait: read no more than half of what may be in flight
-            self._most = min(self._most, self._session.limits.max_inflight * WEIGHT // 2)
+            self._most = min(self._most, self._session.limits.max_inflight * REQUEST_COST // 2)
             self._workers.run(self._read_file)
 
     def stop(self) -> None:

@@ -16,12 +16,12 @@ from rrext.engine.interface.failures import internal_error, shortened
 from rrext.engine.interface.log_names import request_name
 from rrext.engine.interface.operations import Close, ListTools, Open, Operation, Tool, Write
 from rrext.errors import Cancelled, ResultTooLarge, RrextError, ShuttingDown
-from rrext.limits import Limits
+from rrext.limits import WAKES_PER_TURN, Limits
 from rrext.server.arguments import caller_of, cut_short, decode, refuse_long_names, refuse_tail
 from rrext.server.commands import operation_for
 from rrext.server.feed import SessionFeed
 from rrext.server.inflight import DuplicateId, HeldRequest, InFlight
-from rrext.server.outbox import AT_ONCE, Outbox, Sink
+from rrext.server.outbox import Outbox, Sink
 from rrext.server.session_commands import NEVER_HELD, OWN_COMMANDS
 from rrext.tools.context import CancelReason
 from rrext.wire.connection import ServerConnection
@@ -337,7 +337,7 @@ class Session:
         inflight = self._inflight
         if not self.outbox.is_full:
             inflight.answered_over = 0
-        for _ in range(AT_ONCE):
+        for _ in range(WAKES_PER_TURN):
             if inflight.held and not self.outbox.is_full:
                 self._begin_held(inflight.next_held())
         if inflight.held:

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Final
 
 from rrext.engine.interface.call import Caller
+from rrext.limits import ACCEPT_RETRY_INTERVAL, REQUESTS_PER_TURN
 from rrext.server.ending import Peer, RestartingTask
 from rrext.server.process import ServingProcess
 from rrext.server.reader import Reader
@@ -19,11 +20,6 @@ from rrext.transports.unix import UnixListener, peer_user
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import ServerEvent
-
-SHARE: Final = (
-    16  # requests of one client that begin in a turn of the loop: a flood delays others by a fraction of a millisecond
-)
-RETRY: Final = 1.0  # seconds until the next attempt when the system gives no more descriptors
 
 log: Final = logging.getLogger("rrext.server")
 
@@ -90,7 +86,7 @@ class UnixClients:
             log.warning("a client cannot be taken now: %s", error.strerror)
             loop = self._serving.host.loop
             loop.remove_reader(self._listening.fileno())
-            loop.call_later(RETRY, self._accept_again)
+            loop.call_later(ACCEPT_RETRY_INTERVAL, self._accept_again)
             return
         user = peer_user(end)
         if user not in (None, os.geteuid(), 0):
@@ -125,7 +121,7 @@ class UnixClients:
         def at_end() -> None:
             peer.lost("the client is gone") if _hung_up(end) else peer.input_ended()
 
-        reader = Reader(peer.session, framer, end.fileno(), loop, process.host.workers, at_end, share=SHARE)
+        reader = Reader(peer.session, framer, end.fileno(), loop, process.host.workers, at_end, share=REQUESTS_PER_TURN)
         peer.reading = reader
         self._clients[peer] = reader, end
         process.add(peer, end.fileno())

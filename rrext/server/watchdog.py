@@ -16,15 +16,14 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
+from rrext.limits import TRACE_TIMEOUT, WATCHDOG_MARGIN, WATCHDOG_POLL_INTERVAL
+
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """Those that ask the server to end; the last one: the terminal is closed."""
 
 TRACE: Final = signal.SIGRTMAX if hasattr(signal, "SIGRTMAX") else None
 """The signal at which the server writes where its threads are, without the interpreter's lock."""
 
-TICK: Final = 0.1  # seconds between two looks, once there is something to look for
-BITE: Final = 0.2  # seconds beyond the time that the server has by itself
-TRACING: Final = 0.05  # seconds for the trace
 STDERR: Final = 2
 NAME: Final = b"rrext-watchdog"
 ORDER: Final = struct.Struct("d")
@@ -180,7 +179,7 @@ class _WatchdogProcess:
             self._silent_since = min(self._silent_since, now)
         self._poll.modify(self._bell, 0 if unread or self._is_alone else select.POLLIN)  # a look now and then is enough
         patience = self._grace if self._is_alone else self._drain
-        return now >= self._until or now - self._silent_since >= patience + BITE
+        return now >= self._until or now - self._silent_since >= patience + WATCHDOG_MARGIN
 
     def _unread(self) -> bytes:
         try:
@@ -191,7 +190,7 @@ class _WatchdogProcess:
     def _milliseconds(self) -> float | None:
         wait = self._until - monotonic()
         if self._is_armed and (self._is_alone or self._unread()):
-            wait = min(wait, TICK)
+            wait = min(wait, WATCHDOG_POLL_INTERVAL)
         return None if wait == float("inf") else max(0.0, wait) * 1000
 
     def _kill(self) -> None:
@@ -200,7 +199,7 @@ class _WatchdogProcess:
             signal.pidfd_send_signal(self._server, TRACE)
             ended = select.poll()
             ended.register(self._server, select.POLLIN)
-            ended.poll(TRACING * 1000)
+            ended.poll(TRACE_TIMEOUT * 1000)
         signal.pidfd_send_signal(self._server, signal.SIGKILL)
         stderr = select.poll()
         stderr.register(STDERR, select.POLLOUT)

@@ -12,6 +12,7 @@ import anyio
 
 from rrext.engine.interface.call import Caller
 from rrext.engine.local_engine import LocalEngine
+from rrext.limits import MEMORY_PIPE_SIZE
 from rrext.server.ending import Peer
 from rrext.server.outbox import Sink
 from rrext.server.reader import Reader
@@ -21,9 +22,6 @@ from rrext.transports.memory import MemoryStream, memory_pair
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength, Framer
 from rrext.wire.messages import ServerEvent
-
-CAPACITY = 65536
-"""Bytes of answers in memory before the session sees a slow reader: the size of a pipe."""
 
 
 class StreamReading:
@@ -93,7 +91,7 @@ class StreamSink:
         """Take all data, or none while enough waits. Raises `BrokenPipeError` after the client is gone."""
         if self._is_gone:
             raise BrokenPipeError
-        if self._taken - self._given >= CAPACITY:
+        if self._taken - self._given >= MEMORY_PIPE_SIZE:
             return 0
         data = b"".join(pieces)
         self._waiting.append(data)

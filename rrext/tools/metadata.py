@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rrext.limits import MAX_KEPT_SCHEMAS
 from rrext.tools.decorator import ToolDefinitionError, ToolOptions, kind_of
 from rrext.tools.results import NotJson, encode_json
 from rrext.tools.validation import InvalidSchema, SchemaValidator
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from rrext.tools.context import ToolContext
     from rrext.tools.docstrings import Docstring
     from rrext.tools.signature import Signature
-
-_KEPT_SCHEMAS = 64
-"""Compiled schemas kept per tool whose schemas come from callables; pipelines configure a node in few ways."""
 
 
 class FunctionMetadata:
@@ -129,7 +127,7 @@ def _kept(known: dict[bytes, Any], schema: Mapping[str, Any], make: Callable[[],
         raise InvalidSchema(f"the schema is no JSON: {error}") from None
     found = known.get(key)
     if found is None:
-        if len(known) >= _KEPT_SCHEMAS:
+        if len(known) >= MAX_KEPT_SCHEMAS:
             del known[next(iter(known))]
         found = known[key] = make()
     return found

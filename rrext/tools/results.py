@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rrext.limits import MAX_LOOPED_ENTRIES
 from rrext.tools.validation import pointer
 
 _encode = msgspec.json.Encoder().encode
@@ -19,7 +20,6 @@ _ATOMS = frozenset({str, int, bool, type(None), bytes, bytearray})
 _CONTAINERS = frozenset({dict, list, tuple})
 _PLAIN = _ATOMS | _CONTAINERS | {float}
 _STRINGS = frozenset({str})
-_SMALL = 16
 
 
 class NotJson(Exception):
@@ -39,7 +39,7 @@ def encode_json(value: Any) -> bytes:
     except Exception as error:
         raise _located(value, error) from None
     # msgspec writes NaN as null and turns keys into strings, so its output is checked against its input.
-    if type(value) is dict and len(value) <= _SMALL:
+    if type(value) is dict and len(value) <= MAX_LOOPED_ENTRIES:
         for key, entry in value.items():
             if type(key) is not str or type(entry) not in _ATOMS:
                 break
@@ -67,7 +67,7 @@ def _is_plain(value: Any, raw: bytes) -> bool:
             entries = container.values()
             if not set(map(type, container)) <= _STRINGS:
                 return False
-        if len(container) > _SMALL:
+        if len(container) > MAX_LOOPED_ENTRIES:
             inner = _inner_of_many(entries, raw)
             if inner is None:
                 return False

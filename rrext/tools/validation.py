@@ -10,15 +10,12 @@ from typing import Any
 import msgspec
 
 from rrext.errors import near_matches
+from rrext.limits import MAX_LISTED_NAMES, MAX_QUOTED_NAME
 
 Problem = tuple[tuple[str | int, ...], str]
 """The path in the value, step by step, and a sentence."""
 
 _CHOICES = ("const", "enum")
-_MAX_LISTED = 20
-"""Names or values listed in one sentence."""
-_MAX_NAME = 80
-"""Characters of a caller's name in a message; longer names are cut."""
 _NOT_IN_POINTER = re.compile("[\ud800-\udfff]")
 
 
@@ -231,8 +228,8 @@ def _sentence(error: Any) -> str:
 
 
 def _either(names: list[str]) -> str:
-    if len(names) > _MAX_LISTED:
-        return f"one of {', '.join(names[:_MAX_LISTED])} or {len(names) - _MAX_LISTED} more"
+    if len(names) > MAX_LISTED_NAMES:
+        return f"one of {', '.join(names[:MAX_LISTED_NAMES])} or {len(names) - MAX_LISTED_NAMES} more"
     return " or ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
 
@@ -259,13 +256,13 @@ def _kind(value: Any) -> str:
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
-    near = near_matches(name, known, limit=1) if len(name) <= _MAX_NAME else []
+    near = near_matches(name, known, limit=1) if len(name) <= MAX_QUOTED_NAME else []
     return f': did you mean "{near[0]}"?' if near else ""
 
 
 def _cut(name: str) -> str:
     clean = _NOT_IN_POINTER.sub("�", name)
-    return clean if len(clean) <= _MAX_NAME else clean[:_MAX_NAME] + "…"
+    return clean if len(clean) <= MAX_QUOTED_NAME else clean[:MAX_QUOTED_NAME] + "…"
 
 
 def _keywords(schema: Any) -> Iterable[str]:

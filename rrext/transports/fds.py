@@ -16,10 +16,9 @@ from typing import Protocol, TypeAlias
 import anyio
 from anyio.lowlevel import checkpoint
 
-Buffer: TypeAlias = bytes | bytearray | memoryview
+from rrext.limits import MAX_CLIENT_PIECES
 
-MAX_PIECES = 64
-"""Pieces given to one `writev`; far below every system's IOV_MAX."""
+Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class Receiver(Protocol):
@@ -74,7 +73,7 @@ class FdChannel:
         rest = pieces
         while rest:
             try:
-                n = os.writev(self._write_fd, rest if len(rest) <= MAX_PIECES else rest[:MAX_PIECES])
+                n = os.writev(self._write_fd, rest if len(rest) <= MAX_CLIENT_PIECES else rest[:MAX_CLIENT_PIECES])
             except BlockingIOError:
                 break
             except OSError as error:

@@ -13,22 +13,12 @@ from collections.abc import Callable
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
+from rrext.limits import FULL_DISK_PAUSE, LOSSY_BACKLOG, SURE_WRITE, WRITER_POLL_MILLISECONDS
 from rrext.transports.reopen import reopen
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-BACKLOG = 256 * 1024
-"""Bytes that wait for a slow reader before messages are dropped: four pipes full, for bursts."""
-
-SURE = 512
-"""Bytes that a descriptor takes without blocking if it polls as writable: the smallest `PIPE_BUF` of POSIX."""
-
-PAUSE = 0.1
-"""Seconds between attempts on a descriptor that polls as writable and takes nothing, such as on a full disk."""
-
-LOOK = 1000
-"""Milliseconds after which a waiting thread checks whether the writer was closed."""
 
 NO_ROOM = frozenset({errno.EAGAIN, errno.ENOSPC, errno.EDQUOT, errno.ENOBUFS, errno.EINTR})
 """Temporary errors; after any other one no write can succeed."""
@@ -69,7 +59,7 @@ class LossyWriter:
         with self._lock:
             if self._fd < 0:
                 return
-            if self._backlog and self._waiting + len(message) > BACKLOG:
+            if self._backlog and self._waiting + len(message) > LOSSY_BACKLOG:
                 self._drops += 1
                 return
             self._put(message)
@@ -128,7 +118,7 @@ class LossyWriter:
         poll.register(self._fd, select.POLLOUT)
         sent = 0
         while sent < len(message) and poll.poll(0):
-            sent += os.write(self._fd, message[sent : sent + SURE])
+            sent += os.write(self._fd, message[sent : sent + SURE_WRITE])
         return sent
 
     def _wait_in_thread(self) -> None:
@@ -146,7 +136,7 @@ class LossyWriter:
                 return
             poll.register(self._fd, select.POLLOUT)
         while True:
-            has_room = bool(poll.poll(LOOK))
+            has_room = bool(poll.poll(WRITER_POLL_MILLISECONDS))
             with self._lock:
                 before = self._waiting
                 if has_room:
@@ -156,7 +146,7 @@ class LossyWriter:
                     return
                 is_stuck = has_room and self._waiting == before
             if is_stuck:
-                time.sleep(PAUSE)
+                time.sleep(FULL_DISK_PAUSE)
 
     def _forget(self) -> None:
         """In a forked child: reset, because the parent's threads and waiting messages stay there."""

@@ -8,8 +8,7 @@ from typing import Any
 import anyio
 from anyio.abc import ByteStream
 
-CAPACITY = 65536
-"""Bytes in flight before a sender waits: the size of a pipe of the kernel."""
+from rrext.limits import MEMORY_PIPE_SIZE
 
 
 class _Way:
@@ -108,7 +107,7 @@ class MemoryStream(ByteStream):
         return {}
 
 
-def memory_pair(capacity: int = CAPACITY) -> tuple[MemoryStream, MemoryStream]:
+def memory_pair(capacity: int = MEMORY_PIPE_SIZE) -> tuple[MemoryStream, MemoryStream]:
     """Two connected streams with at most `capacity` bytes in flight in each direction."""
     there, back = _Way(capacity), _Way(capacity)
     return MemoryStream(back, there), MemoryStream(there, back)

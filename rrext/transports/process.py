@@ -12,15 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
-from rrext.limits import CLIENT_DEFAULTS
+from rrext.limits import CHILD_PIPE_SIZE, CHILD_POLL_INTERVAL, CLIENT_DEFAULTS
 from rrext.transports.fds import FdChannel, close_fd
 
 logger = logging.getLogger("rrext.transports")
-
-PIPE_SIZE = 1024 * 1024
-"""The requested pipe size on Linux: with 64 KiB, a write of 1 MiB takes sixteen turns between the processes."""
-POLL = 0.02
-"""Seconds between two checks of a child on systems without pidfd."""
 
 
 class ChildProcess(FdChannel):
@@ -121,7 +116,7 @@ class ChildProcess(FdChannel):
         try:
             while (code := self.returncode) is None:
                 if fd < 0:
-                    await anyio.sleep(POLL)
+                    await anyio.sleep(CHILD_POLL_INTERVAL)
                 else:
                     await anyio.wait_readable(fd)
             return code
@@ -184,7 +179,7 @@ def _enlarge(fd: int) -> None:
     try:
         import fcntl
 
-        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, CHILD_PIPE_SIZE)
     except (ImportError, AttributeError, OSError):
         logger.debug("pipe %d keeps its default size", fd)
 

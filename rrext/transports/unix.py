@@ -14,12 +14,11 @@ from time import monotonic, sleep
 from typing import Final
 
 from rrext.errors import NotConnected, UsageError
+from rrext.limits import SOCKET_LOCK_POLL_INTERVAL, SOCKET_LOCK_TIMEOUT
 
 PREFIX: Final = "unix:"
 CREDENTIALS: Final = struct.Struct("iII")  # pid, uid, gid
 PRIVATE: Final = 0o177
-LOCKING: Final = 1.0  # seconds to wait for another server that starts in the same folder
-LOCK_POLL: Final = 0.01
 
 
 def socket_path(address: str) -> str:
@@ -158,9 +157,9 @@ def _alone_in(folder: str) -> Iterator[None]:
     """Serialize servers that start in one folder, so that two of them cannot replace the same stale socket."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        until = monotonic() + LOCKING
+        until = monotonic() + SOCKET_LOCK_TIMEOUT
         while not _locked(fd) and monotonic() < until:
-            sleep(LOCK_POLL)
+            sleep(SOCKET_LOCK_POLL_INTERVAL)
         yield
     finally:
         os.close(fd)

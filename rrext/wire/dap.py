@@ -8,9 +8,9 @@ from typing import Any, Literal, cast
 import msgspec
 
 from rrext.errors import InvalidRequest, RrextError, error_from_wire
-from rrext.limits import DEFAULTS, Limits
+from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, MAX_TEMPLATES, Limits
 from rrext.wire.codec import encode, encode_own, quote
-from rrext.wire.dialect import SMALL, Dialect, Members, pieces_of
+from rrext.wire.dialect import Dialect, Members, pieces_of
 from rrext.wire.failure import utf8, wire_error
 from rrext.wire.messages import (
     MAX_ID,
@@ -55,9 +55,6 @@ class _Success(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, gc=Fals
 
 _decode_request = msgspec.json.Decoder(_Request).decode
 _decode_success = msgspec.json.Decoder(_Success).decode
-
-_TEMPLATES = 256
-"""Commands whose messages are kept half made; a server answers far fewer."""
 
 
 class Dap(Dialect):
@@ -108,14 +105,14 @@ class Dap(Dialect):
 
     def result(self, request_id: RequestId, command: str, body: bytes) -> list[bytes]:
         template = self._templates.get(command) or self._template(command)
-        if len(body) > SMALL:
+        if len(body) > MAX_COPIED_PAYLOAD:
             return [(template % (next(self._seq), request_id, b""))[:-1], body, b"}"]
         return [template % (next(self._seq), request_id, body)]
 
     def _template(self, command: str) -> bytes:
         name = quote(command).replace(b"%", b"%%")
         head = b'{"seq":%%d,"type":"response","request_seq":%%d,"command":%b,"success":true,"body":%%b}' % name
-        if len(self._templates) < _TEMPLATES:
+        if len(self._templates) < MAX_TEMPLATES:
             self._templates[command] = head
         return head
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from rrext.errors import ParseError, RrextError
-from rrext.limits import DEFAULTS, KIB, Limits
+from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, Limits
 from rrext.wire.codec import decode
 from rrext.wire.messages import ClientEvent, Malformed, RequestId, ServerEvent
 
@@ -16,13 +16,9 @@ Members: TypeAlias = dict[str, int | str | None]
 """Top-level members that were found in a body. None: it is there, and is neither a usable integer nor a string."""
 
 
-SMALL = 16 * KIB
-"""A payload up to this size is copied into its message, so that one write sends it; a larger one is handed on as it is."""
-
-
 def pieces_of(head: bytes, payload: bytes) -> list[bytes]:
     """`head`, `payload` and a closing brace, as the pieces of one message."""
-    return [b"%b%b}" % (head, payload)] if len(payload) <= SMALL else [head, payload, b"}"]
+    return [b"%b%b}" % (head, payload)] if len(payload) <= MAX_COPIED_PAYLOAD else [head, payload, b"}"]
 
 
 class Dialect(ABC):

@@ -12,17 +12,13 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from rrext.errors import FrameTooLarge, ParseError, RrextError
-from rrext.limits import DEFAULTS, KIB, Limits
+from rrext.limits import DEFAULTS, MAX_COPIED_PAYLOAD, READ_BUFFER, Limits
 from rrext.wire.codec import Bytes
-from rrext.wire.dialect import SMALL
 from rrext.wire.header import FORM, Header, parse_header
 from rrext.wire.large import LargeBody
 from rrext.wire.messages import Fatal
 
 E = TypeVar("E")
-
-BUFFER = 64 * KIB
-"""The capacity of a pipe, and so the most that one read can bring. A frame that fits is parsed where it lies."""
 
 _FOREVER = 1 << 62
 """Bytes to skip after a fatal error: all that will ever come."""
@@ -57,7 +53,7 @@ class Framer(ABC, Generic[E]):
         self._on_refused = on_refused
 
     @abstractmethod
-    def get_buffer(self, hint: int = BUFFER) -> memoryview:
+    def get_buffer(self, hint: int = READ_BUFFER) -> memoryview:
         """The memory for the next bytes, never empty. Valid until `buffer_updated`."""
 
     @abstractmethod
@@ -117,15 +113,15 @@ class ContentLength(Framer[E]):
     def frame(self, message: list[bytes], tail: bytes | None = None) -> list[bytes]:
         first = message[0]
         size = len(first)
-        if tail is None and len(message) == 1 and size <= SMALL:
+        if tail is None and len(message) == 1 and size <= MAX_COPIED_PAYLOAD:
             return [b"Content-Length: %d\r\n\r\n%b" % (size, first)]
         size = sum(map(len, message))
         if tail is None:
             return [b"Content-Length: %d\r\n\r\n" % size, *message]
         head = b"Content-Length: %d\r\nJson-Length: %d\r\n\r\n" % (size + len(tail), size)
-        return [b"".join([head, *message, tail])] if size + len(tail) <= SMALL else [head, *message, tail]
+        return [b"".join([head, *message, tail])] if size + len(tail) <= MAX_COPIED_PAYLOAD else [head, *message, tail]
 
-    def get_buffer(self, hint: int = BUFFER) -> memoryview:
+    def get_buffer(self, hint: int = READ_BUFFER) -> memoryview:
         if self._large is not None:
             return self._large.room()
         if self._start:
@@ -258,8 +254,8 @@ class ContentLength(Framer[E]):
         size = len(self._buffer)
         stop = body + header.length
         json_stop = stop if header.json_length is None else body + header.json_length
-        if json_stop - self._start > size and size < BUFFER >= json_stop - self._start:
-            shift, size = self._start, BUFFER
+        if json_stop - self._start > size and size < READ_BUFFER >= json_stop - self._start:
+            shift, size = self._start, READ_BUFFER
             self._grow()
             body, stop, json_stop = body - shift, stop - shift, json_stop - shift
         capacity = self._start + size
@@ -276,7 +272,7 @@ class ContentLength(Framer[E]):
     def _grow(self) -> None:
         """Take a buffer of full size, and begin it with the bytes that are held."""
         held = self._view[self._start : self._end]
-        self._buffer = bytearray(BUFFER)
+        self._buffer = bytearray(READ_BUFFER)
         self._view = memoryview(self._buffer)
         self._view[: len(held)] = held
         self._start, self._end = 0, len(held)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from rrext.errors import ParseError
+from rrext.limits import MAX_LENGTH_DIGITS
 
 FORM = "A frame is `Content-Length: N`, a blank line, and N bytes of JSON."
-
-_DIGITS = 20
-"""Digits that are looked at: more are over every limit, and Python refuses to convert thousands of them."""
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
@@ -55,7 +53,7 @@ def parse_header(block: bytes, max_length: int) -> Header:
 def _number(name: str, values: list[bytes], most: int) -> int:
     if not all(value.isdigit() for value in values):
         raise ParseError(f"{name} is not a decimal number", hint=FORM)
-    numbers = {int(value.lstrip(b"0")[:_DIGITS] or b"0") for value in values}
+    numbers = {int(value.lstrip(b"0")[:MAX_LENGTH_DIGITS] or b"0") for value in values}
     if len(numbers) > 1:
         raise ParseError(f"{name} is given more than once, with different values")
     number = numbers.pop()

@@ -13,9 +13,10 @@ from engine_world import AsyncPark, until, world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rrext.engine.host.deadline_timer import SWEEP_FROM, DeadlineTimer
+from rrext.engine.host.deadline_timer import DeadlineTimer
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
+from rrext.limits import MIN_SWEEP_ENTRIES
 from rrext.nodes.base.node import Node
 from rrext.testing.clock import ManualClock
 from rrext.tools.decorator import tool_function
@@ -99,10 +100,10 @@ def test_what_an_answered_call_was_given_is_not_kept_until_its_deadline() -> Non
 
 def test_entries_of_answered_calls_do_not_pile_up() -> None:
     bench = Bench()
-    for _ in range(50 * SWEEP_FROM):
+    for _ in range(50 * MIN_SWEEP_ENTRIES):
         bench.add(3600).succeed(b"{}")
     bench.turn()
-    assert len(bench.deadlines._heap) <= SWEEP_FROM
+    assert len(bench.deadlines._heap) <= MIN_SWEEP_ENTRIES
 
 
 def test_one_call_that_cannot_be_stopped_does_not_keep_the_others(caplog: pytest.LogCaptureFixture) -> None:

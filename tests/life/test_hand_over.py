@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from raw_client import request
 
-from rrext.limits import DEFAULTS
-from rrext.server.reader import CALM_TICKS, Reader
+from rrext.limits import CALM_TICKS, DEFAULTS
+from rrext.server.reader import Reader
 from rrext.threads import Workers
 from rrext.wire.connection import ServerConnection
 from rrext.wire.framing import ContentLength

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rrext.errors import ToolError
-from rrext.pipefile.redaction import KEPT, Redactor
+from rrext.limits import MAX_KEPT_SECRETS
+from rrext.pipefile.redaction import Redactor
 
 SECRET = "pa\"ss\\wörd/+\n'x y%&é"
 
@@ -112,8 +113,8 @@ def test_data_that_never_ends_is_left_out() -> None:
 
 def test_the_oldest_values_are_forgotten_so_that_clients_cannot_fill_the_memory() -> None:
     redactor = knowing(FIRST="swordfish")
-    for number in range(KEPT):
+    for number in range(MAX_KEPT_SECRETS):
         redactor.learn("OTHER", f"value-{number}")
     assert redactor.text("swordfish") == "swordfish"
-    assert redactor.text(f"value-{KEPT - 1}") == "${OTHER}"
-    assert repr(redactor) == f"<Redactor of {KEPT} values>"
+    assert redactor.text(f"value-{MAX_KEPT_SECRETS - 1}") == "${OTHER}"
+    assert repr(redactor) == f"<Redactor of {MAX_KEPT_SECRETS} values>"

@@ -18,8 +18,9 @@ from rrext.engine.interface.call import Call
 from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, InternalError, InvalidArguments, ShuttingDown, ToolTimeout, TooManyRequests, UnknownCommand
+from rrext.limits import REQUEST_COST
 from rrext.nodes.base.node import Node
-from rrext.server.inflight import WEIGHT, InFlight
+from rrext.server.inflight import InFlight
 from rrext.server.reader import Reader
 from rrext.server.session import Session
 from rrext.threads import Workers
@@ -483,10 +484,10 @@ async def test_what_is_answered_though_the_outbox_is_full_counts_as_work_that_wa
         before = w.session.unread_bytes
         for count in (1, 100):
             await w.feed(*(frames[what]() for _ in range(count)))
-        assert w.session.unread_bytes == before + 101 * WEIGHT
+        assert w.session.unread_bytes == before + 101 * REQUEST_COST
         w.sink.drain()
         await until(lambda: w.session.outbox.size == 0)
-        await until(lambda: w.session.unread_bytes == WEIGHT)
+        await until(lambda: w.session.unread_bytes == REQUEST_COST)
 
 
 @pytest.mark.promise("call:unread:bounded")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from rrext.limits import LOSSY_BACKLOG
 from rrext.transports import lossy
-from rrext.transports.lossy import BACKLOG, LossyWriter, lossy_text
+from rrext.transports.lossy import LossyWriter, lossy_text
 
 MESSAGES = [b"%06d %b\n" % (number, b"x" * 90) for number in range(10_000)]
 
@@ -67,7 +68,7 @@ def test_what_nobody_reads_is_dropped_and_what_arrives_is_whole_and_counted(ends
     count = int(re.findall(rb"dropped (\d+)", parts[0])[0])
     arrived = len(MESSAGES) - count
     assert lines == [*MESSAGES[:arrived], notice(count), b"after\n"]
-    assert sum(map(len, MESSAGES[:arrived])) >= BACKLOG - 100
+    assert sum(map(len, MESSAGES[:arrived])) >= LOSSY_BACKLOG - 100
 
 
 def test_what_is_read_in_time_arrives_whole(ends: Ends) -> None:
@@ -79,7 +80,7 @@ def test_what_is_read_in_time_arrives_whole(ends: Ends) -> None:
     reader.start()
     for message in MESSAGES:
         writer.write(message)
-        if writer.drops or len(message) > BACKLOG:
+        if writer.drops or len(message) > LOSSY_BACKLOG:
             pytest.fail("dropped although it is read")
         assert writer.flush(30)
     writer.write(b"y" * 1_000_000)

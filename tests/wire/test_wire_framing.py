@@ -24,9 +24,9 @@ from wire_vectors import (
     serve,
 )
 
-from rrext.limits import Limits
+from rrext.limits import READ_BUFFER, Limits
 from rrext.wire.connection import ClientConnection, ServerConnection
-from rrext.wire.framing import BUFFER, ContentLength
+from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Fatal, Malformed, Request
 
 
@@ -216,7 +216,7 @@ def test_the_receive_buffer_begins_small_and_grows_once_for_what_does_not_fit() 
     assert len(framer.get_buffer()) <= 12 * 1024
     for _ in range(3):
         assert len(framer.receive_data(frame(dap(arguments={"t": "x" * 20_000})))) == 1
-        assert len(framer.get_buffer()) == BUFFER
+        assert len(framer.get_buffer()) == READ_BUFFER
     assert server.dialect == "dap"
 
 
@@ -282,7 +282,7 @@ def test_bytes_that_trickle_in_are_looked_at_once(monkeypatch: pytest.MonkeyPatc
     assert steps < 60
 
 
-@pytest.mark.parametrize("piece", [1000, BUFFER])
+@pytest.mark.parametrize("piece", [1000, READ_BUFFER])
 def test_many_small_frames_in_one_read_move_no_byte_twice(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = 0
     move = ContentLength._move_to_front  # pyright: ignore[reportPrivateUsage]

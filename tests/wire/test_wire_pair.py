@@ -13,9 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from wire_vectors import body, feed, frame, in_pieces, seen
 
 from rrext.errors import ToolNotFound, UsageError
+from rrext.limits import MAX_COPIED_PAYLOAD
 from rrext.wire.codec import encode
 from rrext.wire.connection import ClientConnection, ServerConnection
-from rrext.wire.dialect import SMALL, DialectName
+from rrext.wire.dialect import DialectName
 from rrext.wire.framing import ContentLength
 from rrext.wire.messages import Event, Request, Response
 
@@ -93,7 +94,7 @@ def test_a_client_that_takes_no_tails_gets_base64(dialect: DialectName, tail: by
 
 
 @both
-@pytest.mark.parametrize("size", [0, 1, SMALL - 1, SMALL, SMALL + 1, 1_000_000])
+@pytest.mark.parametrize("size", [0, 1, MAX_COPIED_PAYLOAD - 1, MAX_COPIED_PAYLOAD, MAX_COPIED_PAYLOAD + 1, 1_000_000])
 def test_a_payload_of_any_size_crosses_unchanged(dialect: DialectName, size: int) -> None:
     client, server = pair(dialect)
     value = {"text": "x" * size}

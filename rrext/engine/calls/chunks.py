@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rrext.engine.interface.call import Call, Feed
 from rrext.engine.interface.operations import Tool
 from rrext.errors import ResultTooLarge
-from rrext.limits import Limits
+from rrext.limits import CHUNKS_PER_TURN, Limits
 
 if TYPE_CHECKING:
     from rrext.tools.context import CancelToken
     from rrext.tools.spec import ToolSpec
-
-
-BREATH = 32
-"""Number of chunks after which an async generator that never suspends yields to the loop, so that a cancel arrives."""
 
 
 _WITH_VALUE: Final = b'{"chunks":%b,"value":%b}'
@@ -89,7 +85,7 @@ class Chunks:
         try:
             async for chunk in chunks:
                 self._take(chunk)
-                if not self._count % BREATH:
+                if not self._count % CHUNKS_PER_TURN:
                     await asyncio.sleep(0)
                 await self._room()
         finally:

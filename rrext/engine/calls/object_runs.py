@@ -22,8 +22,9 @@ from rrext.engine.host.places import Loan, Place
 from rrext.engine.interface.call import Call
 from rrext.engine.interface.failures import failure_of, internal_error
 from rrext.engine.tasks.pipes import OpenPipe, Pipes
-from rrext.engine.tasks.task import AMONG_OTHERS, Task
+from rrext.engine.tasks.task import Task
 from rrext.errors import Cancelled, PipeFailed, RrextError, ToolError, ToolTimeout
+from rrext.limits import QUICK_SHARE_AMONG_OTHERS
 from rrext.nodes.base.node import Entry
 from rrext.tools.context import CancelReason
 
@@ -194,7 +195,7 @@ class WriteRun(ObjectRun):
             pipe.objects.write_blocking(self._data, bridge)
         except BaseException as error:
             raise self._failed(error) from None
-        pipe.quick = perf_counter() - began < self.host.limits.quick * AMONG_OTHERS
+        pipe.quick = perf_counter() - began < self.host.limits.quick * QUICK_SHARE_AMONG_OTHERS
         return b"{}", None
 
     async def on_loop(self) -> Encoded:

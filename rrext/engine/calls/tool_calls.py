@@ -20,10 +20,8 @@ from rrext.engine.interface.operations import Tool
 from rrext.engine.tasks.pipes import Pipes
 from rrext.engine.tasks.task import Route, Task
 from rrext.errors import Cancelled, NotFound, RrextError
+from rrext.limits import MIN_QUICK_TIMEOUT
 from rrext.threads import in_empty_context
-
-QUICK_TIMEOUT: Final = 0.05
-"""Seconds. Calls with a shorter deadline do not run on the reading thread, whose overstay is noticed milliseconds late."""
 
 log: Final = logging.getLogger("rrext.engine")
 
@@ -91,7 +89,7 @@ class ToolCalls:
         if not call.unsettled:  # answered while this thread decided
             run.stop("cancelled")
             call.work = None
-        elif (route.quick_alone if alone else route.quick) and (call.deadline is None or call.seconds >= QUICK_TIMEOUT):
+        elif (route.quick_alone if alone else route.quick) and (call.deadline is None or call.seconds >= MIN_QUICK_TIMEOUT):
             in_empty_context(run.run)
         else:
             self._host.watch(call)

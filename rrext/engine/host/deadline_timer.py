@@ -17,10 +17,9 @@ from weakref import ref
 
 from rrext.clock import Clock, Timer
 from rrext.engine.interface.call import Call
+from rrext.limits import MIN_SWEEP_ENTRIES
 
 log: Final = logging.getLogger("rrext.engine")
-
-SWEEP_FROM = 256  # below this many entries a sweep costs more than it frees
 
 
 class DeadlineTimer:
@@ -35,7 +34,7 @@ class DeadlineTimer:
         self._lock = threading.Lock()
         self._timer: Timer | None = None
         self._wakes_at = float("inf")
-        self._sweep_at = SWEEP_FROM
+        self._sweep_at = MIN_SWEEP_ENTRIES
         self._is_stopped = False
 
     def add(self, when: float, call: Call) -> None:
@@ -45,7 +44,7 @@ class DeadlineTimer:
             if len(self._heap) > self._sweep_at:
                 self._heap = [entry for entry in self._heap if _open(entry[2])]
                 heapify(self._heap)
-                self._sweep_at = max(SWEEP_FROM, 2 * len(self._heap))
+                self._sweep_at = max(MIN_SWEEP_ENTRIES, 2 * len(self._heap))
             earlier = when < self._wakes_at
             if earlier:
                 self._wakes_at = when

@@ -12,7 +12,7 @@ from rrext.engine.host.places import Places
 from rrext.engine.interface.call import Call
 from rrext.engine.tasks.component import Component
 from rrext.errors import InvalidArguments, NodeNotFound, RrextError, ToolNotFound
-from rrext.limits import Limits
+from rrext.limits import MAX_KEPT_ERRORS, MAX_SPARE_CHAINS, QUICK_SHARE_ALONE, QUICK_SHARE_AMONG_OTHERS, Limits
 from rrext.nodes.base.node import Node
 from rrext.pipefile.loaded import LoadedPipeline
 from rrext.pipefile.plan import LanePlan
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from rrext.tools.context import CancelReason
     from rrext.tools.messages import Publisher
     from rrext.tools.spec import ToolSpec
-
-
-KEEP_ERRORS = 50  # as the reference server's status does
-AMONG_OTHERS, ALONE = 0.25, 0.9
-"""Of `limits.quick`: a tool that far below it will not often be overtaken by the watch. One that is called alone may be
-nearer to it, as nobody waits meanwhile; among others, calls that wait for something are better off in threads, all at once."""
-KEEP_SPARE = 16  # pooled chains beyond this are cheaper to make again than to keep
 
 
 class Route:
@@ -57,8 +50,8 @@ class Route:
 
     def learn(self, took: float, limit: float) -> None:
         """Its last run took so many seconds, of the `limit` after which reading is taken from a thread."""
-        self.quick_alone = self.plain and self.spec.kind == "sync" and took < ALONE * limit
-        self.quick = self.quick_alone and took < AMONG_OTHERS * limit
+        self.quick_alone = self.plain and self.spec.kind == "sync" and took < QUICK_SHARE_ALONE * limit
+        self.quick = self.quick_alone and took < QUICK_SHARE_AMONG_OTHERS * limit
 
     def forget(self) -> None:
         """Forget the duration: it is not known any more."""
@@ -158,7 +151,7 @@ class Task:
 
     def give_spare(self, objects: NodeObjects) -> None:
         """Back from a call that left nothing running on them. What holds anything of that call serves no other."""
-        if len(self._spare) < KEEP_SPARE:
+        if len(self._spare) < MAX_SPARE_CHAINS:
             components = self.components
             for node_id, node in objects.made.items():
                 if not components[node_id].is_untouched(node):
@@ -236,4 +229,4 @@ class Task:
     def note_error(self, message: str) -> None:
         """Keep the message for the task's status; the oldest goes when there are too many."""
         self.errors.append(message)
-        del self.errors[:-KEEP_ERRORS]
+        del self.errors[:-MAX_KEPT_ERRORS]

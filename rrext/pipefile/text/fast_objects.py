@@ -11,11 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.limits import MAX_FAST_PIECE
 from rrext.pipefile.text.source import is_plain
 from rrext.pipefile.text.tree import Located
-
-LONGEST: Final = 65_536
-"""Characters of a piece."""
 
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
 
@@ -44,15 +42,15 @@ class FastObjects:
     def __init__(self, text: str, max_depth: int) -> None:
         self._text = text
         self._max_depth = max_depth
-        self._left = 4 * len(text) + LONGEST
+        self._left = 4 * len(text) + MAX_FAST_PIECE
 
     def at(self, start: int, depth: int) -> Located | None:
         """The object that begins at `start` below `depth` brackets, if it is a piece."""
         if self._left <= 0:
             return None
-        found = _OBJECT.match(self._text, start, start + LONGEST)
+        found = _OBJECT.match(self._text, start, start + MAX_FAST_PIECE)
         if found is None:
-            self._left -= min(LONGEST, len(self._text) - start)
+            self._left -= min(MAX_FAST_PIECE, len(self._text) - start)
             return None
         piece = found[0]
         try:

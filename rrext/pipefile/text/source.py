@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rrext.limits import DEFAULTS, Limits
+from rrext.limits import DEFAULTS, MAX_SCANNED_MEMBERS, Limits
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.problems import CODES, Problem, Problems, Span
 from rrext.pipefile.text.tree import Located
@@ -16,8 +16,6 @@ from rrext.pipefile.text.tree import Located
 _STRING_THEN_COLON: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+(:?)')
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-FEW: Final = 20
-"""Members of an object that are looked through one by one."""
 
 
 class ValueAt(msgspec.Struct, frozen=True):
@@ -141,7 +139,7 @@ class SourceMap:
         if located.kind == "array":
             index = int(part) if part.isascii() and part.isdecimal() and len(part) < 10 else -1
             return children[index] if 0 <= index < len(children) else None
-        if len(children) > FEW:
+        if len(children) > MAX_SCANNED_MEMBERS:
             return self._members_of(located).get(part)
         for child in reversed(children):  # of a key that stands twice, the last one counts
             if child.key == part:
