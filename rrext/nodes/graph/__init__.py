@@ -1,1 +1,1 @@
-"""Graph databases that speak Cypher: a server over Bolt, and one that runs in this process."""
+"""Graph databases with Cypher: a server over Bolt, and an embedded engine."""

@@ -1,4 +1,4 @@
-"""The interface of a kind of graph database. Each kind is a subclass; the rest of the graph nodes is the same for all."""
+"""The interface of a kind of graph database. Each kind is a subclass; all other code of the graph nodes is the same for all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows: TypeAlias = "Callable[[str], list[list[Any]]]"
 
 
 class Property(msgspec.Struct, frozen=True):
-    """A property that elements have: its name, and its type as the database writes it ("any" if it does not say)."""
+    """A property of elements: its name, and its type as the database writes it ("any" if unknown)."""
 
     name: str
     type: str
@@ -27,7 +27,7 @@ class Property(msgspec.Struct, frozen=True):
 
 
 class RelationshipType(msgspec.Struct, frozen=True):
-    """A kind of relationship: its properties, and from which labels to which it leads, as far as the database says."""
+    """A type of relationship: its properties, and the labels at its ends, as far as the database reports them."""
 
     properties: tuple[Property, ...]
     ends: tuple[tuple[str, str], ...] = ()
@@ -49,7 +49,7 @@ class GraphCursor(Protocol):
 
     @property
     def types(self) -> list[str | None]:
-        """The database's name for the type of each column; None where it has none."""
+        """The database's name for the type of each column; None for a column without one."""
         ...
 
     def fetch(self, size: int, /) -> list[list[Any]]:
@@ -57,7 +57,7 @@ class GraphCursor(Protocol):
         ...
 
     def counters(self) -> dict[str, int] | None:
-        """What the statement changed, by name; None if the database does not count. After the last row only."""
+        """The changes of the statement, by name; None if the database does not count. After the last row only."""
         ...
 
     def affected(self) -> int | None:
@@ -66,7 +66,7 @@ class GraphCursor(Protocol):
         ...
 
     def plan(self) -> Any:
-        """The plan of a statement that asked for one, if it is not among the rows. After the last row only."""
+        """The plan of a statement that requested one, if it is not among the rows. After the last row only."""
         ...
 
     def close(self) -> None: ...
@@ -77,67 +77,66 @@ class GraphTransaction(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Connect and begin. Raises `Unavailable` or `ToolError` if there is no connection to be had."""
+        """Connect and begin. Raises `Unavailable` or `ToolError` if that fails."""
 
     @abstractmethod
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> GraphCursor:
-        """Run a statement. With `counts` it is counted what it changes, which may take another look at the data."""
+        """Run a statement. With `counts`, its changes are counted, which may read the data once more."""
 
     @abstractmethod
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        """The plan of a statement, in JSON, without running it. Raises what the database says of a wrong one."""
+        """The plan of a statement, in JSON, without running it. Raises the database's error for a wrong statement."""
 
     @abstractmethod
     def commit(self) -> None: ...
 
     @abstractmethod
     def end(self) -> None:
-        """Undo what is not committed and give the connection back, whatever state it is in."""
+        """Roll back uncommitted changes and return the connection, whatever its state."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Make what runs fail soon. May come before it began, and more than once."""
+        """Make the running statement fail soon. May be called before the statement begins, and more than once."""
 
 
 class GraphBackend(ABC):
     """One database, as its settings describe it. Making one imports its driver, but connects to nothing."""
 
     dialect: ClassVar[CypherDialect]
-    """The dialect of Cypher, by which the gate judges statements."""
+    """The dialect of Cypher, for the gate."""
     integers: ClassVar[range] = range(-(2**63), 2**63)
-    """Integers that it has as values of parameters."""
+    """Integers that fit into parameter values of the database."""
 
     def prepare(self, ctx: ToolContext) -> None:
-        """Do what only the first call has to wait for, and what no limit of a statement should count. Blocks while the call
-        is wanted.
+        """Prepare the slow steps of the first call that no statement limit should include. Blocks; a cancelled call raises.
 
-        Raises what `GraphTransaction.start` does.
+        Raises the errors of `GraphTransaction.start`.
         """
         return
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
-        """What `attempt` returns, which is given the seconds that each of its statements may take (0: no limit). It may be
-        done again where that does no harm."""
+        """Run `attempt` with the seconds that each of its statements may take (0: no limit) and return its result. May repeat
+        it where that does no harm."""
         return attempt(timeout)
 
     @abstractmethod
     def transaction(self, *, read_only: bool, timeout: float, check: Callable[[], None]) -> GraphTransaction:
-        """A transaction that is not begun yet; with `read_only` one in which the database itself refuses writes, if it can.
+        """Make a transaction that has not begun; with `read_only`, the database itself refuses writes, if it can.
 
-        `timeout` is how many seconds a statement may take; `check` raises once nobody waits any more.
+        `timeout` is the limit of a statement in seconds; `check` raises when the call is cancelled.
         """
 
     @abstractmethod
     def read_schema(self, run: Rows) -> GraphSchema:
-        """What the database holds. `run` runs a statement in a read-only transaction of its own and gives its rows."""
+        """Read the schema. `run` runs a statement in a read-only transaction of its own and returns its rows."""
 
     @abstractmethod
     def changing(self, cypher: str) -> str:
-        """A statement of `execute` as it is sent. Raises `InvalidArguments` or `ToolError` for what it may not be."""
+        """The statement of `execute` in its sent form. Raises `InvalidArguments` or `ToolError` for a forbidden statement."""
 
     @abstractmethod
     def failure(self, error: Exception) -> Failure | None:
-        """What an exception of the driver means; None if it is none of the driver's."""
+        """The failure of a driver's exception; None for any other exception."""
 
     @abstractmethod
     def close(self) -> None:

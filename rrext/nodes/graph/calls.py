@@ -22,11 +22,11 @@ from rrext.nodes.graph.work import GraphWork
 from rrext.tools.context import ToolContext
 
 Allowed: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...]]"
-"""Functions and procedures that a read-only statement may call beside those that are known."""
+"""Functions and procedures that a read-only statement may call beside the known ones."""
 
 
 class CypherCall:
-    """A call, and how it wants its rows: as objects by column name, or as arrays."""
+    """A call and the form of its rows: objects by column name, or arrays."""
 
     def __init__(self, graph: Graph, ctx: ToolContext, allowed: Allowed = ((), ()), row_mode: RowMode = "object") -> None:
         self._graph = graph
@@ -35,7 +35,7 @@ class CypherCall:
         self._as_objects = row_mode == "object"
 
     def checked(self, cypher: str, params: Mapping[str, Any]) -> ReadingCypher:
-        """The statement as it is sent, if it only reads. Raises `InvalidArguments` if a parameter has no value."""
+        """Check that the statement only reads; return its sent form. Raises `InvalidArguments` for a missing parameter."""
         statement = read_only(cypher, self._graph.backend.dialect, *self._allowed)
         missing = [name for name in statement.parameters if name not in params]
         if missing:
@@ -74,7 +74,7 @@ class CypherCall:
 
         def attempt(timeout: float) -> dict[str, Any]:
             with self._graph.work(self._ctx, read_only=True, timeout=timeout) as work:
-                if statement.is_plan:  # the statement asks for it itself
+                if statement.is_plan:  # the statement is an EXPLAIN itself
                     with work.statement(statement.text, params, self._ctx) as cursor:
                         return {"plan": _plan(cursor, cursor.fetch(1))}
                 return {"plan": plan_lines(work.explain(statement.text, params, self._ctx))}
@@ -86,7 +86,7 @@ class CypherCall:
         statement = self.checked(cypher, self._valid(params))
 
         def attempt(timeout: float) -> tuple[ExitStack, GraphCursor, Generator[list[list[Any]]], list[list[Any]]]:
-            """Everything up to the first chunk: what the caller has seen cannot be taken back."""
+            """Run everything up to the first chunk: chunks that the caller has seen cannot be taken back."""
             with ExitStack() as stack:
                 cursor = stack.enter_context(self._reading(statement, params, timeout))
                 chunks = _chunks(cursor, chunk_rows)
@@ -113,7 +113,7 @@ class CypherCall:
                     return self._executed(work, sent, params, max_rows)
                 except RrextError as error:
                     if work.is_broken:
-                        session.end()  # the next statements must not be kept one by one
+                        session.end()  # later statements would be committed one by one
                         session_is_over(error)
                     raise
 
@@ -137,7 +137,7 @@ class CypherCall:
         return answer if counters is None else {**answer, "counters": counters}
 
     def _valid(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The parameters. Raises `InvalidArguments` for an integer that the database has no room for."""
+        """The checked parameters. Raises `InvalidArguments` for an integer too large for the database."""
         for name, value in params.items():
             _check_integers(value, f"/input/params/{name}", self._graph.backend.integers)
         return params
@@ -149,13 +149,13 @@ class CypherCall:
 
 
 def _plan(cursor: GraphCursor, rows: list[list[Any]]) -> list[str]:
-    """The lines of the plan that a statement asked for: the database tells it apart, or as the only value of its rows."""
+    """The lines of a requested plan: the database returns the plan beside the rows, or as their only value."""
     plan = cursor.plan()
     return plan_lines(rows[0][0] if plan is None and rows else plan)
 
 
 def _collected(cursor: GraphCursor, at_most: int) -> list[list[Any]]:
-    """Up to `at_most` rows. Raises `ResultTooLarge` beyond `max_result`."""
+    """Fetch up to `at_most` rows. Raises `ResultTooLarge` beyond `max_result`."""
     rows: list[list[Any]] = []
     size = 0
     while (room := at_most - len(rows)) > 0 and (batch := cursor.fetch(min(room, BATCH))):

@@ -19,16 +19,16 @@ T = TypeVar("T")
 
 
 class GraphLimits(msgspec.Struct, frozen=True):
-    """In seconds: how long a statement may take, and how long a session may be idle."""
+    """Limits in seconds: of one statement, and of an idle session."""
 
     statement: float
     session_idle: float
 
 
 class Graph:
-    """One graph database, connected to when a call first needs it. Thread-safe.
+    """One graph database; the first call connects. Thread-safe.
 
-    `shown` gives a text that holds settings as others may read it.
+    `shown` makes a text with settings safe to show.
     """
 
     def __init__(self, backend: GraphBackend, limits: GraphLimits, *, shown: Callable[[str], str] = str) -> None:
@@ -40,7 +40,7 @@ class Graph:
         self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
     def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> GraphWork:
-        """A transaction that has begun; the caller closes it. A statement may take `timeout` seconds; 0: no limit."""
+        """Begin a transaction; the caller closes it. A statement may take `timeout` seconds; 0: no limit."""
         self.backend.prepare(ctx)
         transaction = self.backend.transaction(read_only=read_only, timeout=timeout, check=ctx.check)
         limit = self._limits.statement
@@ -53,7 +53,7 @@ class Graph:
         return work
 
     def _begin_session(self, ctx: ToolContext, *, read_only: bool) -> GraphWork:
-        """The transaction of a session."""
+        """Begin the transaction of a session."""
         return self.writing(ctx, lambda timeout: self.begin(ctx, read_only=read_only, timeout=timeout))
 
     @contextmanager
@@ -66,12 +66,12 @@ class Graph:
             work.close()
 
     def reading(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
-        """What `attempt` returns, which only reads, in as many seconds as it is given. It is done again if the engine ends by
-        another call's fault."""
+        """Run `attempt`, which only reads, with its seconds, and return its result. It is repeated if another call's fault
+        ended the engine."""
         return self.backend.repeated(attempt, ctx, reads=True, timeout=self._limits.statement)
 
     def writing(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
-        """The same for what may write: it is done again only if nothing of it had begun."""
+        """Run `attempt`, which may write; it is repeated only if nothing of it had begun."""
         return self.backend.repeated(attempt, ctx, reads=False, timeout=self._limits.statement)
 
     def schema(self, ctx: ToolContext, *, refresh: bool = False) -> GraphSchema:

@@ -1,4 +1,4 @@
-"""`CypherDialect`: the record of all that the gate knows about the Cypher of one kind of database."""
+"""`CypherDialect`: the properties of one database's Cypher, for the gate."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class CypherDialect(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     name: str
     """The answer of the tool `dialect`."""
     procedures: frozenset[str]
-    """Procedures that only tell what the graph holds."""
+    """Procedures that only report the content of the graph."""
     functions: frozenset[str] = FUNCTIONS
     """Functions that only compute."""
     options: bool = False
     """Whether `CYPHER 25 runtime=slotted` may stand before a statement."""
     shows: bool = False
-    """Whether there is SHOW."""
+    """Whether the dialect has SHOW."""
     logical_plans: bool = False
-    """Whether there is EXPLAIN LOGICAL."""
+    """Whether the dialect has EXPLAIN LOGICAL."""

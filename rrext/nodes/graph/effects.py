@@ -1,7 +1,7 @@
-"""The nodes and relationships that a statement will change, as far as its text tells: the writing clauses and their targets.
+"""The nodes and relationships that a statement will change, according to its text: the writing clauses and their targets.
 
-Databases count properties that were set, or nothing at all. How many elements get other properties or labels is therefore
-asked before the statement runs, in its transaction: its own reading clauses, and what they find counted once each.
+Databases count set properties, or nothing at all. The number of elements that get other properties or labels is therefore
+queried before the statement runs, in its transaction: with its own reading clauses, counting each found element once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READING: Final = frozenset({"MATCH", "OPTIONAL", "WITH", "UNWIND", "CALL", "LOAD
 BY_CHANCE: Final = frozenset(
     {"LIMIT", "SKIP", "OFFSET", "RAND", "RANDOM", "RANDOMUUID", "GEN_RANDOM_UUID", "LOAD", "UNION", "CALL", "USE"}
 )
-"""Words before the writing clauses with which they may find something else the second time."""
+"""Words before the writing clauses with which a second run may find other elements."""
 
 
 class Effects(msgspec.Struct, frozen=True):
@@ -44,12 +44,12 @@ class Effects(msgspec.Struct, frozen=True):
 
     @property
     def are_countable(self) -> bool:
-        """Whether it can be counted what it changes."""
+        """Whether the number of changed elements can be counted."""
         return not self.sets or self.finding is not None
 
 
 def effects_of(cypher: str) -> Effects:
-    """What a statement does, whatever the database says of it afterwards."""
+    """The effects of a statement, according to its text."""
     try:
         pieces = tokens(cypher)
     except InvalidArguments:  # a server may know more of Cypher
@@ -74,12 +74,12 @@ class _Reading:
         self.clauses: list[_Clause] = []
         self.known: set[str] = set()  # variables that the reading clauses bind
         self.created: set[str] = set()
-        self.merged: set[str] = set()  # those of the MERGE before
-        self.found: list[str] = []  # parts of the text that find what is there
+        self.merged: set[str] = set()  # those of the preceding MERGE
+        self.found: list[str] = []  # parts of the text that find existing elements
         self.targets: dict[str, None] = {}
 
     def effects(self) -> Effects:
-        """What the statement does."""
+        """The effects of the statement."""
         words, is_nested = self._divided()
         if self.clauses and self.clauses[0].word == "EXPLAIN":
             return Effects()
@@ -97,7 +97,7 @@ class _Reading:
         return msgspec.structs.replace(does, finding=finding, targets=tuple(self.targets), parameters=frozenset(names))
 
     def _divided(self) -> tuple[set[str], bool]:
-        """Divide into clauses. Answers the words that write, and whether one of them that sets is within brackets."""
+        """Divide into clauses. Returns the writing words, and whether one of them that sets properties is within brackets."""
         starts: list[tuple[str, int]] = []
         words: set[str] = set()
         is_nested = False
@@ -137,7 +137,7 @@ class _Reading:
         return word == "SET" and at > 1 and self.pieces[at - 2].keyword == "ON"
 
     def _is_told(self) -> bool:
-        """Read the clauses; whether it is clear what is set."""
+        """Read the clauses; return whether the set elements are known."""
         writes = [at for at, clause in enumerate(self.clauses) if clause.word in WRITING]
         first = writes[0]
         before, after = self.clauses[:first], self.clauses[first:]
@@ -189,7 +189,7 @@ class _Reading:
         return True
 
     def _named(self, start: int, end: int) -> set[str] | None:
-        """The variables that items of SET or REMOVE begin with; None if one begins otherwise."""
+        """The variables at the begin of items of SET or REMOVE; None if an item begins otherwise."""
         names: set[str] = set()
         depth, is_first = 0, True
         for token in self.pieces[start:end]:
@@ -203,7 +203,7 @@ class _Reading:
         return names
 
     def _variables(self, clause: _Clause) -> set[str]:
-        """The names that stand where a pattern binds variables: behind a bracket, and before an equals sign."""
+        """The names at positions where a pattern binds variables: after a bracket, and before an equals sign."""
         found: set[str] = set()
         for before, token in pairwise(self.pieces[clause.start : clause.end]):
             if token.kind not in ("word", "name"):

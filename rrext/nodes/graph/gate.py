@@ -1,4 +1,4 @@
-"""The read-only gate: lets a Cypher statement through only if all of it is known to read.
+"""The read-only gate: accepts a Cypher statement only if every part of it is known to read.
 
 The gate does not trust a list of what is forbidden. Every word where a clause or an operator can stand has to be one
 that it knows, and every function and procedure has to be on a list of those that only read. It judges and changes nothing:
@@ -35,7 +35,7 @@ SUBQUERIES: Final = ("EXISTS", "COUNT", "COLLECT", "CALL")
 class ReadingCypher(msgspec.Struct, frozen=True):
     """A statement that only reads: the caller's `text`, and the names of its parameters in order.
 
-    `is_plan` says that it begins with EXPLAIN or PROFILE, so that its answer is a plan.
+    `is_plan`: the statement begins with EXPLAIN or PROFILE, so that its answer is a plan.
     """
 
     text: str
@@ -47,7 +47,7 @@ class ReadingCypher(msgspec.Struct, frozen=True):
 def read_only(
     cypher: str, dialect: CypherDialect, functions: tuple[str, ...] = (), procedures: tuple[str, ...] = ()
 ) -> ReadingCypher:
-    """The statement, if it only reads.
+    """Check that the statement only reads.
 
     `functions` and `procedures` are further ones that may be called, by their full names; a name that ends in `.*` means
     all that begin so. Raises `InvalidArguments` for what is no clear Cypher, and `ToolError` with the code `not_read_only`.
@@ -101,7 +101,7 @@ def _check_nesting(pieces: list[CypherToken], path: str) -> None:
 
 
 class _Gate:
-    """The check of one statement, from a token to the last."""
+    """The check of one statement, token by token."""
 
     def __init__(
         self,
@@ -119,8 +119,8 @@ class _Gate:
         self.is_alias = False  # whether AS stands before, and is no name itself
 
     def check(self) -> None:
-        """Raise if anything is not known to read."""
-        is_complete = True  # whether what stands before is complete, so that only a known word may follow
+        """Raise if any token is not known to read."""
+        is_complete = True  # whether the expression so far is complete, so that only a known word may follow
         pieces = self.pieces
         while self.at < len(pieces):
             token = pieces[self.at]
@@ -145,7 +145,7 @@ class _Gate:
             raise InvalidArguments.at("/input/query", f'a "{self.open[-1]}" is missing at the end')
 
     def _symbol(self, value: str, is_complete: bool) -> bool:
-        """Check a bracket or operator; answers whether what stands before the next token is complete."""
+        """Check a bracket or operator; return whether the expression before the next token is complete."""
         if value in "([{":
             self.open.append(OPENING[value])
             return value == "{" and self._begins_subquery()
@@ -158,14 +158,14 @@ class _Gate:
         return False
 
     def _begins_subquery(self) -> bool:
-        """Whether the brace here begins a query, so that a clause has to follow it, and not a map or a pattern."""
+        """Whether the brace here begins a subquery, whose first word is a clause, and not a map or a pattern."""
         first, second = self._token(1), self._token(2)
         if first is None or first.kind != "word":
             return False
         return not (second is not None and second.kind == "symbol" and second.value in ":,}.-=")
 
     def _is_name(self, token: CypherToken) -> bool:
-        """Whether a name must stand here, whatever it looks like: after a dot, a colon or AS, and before a map's value."""
+        """Whether this token can only be a name: after a dot, a colon or AS, and before a map's value."""
         if token.kind != "word":
             return token.kind == "name"
         if self.is_alias:
@@ -177,7 +177,7 @@ class _Gate:
         return further is None or further.kind != "symbol" or further.value not in ".:"
 
     def _word(self, token: CypherToken, is_complete: bool) -> bool:
-        """Check a word that is no name for sure; answers whether what stands before the next token is complete then."""
+        """Check a word that may be a keyword; return whether the expression before the next token is complete then."""
         word = token.keyword
         if word in WRITING:
             raise self._refusal(token, f"{word} changes the graph, or reads files")
@@ -203,7 +203,7 @@ class _Gate:
         return True
 
     def _after(self, word: str) -> bool:
-        """Whether a known keyword leaves what stands before the next token complete."""
+        """Whether the expression before the next token is complete after a known keyword."""
         if word == "UNION":
             following = self._token(1)
             if following is not None and following.keyword in ("ALL", "DISTINCT"):
@@ -212,7 +212,7 @@ class _Gate:
         return word in OPERANDS or word == "OPTIONAL"
 
     def _hint(self, token: CypherToken) -> bool:
-        """Check USING INDEX, SCAN or JOIN, which says how a pattern is found: words of hints, a variable, what is indexed."""
+        """Check USING INDEX, SCAN or JOIN: words of hints, a variable, and the indexed label and properties."""
         while (word := self._keyword(1)) in HINTS:
             self.at += 1
         named = self._token(1)
@@ -230,7 +230,7 @@ class _Gate:
         return True
 
     def _call(self, token: CypherToken) -> bool:
-        """Check CALL: a subquery, whose inside is checked as everything else, or a procedure that only reads."""
+        """Check CALL: of a subquery, whose clauses are checked as all others, or of a procedure that only reads."""
         following = self._token(1)
         if following is not None and following.kind == "symbol" and following.value in "({":
             return False
@@ -243,7 +243,7 @@ class _Gate:
         return True
 
     def _dotted(self, offset: int) -> str:
-        """The name with dots in it that begins there; names with dots inside of backticks are none that is known."""
+        """The dotted name that begins here; no name with a dot inside of backticks is known."""
         parts: list[str] = []
         while len(parts) < NAMES_MAX and (token := self._token(offset)) is not None and token.kind in ("word", "name"):
             parts.append(token.value.replace(".", "\0"))
@@ -254,7 +254,7 @@ class _Gate:
         return ".".join(parts)
 
     def _called(self, token: CypherToken) -> None:
-        """If a name is called here, check that the function only computes."""
+        """Check the function, if one is called here: it may only compute."""
         if not self._follows("("):
             return
         parts = [token.value.replace(".", "\0")]

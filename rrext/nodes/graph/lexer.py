@@ -1,4 +1,4 @@
-"""Cypher cut into tokens, strictly: what could be read in two ways is refused, as the database gets the caller's own text.
+"""The strict lexer of Cypher: it refuses any text with two readings, because the database gets the caller's own text.
 
 Databases disagree about Unicode escapes, fancy dashes and letters that fold to ASCII: Neo4j, for one, reads `\\u0027` as a
 quote even within a string, and `\\u000a` as the end of a comment. A text that depends on such things is refused.
@@ -31,17 +31,17 @@ TOKEN: Final = re.compile(
     )""",
     re.X | re.S,
 )
-"""The next token with the blanks before it, in time that grows with its length."""
+"""The next token with the blanks before it; matches in linear time."""
 ESCAPED: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([uU])|.)", re.S)
 TWICE: Final = re.compile(r"\\\\u+[0-9a-fA-F]{4}")
-"""A backslash, and then letters that other readers take for an escape with the backslash before them."""
+"""A backslash before letters that other lexers read as an escape together with it."""
 ANYWHERE: Final = re.compile(r"\\u+[0-9a-fA-F]{4}")
 LINE_ENDS: Final = re.compile("[\x0b\x0c\x85\u2028\u2029]")
-"""What ends a line for some: the rest of a comment would be a statement there."""
+"""Characters that end a line in some databases: the rest of a comment would be a statement there."""
 
 
 class CypherToken(msgspec.Struct, frozen=True, gc=False):
-    """A piece of Cypher. `value` is what it means: a name and a parameter without their signs; a string has its quotes.
+    """A token of Cypher. `value` is its meaning: a name and a parameter without their signs; a string has its quotes.
 
     `keyword` is a word in capital letters, and empty for what can be no keyword; `position` is where it begins, in characters.
     """
@@ -96,7 +96,7 @@ class _CypherText:
         self.path = path
 
     def check(self) -> None:
-        """Raise for characters that not every database gets as they are."""
+        """Raise for characters that some databases change."""
         if "\0" in self.cypher:
             raise self._error("a character U+0000 cannot be sent", self.cypher.index("\0"))
         try:
@@ -105,12 +105,12 @@ class _CypherText:
             raise self._error("half a character cannot be sent", error.start) from None
 
     def check_word(self, word: str, end: int) -> None:
-        """Raise for a word that is another one where letters are folded."""
+        """Raise for a word that letter folding would change to another one."""
         if _folded_differs(word):
             raise self._error("this word has letters that some databases take for others: put it in backticks", end - len(word))
 
     def check_comment(self, comment: str, end: int) -> None:
-        """Raise for a comment that is longer or shorter for some."""
+        """Raise for a comment that ends elsewhere in some databases."""
         at = end - len(comment)
         if ANYWHERE.search(comment):
             raise self._error("an escape in a comment ends it in some databases", at)
@@ -137,7 +137,7 @@ class _CypherText:
                 )
 
     def strange(self, at: int) -> InvalidArguments:
-        """The error for what is no token."""
+        """The error for an invalid token."""
         text = self.cypher
         while at < len(text) and text[at] in " \t\r\n\f":
             at += 1
@@ -161,7 +161,7 @@ class _CypherText:
 
 
 def _folded_differs(word: str) -> bool:
-    """Whether another form of a letter is in ASCII, as the Kelvin sign becomes a k and the long s an S."""
+    """Whether folding turns a letter into ASCII, as the Kelvin sign into k and the long s into S."""
     for letter in set(word):
         if letter.isascii():
             continue

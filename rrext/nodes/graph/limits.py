@@ -16,13 +16,13 @@ NESTING_MAX: Final = 50
 CASES_MAX: Final = 12
 """CASE within CASE: each one doubles about the time that the embedded engine takes to read it, which nothing can stop."""
 STATEMENTS_REMEMBERED: Final = 256
-"""Statements that need no second look."""
+"""Statements whose check is cached."""
 NAMES_MAX: Final = 16
 """Parts that the name of a function or procedure may have."""
 
 # database.py
 SCHEMA_ROWS: Final = 10_000
-"""Rows that one look at the schema may give: labels, properties, samples."""
+"""Rows of one query of the schema: labels, properties, samples."""
 
 # calls.py
 BATCH: Final = 500
@@ -30,7 +30,7 @@ BATCH: Final = 500
 
 # neo4j/samples.py
 SAMPLE: Final = 100
-"""Elements of each label and each type that are looked at."""
+"""Elements of each label and each type in a sample."""
 
 # neo4j/backend.py
 BOLT_FETCH: Final = 1000
@@ -48,30 +48,30 @@ OPEN_AGAIN: Final = 0.02
 
 # ladybug/backend.py
 WRITE_TURN: Final = 0.05
-"""Seconds between looks at whether a call that waits for its turn to write is still wanted."""
+"""Seconds between checks whether a call that waits for its turn to write has been cancelled."""
 
 # ladybug/calls.py
 STUCK_AFTER: Final = 1.5
-"""Seconds after which a statement that does not stop ends with its process: some of the engine's functions never look up."""
+"""Seconds after which a statement that does not stop ends with its process: some of the engine's functions never check."""
 START_PATIENCE: Final = 5.0
-"""The same for a transaction that begins, for which another process may have to let go of the file."""
+"""Seconds for a transaction to begin after a cancel: another process may have to release the file."""
 COMMIT_PATIENCE: Final = 15.0
-"""The same for a commit, which may have much to write."""
+"""Seconds for a commit to end after a cancel: it may have much to write."""
 OPEN_PATIENCE: Final = 60.0
-"""The same for opening a database, which may have much to do again after a crash."""
+"""Seconds for a database to open after a cancel: the recovery from a crash may be long."""
 
 # ladybug/process.py
 CLOSING_TIMEOUT: Final = 10.0
-"""Seconds for the process to undo what is open and to close the database."""
+"""Seconds for the process to roll back open transactions and close the database."""
 FIRST_ROWS: Final = 64
 """Rows that come with the answer to a statement, so that most need one answer only."""
 
 # ladybug/worker.py
 INTERRUPT_AGAIN: Final = 0.05
-"""Seconds until a step that is to stop is told once more: the first time may have come before it began."""
+"""Seconds until an interrupt is repeated: the first may have come before the step began."""
 LEAVING_TIMEOUT: Final = 5.0
-"""Seconds that undoing what is open and closing the database may take once the server is gone."""
+"""Seconds that rollback and close may take after the server is gone."""
 
 # parameters.py
 READING_ATTEMPTS: Final = 32
-"""How often a statement is tried with parameters that are meant otherwise."""
+"""Attempts of a statement with other variants of its parameters."""

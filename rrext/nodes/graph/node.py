@@ -43,7 +43,7 @@ class GraphNode(DatabaseNode):
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> GraphBackend:
-        """The backend that the settings mean. Imports the driver and connects to nothing."""
+        """Make the backend of the settings. Imports the driver and connects to nothing."""
         raise NotImplementedError
 
     @classmethod

@@ -23,15 +23,15 @@ from rrext.nodes.graph.limits import READING_ATTEMPTS
 INTEGERS: Final = range(-(2**63), 2**63)
 INTERVAL: Final = re.compile(r'parsing interval\. Given: "(.*?)"', re.S)
 MAP: Final = re.compile(r"casting function from STRUCT.* to MAP|casting function from MAP.* to |is incompatible with MAP")
-"""What is said where a map is expected, and where one stands that is not."""
+"""The engine's messages for a missing map, and for an unexpected one."""
 DURATION: Final = re.compile(r"-?P(?=[0-9T])(?:[0-9.]+[YMWD])*(?:T(?:[0-9.]+[HMS])+)?")
 
 Shape: TypeAlias = "tuple[str, ...]"
-"""Where a value stands in the parameters: names and keys on the way to it, without places in lists."""
+"""The path of a value in the parameters: names and keys, without list indexes."""
 
 
 def bytes_in(value: Any) -> Any:
-    """The value with `{"base64": …}` as bytes, however deep."""
+    """The value with every nested `{"base64": …}` as bytes."""
     match value:
         case {"base64": str(text)} if len(value) == 1:
             try:
@@ -47,7 +47,7 @@ def bytes_in(value: Any) -> Any:
 
 
 def wide_integers_in(value: Any) -> Any:
-    """The value with integers beyond 64 bits as decimals, however deep."""
+    """The value with every nested integer beyond 64 bits as a decimal."""
     match value:
         case int() if value not in INTEGERS:
             return Decimal(value)
@@ -60,7 +60,7 @@ def wide_integers_in(value: Any) -> Any:
 
 
 class Readings:
-    """The parameters of one statement of Ladybug, and in which other way they may be meant.
+    """The parameters of one Ladybug statement, and their variants with other types.
 
     An error says what is expected, and not where. So places are tried one by one, then two by two: the fewest that help are
     those where the engine expects it, and no text or object elsewhere becomes another value.
@@ -68,13 +68,13 @@ class Readings:
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self.params: dict[str, Any] = wide_integers_in(bytes_in(dict(params)))
-        self._base = self.params  # before what is tried now
+        self._base = self.params  # the parameters before the current variant
         self._problem = ""
         self._ways: Iterator[tuple[Shape, ...]] = iter(())
         self._left = READING_ATTEMPTS
 
     def learn(self, message: str) -> bool:
-        """Take from the engine's error what it expected; whether `params` are others now."""
+        """Take the expected type from the engine's error; return whether `params` changed."""
         if (found := INTERVAL.search(message)) is not None:
             return DURATION.fullmatch(found[1]) is not None and self._tried(
                 found[1], lambda value: value == found[1], _interval
@@ -84,7 +84,7 @@ class Readings:
         return False
 
     def _tried(self, problem: str, is_meant: Callable[[Any], bool], make: Callable[[Any], Any]) -> bool:
-        """Make the values anew that stand in the next places, of all entries of a list."""
+        """Convert the values at the next paths, in all entries of a list."""
         if problem != self._problem:
             shapes: dict[Shape, None] = {}
             _search((), self.params, is_meant, shapes)
@@ -127,7 +127,7 @@ def _interval(value: Any) -> Any:
         return value
     try:
         return msgspec.convert(value, timedelta)
-    except msgspec.ValidationError:  # months and years, which a Python duration has not
+    except msgspec.ValidationError:  # months and years, which a Python duration lacks
         return value
 
 

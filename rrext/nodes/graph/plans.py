@@ -1,4 +1,4 @@
-"""Plans as lines of text, which a person reads."""
+"""Plans as readable lines of text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 SHOWN: Final = ("Details", "EstimatedRows", "Rows", "DbHits", "Time")
-"""What is shown of an operator, if the server tells it; texts that draw the whole plan are shown as they are."""
+"""The fields of an operator to show; plans that the server draws as text are shown unchanged."""
 
 
 def plan_lines(plan: Any) -> list[str]:

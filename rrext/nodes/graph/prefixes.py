@@ -13,7 +13,7 @@ _GOES_ON: Final = frozenset({"YIELD", "WHERE", "RETURN"})
 
 
 def beginning(pieces: list[CypherToken], dialect: CypherDialect) -> tuple[int, bool]:
-    """Where the clauses of a statement begin, and whether its answer is a plan.
+    """The position of a statement's first clause, and whether its answer is a plan.
 
     Raises `ToolError` (`not_read_only`) for SHOW of what is not known to be harmless.
     """
@@ -33,7 +33,7 @@ def _word(pieces: list[CypherToken], at: int) -> str:
 
 
 def _after_options(pieces: list[CypherToken], at: int) -> int:
-    """Behind the version and options of a query, as `CYPHER 25 runtime=slotted`."""
+    """The position after the version and options of a query, as `CYPHER 25 runtime=slotted`."""
     if at < len(pieces) and pieces[at].kind == "number":
         at += 1
     while at + 2 < len(pieces) and pieces[at].kind == "word" and pieces[at + 1].value == "=":
@@ -42,7 +42,7 @@ def _after_options(pieces: list[CypherToken], at: int) -> int:
 
 
 def _after_show(pieces: list[CypherToken], at: int) -> int:
-    """Behind what is shown: YIELD, WHERE or the end."""
+    """The position after the object of SHOW: YIELD, WHERE or the end."""
     start = at
     words: set[str] = set()
     while at < len(pieces) and (word := pieces[at].keyword) not in _GOES_ON:

@@ -19,7 +19,7 @@ from rrext.tools.context import ToolContext
 FENCE: Final = re.compile(r"```(?:[a-zA-Z]*)\n(.*?)```", re.S)
 NO_DATA: Final = "NO_DATA:"
 FED_BACK: Final = frozenset({"invalid_arguments", "not_read_only", "cypher_failed"})
-"""Failures that another statement may not have; with any other one, asking again would not help."""
+"""Failures that another statement may avoid; for others, a second attempt would not help."""
 
 INSTRUCTIONS: Final = """You write one Cypher statement for the {dialect} graph database that answers the question.
 It must only read: MATCH, WHERE, WITH, UNWIND, CALL subqueries and RETURN. Use only labels, types and properties of the schema.
@@ -110,7 +110,7 @@ class Asker:
 
 
 def _statement(answer: Any) -> WrittenCypher:
-    """What a model says, without the fence that models like to put around code."""
+    """The statement in a model's reply, without the code fence around it."""
     text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
     text = text.strip()
     if text.startswith(NO_DATA):

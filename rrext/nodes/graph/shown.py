@@ -1,4 +1,4 @@
-"""The schema of a graph as tools answer it, and as a language model reads it."""
+"""The schema of a graph in the answers of tools, and in prompts of a language model."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from rrext.nodes.databases.cells import json_cell
 
 AS_IS: Final = frozenset({type(None), bool, str})
 INTEGERS: Final = range(-(2**63), 2**64)
-"""Integers that JSON's readers and writers hold; larger ones become text."""
+"""Integers that JSON readers and writers keep exactly; larger ones become text."""
 
 
 class BoltValues:
@@ -161,6 +161,6 @@ def _iso(value: Any) -> str:
 
 
 def _zoned(value: Any) -> str:
-    """With the name of the zone, if it has one: an offset alone does not say what the clocks show next summer."""
+    """The time with the name of its zone, if any: an offset alone does not tell the local time next summer."""
     name = getattr(value.tzinfo, "zone", None)
     return f"{value.iso_format()}[{name}]" if name else value.iso_format()

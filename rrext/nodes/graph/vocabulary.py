@@ -1,4 +1,4 @@
-"""The words of Cypher that a read-only statement may use. What is not here is not let through."""
+"""The words of Cypher that a read-only statement may use. The gate refuses all other words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rrext.nodes.databases.words import words
 WRITING: Final = words("""
     CREATE INSERT MERGE SET DELETE DETACH NODETACH REMOVE DROP FOREACH LOAD COPY TRANSACTIONS
 """)
-"""Words that are refused wherever they could be a clause, also where the gate believes that they are a name."""
+"""Words that are refused wherever they could be a clause, even where the gate reads them as a name."""
 
 CLAUSES: Final = words("""
     MATCH OPTIONAL WHERE WITH UNWIND RETURN ORDER SKIP OFFSET LIMIT UNION CALL YIELD LET FILTER FINISH NEXT
@@ -28,23 +28,23 @@ TYPES: Final = words("""
     INTERVAL DURATION ZONED LOCAL WITHOUT TIMEZONE ZONE POINT NODE VERTEX RELATIONSHIP EDGE PATH MAP LIST ARRAY STRUCT
     UNION VALUE ANY NOTHING NORMALIZED JSON VECTOR
 """) - {"UNION", "PATH"}
-"""Words that stand behind other words in the name of a type, or behind the name of a field."""
+"""Words after other words in the name of a type, or after the name of a field."""
 
 HINTS: Final = words("""
     INDEX SEEK SCAN JOIN ON TEXT RANGE POINT BTREE
 """)
-"""Words of a hint, behind USING."""
+"""Words of a hint, after USING."""
 
 SHOWN_KINDS: Final = words("""
     INDEX INDEXES CONSTRAINT CONSTRAINTS PROCEDURE PROCEDURES FUNCTION FUNCTIONS DATABASE DATABASES
 """)
-"""What SHOW may tell: what the graph has, and none of its users, settings and transactions."""
+"""Objects that SHOW may list: the graph's content, and none of its users, settings and transactions."""
 
 SHOWN: Final = SHOWN_KINDS | words("""
     ALL FULLTEXT TEXT POINT RANGE VECTOR TOKEN LOOKUP BTREE BRIEF VERBOSE OUTPUT UNIQUE UNIQUENESS NODE RELATIONSHIP REL
     PROPERTY EXIST EXISTS EXISTENCE KEY TYPE BUILT IN USER DEFINED EXECUTABLE BY CURRENT HOME DEFAULT
 """)
-"""Words between SHOW and what it goes on with."""
+"""Words between SHOW and its next part."""
 
 OPERANDS: Final = words("""
     NULL TRUE FALSE END ASC ASCENDING DESC DESCENDING
@@ -54,7 +54,7 @@ OPERANDS: Final = words("""
 PATH_MODES: Final = words("""
     SHORTEST WSHORTEST TRAIL ACYCLIC WALK REPEATABLE DIFFERENT ELEMENT ELEMENTS RELATIONSHIPS
 """)
-"""Words before a pattern or a quantifier that say which paths are meant."""
+"""Words before a pattern or a quantifier that select the matching paths."""
 
 FUNCTIONS: Final = words("""
     abs acos all allreduce allshortestpaths any asin atan atan2 avg btrim cbrt ceil ceiling char_length character_length
@@ -72,4 +72,4 @@ FUNCTIONS: Final = words("""
     vector.similarity.cosine vector.similarity.euclidean vector vector_distance vector_norm vector_dimension_count
     datetime.fromepochseconds format haslabels
 """)
-"""Functions of every dialect that only compute. None reads a file, reaches a network or counts a sequence up."""
+"""Functions of every dialect that only compute. None reads a file, reaches a network or advances a sequence."""

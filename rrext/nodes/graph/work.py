@@ -18,9 +18,9 @@ UNKNOWN: Final = "Whether the transaction was kept is not known: look before you
 
 
 class GraphWork:
-    """One transaction. A statement that fails ends it as a whole: only `close` is left then. Used by one thread at a time.
+    """One transaction. A failed statement ends it as a whole: only `close` is allowed then. Used by one thread at a time.
 
-    `timeout` is how many seconds each step may take, 0 for no limit: what is left of the node's `limit`.
+    `timeout`: seconds that each step may take, 0 for no limit: the rest of the node's `limit`.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class GraphWork:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is still something to commit."""
+        """Whether the transaction can still be committed."""
         return self._transaction is not None and not self.is_broken
 
     def start(self, ctx: ToolContext) -> None:
         """Connect and begin."""
         with self._step(ctx) as transaction:
             transaction.start()
-        if self.is_broken:  # it was stopped, and heard of it too late to fail
+        if self.is_broken:  # the transaction was stopped too late for a statement to fail
             ctx.check()
             raise CYPHER.error(too_slow(self._limit))
 
@@ -58,7 +58,7 @@ class GraphWork:
     def statement(
         self, cypher: str, params: Mapping[str, Any], ctx: ToolContext, *, counts: bool = False
     ) -> Iterator[GraphCursor]:
-        """Run a statement; its rows can be fetched in the block. Its failures, and those of the block, come out as ours."""
+        """Run a statement; its rows can be fetched in the block. Its failures, and the block's, become rrext's errors."""
         with self._step(ctx) as transaction:
             cursor = transaction.run(cypher, params, counts=counts)
             try:
@@ -72,9 +72,9 @@ class GraphWork:
             return transaction.explain(cypher, params)
 
     def commit(self, ctx: ToolContext) -> None:
-        """Keep what was done. Raises `ToolError` (`transaction_failed`) if a statement failed before.
+        """Commit. Raises `ToolError` (`transaction_failed`) if a statement failed before.
 
-        The error's `data` says `committed: null` if the answer to the commit is lost, so that nobody knows what became of it.
+        The error's `data` says `committed: null` if the answer to the commit is lost, so that the outcome is unknown.
         """
         is_unknown = False
         try:
@@ -91,14 +91,14 @@ class GraphWork:
             raise
 
     def _is_unanswered(self, error: Exception) -> bool:
-        """Whether a commit failed by something else than the database's own word."""
+        """Whether a commit failed without an answer of the database."""
         if isinstance(error, EngineLost):
             return error.is_unknown
         failure = self._backend.failure(error)
         return failure is None or failure.kind == "lost"
 
     def close(self) -> None:
-        """Undo what is not committed and give the connection back. May be called twice."""
+        """Roll back uncommitted changes and return the connection. May be called twice."""
         transaction, self._transaction = self._transaction, None
         if transaction is not None:
             transaction.end()
@@ -117,7 +117,7 @@ class GraphWork:
         try:
             with stop:
                 yield transaction
-            if stop.reason is not None:  # it came too late to fail, but the connection may be cut
+            if stop.reason is not None:  # too late to fail, but the connection may be closed
                 self.is_broken = True
         except BaseException as error:
             self.is_broken = True
@@ -127,7 +127,7 @@ class GraphWork:
             raise told from None  # the driver's error quotes the statement
 
     def _told(self, error: Exception, stop: Running, ctx: ToolContext) -> Exception:
-        """What the caller reads of an exception. Why it was stopped comes first: what follows from that says little."""
+        """The caller's error for an exception. The reason of a stop comes first: the errors that follow from it say little."""
         if ctx.cancelled and (stopped := cancellation(ctx)) is not None:
             return stopped
         if stop.reason == "timeout":
@@ -140,7 +140,7 @@ class GraphWork:
         return self._with_outcome(CYPHER.error(failure)) if failure.kind == "lost" else CYPHER.error(failure)
 
     def _with_outcome(self, error: RrextError) -> RrextError:
-        """The error of a transaction that was lost before its commit, with what became of it."""
+        """The error of a transaction lost before its commit, with its outcome."""
         if self._writes:
             error.data["committed"] = False
             error.hint = f"Nothing of this transaction was kept. {error.hint or ''}".strip()

@@ -1,4 +1,4 @@
-"""The interface of a kind of SQL database. Each kind is a subclass; the rest of the SQL nodes is the same for all."""
+"""The interface of a kind of SQL database. Each kind is a subclass; all other code of the SQL nodes is the same for all."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Warnings:
 
 class Cursor(Protocol):
     """The part of a DBAPI cursor that is used. `description` is None if the statement gives no rows. `rowcount`, asked
-    after the last row, is how many rows the statement changed; 0 or less if it only reads. `fetchmany` may give fewer rows
-    than asked for, as `rows_within` does with large ones. No rows: the end.
+    after the last row, is the number of rows that the statement changed; 0 or less if it only reads. `fetchmany` may return
+    fewer rows than asked for, as `rows_within` does with large ones. No rows: the end.
 
-    `warnings` and then `types` are asked after `close`, in the transaction of the statement, and may ask the database: what
-    it said beside the rows; and how it names the type of each column, None where it has no name for it. Cells of a
+    `warnings` and then `types` are called after `close`, in the transaction of the statement, and may query the database: for
+    the statement's warnings, and for the type name of each column, None if it has none. Cells of a
     cursor with an attribute `is_json` that is true are JSON already: nested ones are texts in a transaction that may write.
     """
 
@@ -86,16 +86,16 @@ class Backend(ABC):
 
     @abstractmethod
     def connect(self, *, read_only: bool) -> Any:
-        """A new DBAPI connection. `read_only` is False unless `separate_readers`. Sets limits of a session, as the
+        """Open a DBAPI connection. `read_only` is False unless `separate_readers`. Sets limits of a session, as the
         server's own statement timeout, once for all transactions. Bounded in time itself. The pool ends it by its `close()`."""
 
     def close(self) -> None:
-        """The component is unloaded, and all connections are gone: let go of what they shared."""
+        """Release shared resources when the component is unloaded and all connections are closed."""
         return
 
     def repeated(self, attempt: Callable[[float], T], ctx: ToolContext, *, reads: bool, timeout: float) -> T:
-        """What `attempt` returns, which is one call and takes at most so many seconds (0: no limit). A database in a process
-        of this server's does it again when the process ended by another call's fault."""
+        """Run `attempt`, one call of at most that many seconds (0: no limit), and return its result. A database in a child
+        process repeats it when the process ended by another call's fault."""
         return attempt(timeout)
 
     # transactions
@@ -104,8 +104,8 @@ class Backend(ABC):
     def begin(self, connection: Any, *, read_only: bool) -> None:
         """Begin a transaction; with `read_only`, one in which the database itself refuses every write.
 
-        The first thing that is sent after a connection comes out of the pool: if this fails with a failure of kind
-        `lost`, it is tried once more on a new connection.
+        `begin` is the first message on a connection of the pool: if it fails with a failure of kind
+        `lost`, it is repeated once on a new connection.
         """
 
     @abstractmethod
@@ -120,8 +120,8 @@ class Backend(ABC):
         be told without asking the server. A statement that failed, or one like MySQL's DDL, may have ended it."""
 
     def is_clean(self, connection: Any) -> bool:
-        """Whether nothing of what a call did on a connection is left there for the next one, as temporary tables are;
-        one that is not clean is thrown away. Asked after the transaction has ended."""
+        """Whether the connection is free of traces of the last call, such as temporary tables; the pool
+        closes a connection that is not clean. Called after the transaction has ended."""
         return True
 
     # statements
@@ -138,12 +138,12 @@ class Backend(ABC):
         """
 
     def run_only(self, connection: Any, sql: str, params: Sequence[Any], *, most_rows: int) -> Cursor:
-        """The same for the only statement of a transaction that may write. If it ends well, with at most so many rows, the
-        database may begin to commit it at once: see `is_committing`."""
+        """Run the only statement of a transaction that may write. If it succeeds with at most that many rows, the
+        database may begin to commit at once: see `is_committing`."""
         return self.run(connection, sql, params, read_only=False)
 
     def is_committing(self, connection: Any) -> bool:
-        """Whether it has begun to, so that nothing can be undone any more: `commit` tells how that ends."""
+        """Whether the commit has begun, so that it cannot be undone: `commit` reports its result."""
         return False
 
     @abstractmethod
@@ -153,12 +153,12 @@ class Backend(ABC):
         Never called after `run` and the fetching of its rows are over."""
 
     def explain(self, sql: str) -> str:
-        """The statement that shows how the database would run another one, without running it."""
+        """The statement that shows the plan of another one without running it."""
         return f"EXPLAIN {sql}"
 
     @abstractmethod
     def failure(self, error: Exception) -> Failure | None:
-        """What an exception of the driver means; None if it is none of the driver's (a bug of ours)."""
+        """The failure of a driver's exception; None for any other exception (a bug of rrext)."""
 
     # facts
 

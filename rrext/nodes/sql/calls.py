@@ -21,7 +21,7 @@ from rrext.tools.context import ToolContext
 
 
 class SqlCall:
-    """A call, and how it wants its rows: as objects by column name, or as arrays."""
+    """A call and the form of its rows: objects by column name, or arrays."""
 
     def __init__(self, database: SqlDatabase, ctx: ToolContext, row_mode: RowMode) -> None:
         self._database = database
@@ -58,11 +58,11 @@ class SqlCall:
         }
 
     def stream(self, sql: str, params: Sequence[Any], chunk_rows: int) -> Generator[list[Any], None, dict[str, Any]]:
-        """Chunks of rows of a statement that only reads, and then `{columns, types, row_count}`, with `warnings` as `query`."""
+        """Stream chunks of rows of a statement that only reads, then `{columns, types, row_count}` and `warnings` if any."""
         statement = self._database.gate.read_only(sql)
 
         def attempt(timeout: float) -> tuple[ExitStack, Result, Iterator[Rows]]:
-            """Everything up to the first chunk: what the caller has seen cannot be taken back."""
+            """Run everything up to the first chunk: chunks that the caller has seen cannot be taken back."""
             with ExitStack() as stack:
                 result = stack.enter_context(self._reading(statement.sql, params, timeout))
                 chunks = _chunks(result, chunk_rows)
@@ -89,7 +89,7 @@ class SqlCall:
 
     @contextmanager
     def _pointing_at_tables(self, statement: ReadingSql) -> Generator[None, None, None]:
-        """A failure that speaks of a table that is not there names those that are spelt like it."""
+        """Add the names of similar tables to a failure about a missing table."""
         try:
             yield
         except ToolError as error:
@@ -101,7 +101,7 @@ class SqlCall:
         try:
             schema = self._database.schema(self._ctx)
         except RrextError:
-            return  # the first failure is what the caller has to know
+            return  # the first failure is the one to report
         missing = [name for name in statement.tables if name not in schema.tables and name in error.message]
         near = list(dict.fromkeys(found for name in missing for found in near_matches(name, schema.tables)))
         if near:
@@ -148,7 +148,7 @@ class SqlCall:
         try:
             answer = self._executed(transaction, sql, params, max_rows, is_only=False)
         except RrextError as error:
-            if not transaction.is_open:  # the next statements must not be kept one by one
+            if not transaction.is_open:  # later statements would be committed one by one
                 session.end()
                 session_is_over(error)
             raise

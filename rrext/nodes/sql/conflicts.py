@@ -1,4 +1,4 @@
-"""Transactions that changed the same rows at once: all but one fail, and may just be run once more."""
+"""Transactions that changed the same rows at once: all but one fail and may be repeated."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 
 
 def retried(attempt: Callable[[float], T], ctx: ToolContext, timeout: float) -> T:
-    """What `attempt` returns, which is one transaction and gets the seconds that it may take (0: no limit). It is run again
-    after `database_locked`, within its time and as long as the call is wanted; then that is raised."""
+    """Run `attempt`, one transaction with that many seconds (0: no limit), and return its result. It is repeated
+    after `database_locked`, within its time and while the call is wanted; then that is raised."""
     until = monotonic() + timeout if timeout else None
     for number in range(CONFLICT_ATTEMPTS):
         left = timeout if until is None or not number else until - monotonic()
@@ -33,7 +33,7 @@ def retried(attempt: Callable[[float], T], ctx: ToolContext, timeout: float) -> 
 
 
 def _wait(seconds: float, ctx: ToolContext) -> None:
-    """Raises when the call is not wanted any more."""
+    """Raises if the call is cancelled or late."""
     woken = threading.Event()
     ctx.on_cancel(woken.set)
     try:

@@ -33,9 +33,9 @@ class PoolLimits(msgspec.Struct, frozen=True):
 
 
 class SqlDatabase:
-    """One database, connected to when a call first needs it. Thread-safe.
+    """One database; the first call connects. Thread-safe.
 
-    `shown` gives a text that holds settings as others may read it.
+    `shown` makes a text with settings safe to show.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class SqlDatabase:
             transaction.close()
 
     def reading(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
-        """What `attempt` returns, one call that only reads, in as many seconds as it is given. It is done again if the
-        database's process ends by another call's fault."""
+        """Run `attempt`, one call that only reads, with its seconds, and return its result. It is repeated if the
+        database's process ended by another call's fault."""
         return self.backend.repeated(attempt, ctx, reads=True, timeout=self._limits.statement)
 
     def writing(self, ctx: ToolContext, attempt: Callable[[float], T]) -> T:
-        """The same for a whole transaction that may write: it is done again only if nothing of it had begun, or if another one
-        changed the same rows."""
+        """Run `attempt`, a transaction that may write; it is repeated only if nothing of it had begun, or if another
+        transaction changed the same rows."""
         whole = partial(self._once, ctx, attempt)
         return retried(whole, ctx, self._limits.statement) if self.backend.retries_conflicts else whole(self._limits.statement)
 

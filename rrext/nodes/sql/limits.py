@@ -8,20 +8,20 @@ from rrext.limits import DEFAULTS
 
 # backend.py
 MOST_WARNINGS: Final = 100
-"""Warnings of one statement that are told."""
+"""Warnings of one statement that an answer has at most."""
 LONGEST_WARNING: Final = 2000
-"""Characters of a warning that are told."""
+"""Characters of a warning in an answer."""
 
 # conflicts.py
 CONFLICT_ATTEMPTS: Final = 50
-"""How often a transaction is run at most."""
+"""The maximum number of attempts of a transaction."""
 CONFLICT_FIRST_PAUSE: Final = 0.001
 CONFLICT_LAST_PAUSE: Final = 0.05
 """Seconds between attempts: at most so many, twice as many each time, and fewer by chance, so that no two meet again."""
 
 # rows_in.py
 MAX_INSERT_ROWS: Final = 10_000
-"""Rows of one answer. They are one transaction, which holds locks in the database until the last one is in."""
+"""Rows of one answer. They are one transaction, which holds locks in the database until the last one is inserted."""
 
 # schema_text.py
 MAX_SCHEMA_TEXT: Final = 24_000
@@ -29,7 +29,7 @@ MAX_SCHEMA_TEXT: Final = 24_000
 MAX_COLUMNS: Final = 150
 """Columns of one table that are shown; those that the question names first."""
 SHORTEST_WORD: Final = 3
-"""Letters of a word that says something."""
+"""Letters of a word that counts as relevant."""
 
 # transaction.py
 FIRST_BATCH: Final = 64
@@ -42,30 +42,30 @@ SMALL_BATCH: Final = 64 * 1024
 CANCEL_TIMEOUT: Final = 5.0
 """Seconds for the connection that carries a KILL QUERY."""
 SPARE_TIME: Final = 30.0
-"""Seconds beyond the statement timeout without a word from the server: it is gone then."""
+"""Seconds beyond the statement timeout without a message from the server, which then counts as gone."""
 
 # mysql/rows.py
 MYSQL_DRAINED: Final = 2000
-"""Rows that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
+"""Rows that are read and dropped before an unwanted statement is cancelled: a cancel opens another connection."""
 
 # mysql/types.py
 KEPT_TABLES: Final = 512
-"""Tables whose columns are kept."""
+"""Tables whose columns are cached."""
 
 # postgres/backend.py
 ANSWER_TIMEOUT: Final = 10.0
-"""Seconds for the server to answer what takes it no time: begin, rollback, reset. Longer means that it is gone."""
+"""Seconds for the server to answer quick statements: begin, rollback, reset. After that it counts as gone."""
 
 # postgres/rows.py
 LARGEST_ROW: Final = 2 * DEFAULTS.max_result
 """Bytes of a row as the server writes it; one that is larger cannot be sent on, and is not even read into Python's values,
 which would stop everything else in the process for seconds. Twice, as bytes are written as twice as many digits."""
 POSTGRES_DRAINED: Final = 16
-"""Chunks that are read and dropped before a statement whose rows nobody wants is cancelled: cancelling connects anew."""
+"""Chunks that are read and dropped before an unwanted statement is cancelled: a cancel opens another connection."""
 
 # postgres/reader.py
 READER_CHECKED_AGAIN: Final = 60.0
-"""Seconds after which the database is asked anew whether a role would change answers."""
+"""Seconds after which the database is asked again whether the reading role would change answers."""
 
 # postgres/libpq.py
 POSTGRES_CHUNK: Final = 64
@@ -75,9 +75,9 @@ LARGEST_CHUNK: Final = 256 * 1024 * 1024
 
 # postgres/types.py
 KEPT_STATEMENTS: Final = 512
-"""Statements whose types of parameters are kept; programs repeat a few dozen."""
+"""Statements whose parameter types are cached; programs repeat a few dozen."""
 LONGEST_KEPT: Final = 16 * 1024
-"""Characters of a statement that is kept."""
+"""Characters of a statement that is cached."""
 
 # sqlite/node.py
 LONGEST_VALUE: Final = 64 * 1024 * 1024
@@ -89,9 +89,9 @@ CACHED_STATEMENTS: Final = 256
 
 # duckdb/engine.py
 FILE_LEAVING: Final = 1.0
-"""Seconds that a file which another process has is waited for: that of a server which was killed is about to end."""
+"""Seconds to wait for a file that another process has locked: a killed server's process is about to end."""
 OPEN_AGAIN: Final = 0.05
-"""Seconds between attempts to open it."""
+"""Seconds between attempts to open the file."""
 HEAPS: Final = 3
 HEAP_BASE: Final = 1024**3
 """A DuckDB process may have `HEAPS` times `memory_limit` plus `HEAP_BASE` bytes, for what DuckDB's allocator keeps mapped but
@@ -102,22 +102,22 @@ within a limit of 200 MB, 1 GB and 3 GB, in eight connections at once, mapped 2.
 LOOK_SHARE: Final = 20
 """A look at the files is followed by at least so many times its own duration without another."""
 QUICK_LOOK: Final = 0.002
-"""Seconds of a look that is always taken anew."""
+"""Seconds: a check of the files that takes no longer is repeated at once."""
 
 # duckdb/node.py
 CLOSING_TIMEOUT: Final = 10.0
-"""Seconds for the process to undo what is open and to close the database."""
+"""Seconds for the process to roll back open transactions and close the database."""
 
 # duckdb/process.py
 FIRST_ROWS: Final = 64
 """Rows that come with the answer to a statement, so that most need one answer only."""
 MORE_ROWS: Final = 1024
-"""Rows that are fetched at once after those; fewer if they are large."""
+"""Rows of a later fetch; fewer if they are large."""
 STUCK_AFTER: Final = 2.0
-"""Seconds after which a statement that was cancelled, and does not stop, ends with its process: some never look up."""
+"""Seconds after which a cancelled statement that does not stop ends with its process: some never check for interrupts."""
 SETTLING_TIMEOUT: Final = 2.0
-"""Seconds that commits of others have until then to be answered."""
+"""Seconds that commits of other calls get for their answers before that."""
 
 # duckdb/worker.py
 LEAVING_TIMEOUT: Final = 5.0
-"""Seconds that undoing what is open and closing the database may take once the server is gone."""
+"""Seconds that rollback and close may take after the server is gone."""

@@ -51,7 +51,7 @@ class SqlNode(DatabaseNode):
 
     @classmethod
     def backend(cls, config: Any, ctx: SetupContext) -> Backend:
-        """The backend that the settings mean. Imports the driver and connects to nothing."""
+        """Make the backend of the settings. Imports the driver and connects to nothing."""
         raise NotImplementedError
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The place of a mistake in a statement, read from the database's message."""
+"""The position of a mistake in a statement, read from the database's message."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rrext.errors import RrextError
 from rrext.nodes.sql.gate.lexer import line_and_column
 
 _CHARACTER: Final = re.compile(r"\(at character (\d+)\)")
-"""PostgreSQL counts."""
+"""PostgreSQL reports the number of the character."""
 _NEAR: Final = re.compile(r"near '(.+)' at line \d+|near \"([^\"]+)\"", re.DOTALL)
-"""MySQL tells what stands from there on; SQLite and DuckDB tell a word."""
+"""MySQL reports the rest of the text; SQLite and DuckDB report a word."""
 
 
 def note_place(error: RrextError, sql: str) -> None:
-    """Put `line` and `column`, counted from 1, into the data of a failure, if there is one place that it can mean."""
+    """Add `line` and `column`, counted from 1, to the data of a failure, if the message fits one position only."""
     at = _place(error.message, sql)
     if at is not None and "line" not in error.data:
         error.data["line"], error.data["column"] = line_and_column(sql, at)

@@ -1,4 +1,4 @@
-"""The answer of EXPLAIN as lines that a person reads, whatever shape the database gives it."""
+"""The answer of EXPLAIN as readable lines, whatever shape the database gives it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 TREE: Final = ("id", "parent", "notused", "detail")
-"""SQLite's columns: a row hangs below the one whose id is its parent."""
+"""SQLite's columns: a row is a child of the row whose id is its parent."""
 
 
 def plan_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """A plan's lines: SQLite's as a tree, MySQL's as a table, others as they are. None if it is no text, as a plan in JSON."""
+    """A plan's lines: SQLite's as a tree, MySQL's as a table, others as they are. None for a plan without text, as in JSON."""
     if tuple(columns) == TREE:
         return _tree(rows)
     if len(columns) > 2:
@@ -23,7 +23,7 @@ def plan_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[st
 def _tree(rows: Sequence[Sequence[Any]]) -> list[str]:
     depths = {0: -1}
     lines: list[str] = []
-    for number, parent, _, detail in rows:  # parents stand before what hangs below them
+    for number, parent, _, detail in rows:  # parents come before their children
         depths[number] = depths.get(parent, -1) + 1
         lines.append("  " * depths[number] + str(detail))
     return lines

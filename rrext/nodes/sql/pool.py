@@ -27,7 +27,7 @@ class Pool:
     """
 
     def __init__(self, connect: Callable[[], Any], size: int, wait: float) -> None:
-        """`wait` is how many seconds `take` waits for a connection that others use."""
+        """`wait`: seconds that `take` waits for a connection in use."""
         self._connect = connect
         self._size = size
         self._wait = wait
@@ -40,9 +40,9 @@ class Pool:
         self._is_closed = False
 
     def take(self, ctx: ToolContext | None = None) -> tuple[Any, bool]:
-        """A connection, and whether it is a new one; `give_back` returns it.
+        """Take a connection and whether it is a new one; `give_back` returns it.
 
-        Raises `PoolExhausted`, `Unavailable` when the pool is closed, what `connect` raises, and what `ctx` says when its
+        Raises `PoolExhausted`, `Unavailable` when the pool is closed, the errors of `connect`, and the error of `ctx` when its
         call is cancelled meanwhile.
         """
         with self._lock:
@@ -61,7 +61,7 @@ class Pool:
         return (place.connection, False) if place.connection is not None else (self._opened(), True)
 
     def give_back(self, connection: Any, *, is_good: bool) -> None:
-        """Return a connection; one that is not good is closed, and there is room for another."""
+        """Return a connection; a bad one is closed, which makes room for another."""
         with self._lock:
             is_kept = is_good and not self._is_closed
             self._pass_on(connection if is_kept else None)
@@ -70,12 +70,12 @@ class Pool:
 
     @property
     def in_use(self) -> int:
-        """How many connections callers have, those that are being opened included."""
+        """The number of connections in use, including those being opened."""
         with self._lock:
             return self._open - len(self._idle)
 
     def close(self) -> None:
-        """Close every connection, those in use when they are given back. Callers that wait fail, as later ones do."""
+        """Close every connection, those in use when they are returned. Waiting callers fail, as do later ones."""
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -87,7 +87,7 @@ class Pool:
             _close(connection)
 
     def _wait_in_line(self, place: _Waiter, ctx: ToolContext | None) -> None:
-        """Return when the place is granted. Otherwise it is out of the line, and nothing was lent."""
+        """Wait until the place in the line is granted. An error removes it from the line, and no connection is lost."""
         if ctx is not None:
             ctx.on_cancel(place.ready.set)
         due = monotonic() + self._wait
@@ -97,7 +97,7 @@ class Pool:
             if ctx is not None:
                 ctx.token.forget(place.ready.set)
         with self._lock:
-            if place.is_granted:  # also if it came too late: whoever asked before is served before
+            if place.is_granted:  # even if it came too late: callers are served in their order
                 return
             if self._is_closed:
                 raise _closed()

@@ -23,7 +23,7 @@ _FENCE: Final = re.compile(r"```[ \t]*(\w*)[ \t]*\n(.*?)```", re.DOTALL)
 _SQL_FENCES: Final = frozenset({"sql", "sqlite", "duckdb", "postgres", "postgresql", "mysql", "mariadb"})
 _QUERY: Final = re.compile(r"\s*\(*\s*(?:SELECT|WITH|VALUES|FROM)\b", re.IGNORECASE)
 _FED_BACK: Final = frozenset({"invalid_arguments", "not_read_only", "sql_failed"})
-"""Failures that another statement may not have; with any other one, asking again would not help."""
+"""Failures that another statement may avoid; for others, a second attempt would not help."""
 
 _RULES: Final = """Answer the question with one {dialect} query over the tables below: a single SELECT (WITH is fine).
 It runs in a read-only transaction: nothing can be written, locked or set, and no files can be read.
@@ -87,7 +87,7 @@ def data_for(node: Node, database: SqlDatabase, ctx: ToolContext, question: str,
 
 
 def read_reply(said: Any) -> QueryReply:
-    """What a model's text means.
+    """Parse the reply of a model.
 
     A JSON object with `sql` or `answer` (bare or in a fence), one fenced block of SQL, or a bare statement; any other
     text is an answer. Raises `ToolError` (`unclear_answer`) for several blocks, and for nothing at all.
@@ -144,7 +144,7 @@ def _checked(database: SqlDatabase, ctx: ToolContext, sql: str) -> str:
 
 
 def _feed_back(asked: dict[str, Any], sql: str, error: str) -> None:
-    """The model sees its last statement and why it was refused; one is enough, and keeps the prompt small."""
+    """Show the model its last statement and the error; one is enough, and keeps the prompt small."""
     asked["questions"] = [
         asked["questions"][0],
         {

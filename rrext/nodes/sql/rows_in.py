@@ -14,9 +14,9 @@ from rrext.tools.context import ToolContext
 
 
 def insert_rows(database: SqlDatabase, ctx: ToolContext, table_name: str, answer: Any) -> int:
-    """Insert the rows of an answer; how many. Nothing is kept if one of them fails. Blocks.
+    """Insert the rows of an answer and return their number; all of them or none. Blocks.
 
-    Raises `ToolError`: `table_not_found`, `not_rows`, `unknown_column`, `too_many_rows`, and what the database says.
+    Raises `ToolError`: `table_not_found`, `not_rows`, `unknown_column`, `too_many_rows`, and the database's errors.
     """
     rows = rows_of(answer)
     if not rows:
@@ -33,7 +33,7 @@ def insert_rows(database: SqlDatabase, ctx: ToolContext, table_name: str, answer
 
 
 def rows_of(answer: Any) -> Sequence[Mapping[str, Any]]:
-    """The rows that an answer means: an object, a list of objects, `{rows: [...]}`, or the JSON text of one of these."""
+    """The rows of an answer: an object, a list of objects, `{rows: [...]}`, or the JSON text of one of these."""
     if isinstance(answer, str):
         try:
             answer = json.loads(answer)
@@ -86,5 +86,5 @@ def _quoted(name: str, quote: str) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Values that are no cells become JSON text, as reading gives them back."""
+    """A value for a cell: objects and lists become JSON text."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value

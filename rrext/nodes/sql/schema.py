@@ -27,7 +27,7 @@ class ForeignKey(msgspec.Struct, frozen=True):
 
 
 class SqlTable(msgspec.Struct, frozen=True):
-    """A table, or a view. Its name has its schema before it, if that is not the one that is searched by default."""
+    """A table or a view. Its name has its schema as a prefix, unless that is the default schema."""
 
     name: str
     columns: tuple[Column, ...]
@@ -35,7 +35,7 @@ class SqlTable(msgspec.Struct, frozen=True):
     foreign_keys: tuple[ForeignKey, ...] = ()
     is_view: bool = False
     problem: str | None = None
-    """Why the database itself cannot say which columns it has."""
+    """The database's error, if it cannot list the columns."""
 
     def as_json(self) -> dict[str, Any]:
         """`{columns: [{column, type}], primary_key?, foreign_keys?, view?, problem?}`."""

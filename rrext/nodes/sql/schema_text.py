@@ -1,4 +1,4 @@
-"""A schema as a language model reads it: the tables that the question is most likely about, within a size."""
+"""A schema as text for a language model: the tables most relevant to the question, within a size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def schema_text(schema: Schema, question: str) -> str:
     """One line per table. The most relevant ones come first; how many are left out is said at the end."""
     asked = _stems(question)
     scores = {name: _score(table, asked) for name, table in schema.tables.items()}
-    for name, table in schema.tables.items():  # a table that connects relevant ones is needed for the join
+    for name, table in schema.tables.items():  # a table that connects relevant tables is needed for the join
         if scores[name]:
             for key in table.foreign_keys:
                 if key.table in scores and not scores[key.table]:
@@ -52,7 +52,7 @@ def _line(table: SqlTable, asked: frozenset[str]) -> str:
 
 
 def _one_line(name: str) -> str:
-    """Names may hold anything, line breaks too; they are to stay on their line."""
+    """The text on one line: names may hold anything, even line breaks."""
     return _LINE.sub(" ", name)[:128]
 
 
@@ -62,7 +62,7 @@ def _score(table: SqlTable, asked: frozenset[str]) -> int:
 
 
 def _stems(text: str) -> frozenset[str]:
-    """The words of a text or of a name, without an ending that plurals have."""
+    """The words of a text or of a name, without plural endings."""
     words = _WORDS.findall(_CAMEL.sub(" ", text).casefold())
     return frozenset(_stem(word) for word in words if len(word) >= SHORTEST_WORD)
 

@@ -21,7 +21,7 @@ from rrext.nodes.sql.place import note_place
 from rrext.tools.context import ToolContext
 
 _GAP: Final = r"(?:[\s;\ufeff]|--[^\n]*+|\#[^\n]*+|/\*.*?\*/|\*/)"
-"""What may stand between words in one of the dialects; `*/` is left of a comment within another."""
+"""The text between words in any of the dialects; `*/` remains of a nested comment."""
 _FIRST_WORD: Final = re.compile(
     rf"{_GAP}*+(?:EXPLAIN{_GAP}++ANALYZE{_GAP}++)?([A-Za-z]++)(?:{_GAP}++(?:WORK|TRANSACTION)\b)?(?:{_GAP}++(TO)\b)?",
     re.DOTALL | re.IGNORECASE,
@@ -53,7 +53,7 @@ def error_of(backend: Backend, error: Exception) -> Exception:
 
 
 class GiveBack(Protocol):
-    """Returns a connection to its pool; one that is not good is closed."""
+    """Returns a connection to its pool; a bad one is closed."""
 
     def __call__(self, *, is_good: bool) -> None: ...
 
@@ -75,11 +75,11 @@ class Result:
 
     @property
     def affected(self) -> int:
-        """How many rows the statement changed; of one that only reads, how many it gave so far. 0 if that is not known."""
+        """The number of rows that the statement changed; if it only reads, those fetched so far. 0 if unknown."""
         return max(0, self._cursor.rowcount)
 
     def batch(self, at_most: int = LAST_BATCH) -> tuple[Sequence[Sequence[Any]], int]:
-        """The next rows as the driver gives them, and about how many bytes they have; no rows at the end."""
+        """Fetch the next rows in the driver's form, and their approximate bytes; no rows at the end."""
         if not self.has_rows:
             return (), 0
         rows = self._cursor.fetchmany(min(self._size, at_most))
@@ -89,16 +89,16 @@ class Result:
         return rows, size
 
     def close(self) -> None:
-        """End the statement; no row can be fetched any more."""
+        """End the statement; no row can be fetched after that."""
         self._cursor.close()
 
     def describe(self) -> None:
         """Fill in `types` and `warnings`, once the statement is over."""
-        self.warnings = list(self._cursor.warnings)  # before anything else is asked on the connection
+        self.warnings = list(self._cursor.warnings)  # before any other query on the connection
         self.types = list(self._cursor.types)
 
     def collect(self, at_most: int, *, nested_as_text: bool) -> Rows:
-        """Up to `at_most` rows, with their cells in JSON. Raises `ResultTooLarge` beyond `max_result`."""
+        """Fetch up to `at_most` rows, with their cells in JSON. Raises `ResultTooLarge` beyond `max_result`."""
         rows: Rows = []
         size = 0
         while (room := at_most - len(rows)) > 0:
@@ -114,7 +114,7 @@ class Result:
         return rows
 
     def in_json(self, rows: Sequence[Sequence[Any]], *, nested_as_text: bool) -> Rows:
-        """Rows of a batch with their cells in JSON."""
+        """The rows of a batch with their cells in JSON."""
         return list(rows) if self._is_json else json_rows(rows, nested_as_text=nested_as_text)
 
 
@@ -144,7 +144,7 @@ class SqlTransaction:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is still something to commit or to roll back."""
+        """Whether the transaction can still be committed or rolled back."""
         return not self.is_lost and self._backend.in_transaction(self.connection)
 
     @contextmanager
@@ -187,7 +187,7 @@ class SqlTransaction:
             self._is_stopped = self._is_stopped or running.reason is not None
 
     def _error_of(self, error: Exception, running: Running, ctx: ToolContext) -> Exception:
-        """The caller's error for an exception that came out of the statement."""
+        """The caller's error for an exception of the statement."""
         if isinstance(error, RrextError):
             return error
         if (running.reason == "cancelled" or ctx.cancelled) and (stopped := cancellation(ctx)) is not None:
@@ -198,7 +198,7 @@ class SqlTransaction:
         return error if failure is None else SQL.error(failure)
 
     def commit(self, ctx: ToolContext | None = None) -> None:
-        """Keep what was done, if the call is still wanted."""
+        """Commit, unless the call is cancelled or late."""
         if ctx is not None and not self._backend.is_committing(self.connection):
             ctx.check()
         self._end(self._backend.commit)
@@ -219,11 +219,11 @@ class SqlTransaction:
             self.is_lost = True
 
     def begin_again(self) -> None:
-        """A statement ended the transaction by itself, as MySQL's DDL does: the next ones need a new one."""
+        """Begin a new transaction after a statement ended this one, as MySQL's DDL does."""
         self._end(lambda connection: self._backend.begin(connection, read_only=self.read_only))
 
     def close(self) -> None:
-        """Roll back what is not committed, and give the connection back; one that is broken or stopped is thrown away."""
+        """Roll back uncommitted changes and return the connection; a broken or stopped one is closed."""
         give_back, self._give_back = self._give_back, None
         if give_back is not None:
             give_back(is_good=self._is_good())

@@ -1,4 +1,4 @@
-"""A graph database in this process: Ladybug, in a file or in memory. Importing this imports nothing of it yet.
+"""The embedded graph database in its process: Ladybug, in a file or in memory. The module imports the engine at first use.
 
 One process at a time opens a file for writing; processes take turns between transactions.
 """
@@ -23,11 +23,11 @@ from rrext.nodes.graph.parameters import Readings
 from rrext.nodes.graph.values import EmbeddedValues
 
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
-"""What the engine raises when it runs a statement, and when its values become Python's."""
+"""The engine's exceptions for statements, and for the conversion of its values to Python."""
 
 
 class EmbeddedBackend:
-    """One database. It is opened by the first call; if that fails, the next one tries again."""
+    """One database. The first call opens it; if that fails, the next one tries again."""
 
     def __init__(self, settings: EmbeddedSettings) -> None:
         import_module("ladybug")  # the slow part of the first call, on this thread
@@ -74,7 +74,7 @@ class EmbeddedTransaction:
         self._lease: LentConnection | None = None
         self._is_open = False
         self._is_cancelled = False
-        self._is_first = True  # whether no statement ran yet
+        self._is_first = True  # whether no statement has run yet
         self._writes = False
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class EmbeddedTransaction:
             try:
                 return self._ran(cypher, readings.params, counts=counts)
             except EmbeddedError as error:
-                # It ended the transaction mostly; if nothing was done in that yet, another one is as good.
+                # Mostly the failure ended the transaction; a new one is as good if this one did nothing.
                 if not is_first or not readings.learn(str(error)):
                     raise
             if (lease := self._lease) is not None:
@@ -167,7 +167,7 @@ class EmbeddedTransaction:
 
 
 class EmbeddedCursor:
-    """The result of one statement. The engine holds it; rows become Python's when they are fetched."""
+    """The result of one statement. The engine holds the rows; a fetch converts them to Python values."""
 
     def __init__(self, result: Any, values: EmbeddedValues, counters: dict[str, int] | None) -> None:
         self._result = result
@@ -184,7 +184,7 @@ class EmbeddedCursor:
         return rows
 
     def _next(self) -> list[Any] | None:
-        """The next row; None if there is none. A value that Python has no room for fails the statement."""
+        """The next row; None if there is none. A value without a Python equivalent fails the statement."""
         try:
             return self._result.get_next() if self._result.has_next() else None
         except RAISED as error:
@@ -195,7 +195,7 @@ class EmbeddedCursor:
 
 
 def _rolled_back(connection: Any) -> bool:
-    """Undo a transaction. A statement that failed ended it already; such a connection is not used again."""
+    """Roll back a transaction. A failed statement has ended it already; the connection is not used again then."""
     try:
         connection.execute("ROLLBACK").close()
     except Exception:

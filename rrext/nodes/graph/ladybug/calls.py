@@ -13,7 +13,7 @@ from rrext.nodes.child.engine import Cancel, EngineRequest
 from rrext.nodes.graph.limits import COMMIT_PATIENCE, OPEN_PATIENCE, START_PATIENCE, STUCK_AFTER
 
 ENGINE_FAILED: Final = "engine_failed"
-"""The code of an answer that says what the engine itself raised."""
+"""The code of an answer with an error of the engine itself."""
 
 
 class GraphOpen(EngineRequest, frozen=True, tag=True):
@@ -24,7 +24,7 @@ class GraphOpen(EngineRequest, frozen=True, tag=True):
 
 
 class GraphBegin(EngineRequest, frozen=True, tag=True):
-    """Wait for the turn, if it writes, and begin. `timeout` is the engine's own limit of a statement, in seconds."""
+    """Wait for the turn if the transaction writes, and begin. `timeout` is the engine's own statement limit in seconds."""
 
     transaction: int
     read_only: bool
@@ -35,7 +35,7 @@ class GraphBegin(EngineRequest, frozen=True, tag=True):
 
 
 class GraphRun(EngineRequest, frozen=True, tag=True):
-    """Run a statement and send its first rows. A statement before it in the transaction is over then."""
+    """Run a statement and send its first rows. Ends the transaction's previous statement."""
 
     transaction: int
     cypher: str
@@ -47,7 +47,7 @@ class GraphRun(EngineRequest, frozen=True, tag=True):
 
 
 class GraphFetch(EngineRequest, frozen=True, tag=True):
-    """The next rows of the statement."""
+    """Send the next rows of the statement."""
 
     transaction: int
     size: int
@@ -56,7 +56,7 @@ class GraphFetch(EngineRequest, frozen=True, tag=True):
 
 
 class GraphExplain(EngineRequest, frozen=True, tag=True):
-    """The plan of a statement."""
+    """Send the plan of a statement."""
 
     transaction: int
     cypher: str
@@ -66,7 +66,7 @@ class GraphExplain(EngineRequest, frozen=True, tag=True):
 
 
 class GraphCommit(EngineRequest, frozen=True, tag=True):
-    """Keep what was done."""
+    """Commit the transaction."""
 
     transaction: int
 
@@ -75,13 +75,13 @@ class GraphCommit(EngineRequest, frozen=True, tag=True):
 
 
 class GraphEnd(EngineRequest, frozen=True, tag=True):
-    """Undo what is not committed. Nobody waits for its answer."""
+    """Roll back the transaction. The server does not wait for the answer."""
 
     transaction: int
 
 
 Message = GraphOpen | GraphBegin | GraphRun | GraphFetch | GraphExplain | GraphCommit | GraphEnd | Cancel
-"""What the server sends."""
+"""A message of the server."""
 
 
 class GraphRows(msgspec.Struct, frozen=True):

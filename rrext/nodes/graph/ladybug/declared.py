@@ -8,7 +8,7 @@ from rrext.nodes.graph.backend import GraphSchema, Property, RelationshipType, R
 
 
 def declared_schema(run: Rows, database: str) -> GraphSchema:
-    """The tables of nodes and of relationships, as they were declared."""
+    """Read the declared tables of nodes and of relationships."""
     tables = sorted((row[0], row[1]) for row in run("CALL show_tables() RETURN name, type"))
     return GraphSchema(
         database,

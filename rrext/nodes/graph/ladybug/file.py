@@ -21,7 +21,7 @@ MIB: Final = 1024 * 1024
 
 
 class LentConnection:
-    """A connection, and which statements with parameters it ran."""
+    """A connection, and the statements with parameters that it has run."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
@@ -40,12 +40,12 @@ class OpenDatabase:
 
     @classmethod
     def open(cls, settings: EmbeddedSettings, check: Callable[[], object]) -> OpenDatabase:
-        """Open it when no other process has it; wait for that as long as the settings say. Raises `Unavailable`."""
+        """Open the database when no other process has it, within the time of the settings. Raises `Unavailable`."""
         import ladybug
 
         path, read_only = settings.path, settings.read_only and bool(settings.path)
         file_lock = _lock_beside(settings, check) if path else None
-        # Who has our lock may still find the engine's: the system releases those of a process that ends one after the other.
+        # Despite our lock, the engine's may be taken: the system releases the locks of an ending process one by one.
         until = time.monotonic() + settings.wait
         try:
             while True:
@@ -68,7 +68,7 @@ class OpenDatabase:
             raise
 
     def lease(self) -> LentConnection:
-        """A connection for one transaction."""
+        """Take a connection for one transaction."""
         import ladybug
 
         with self._lock:
@@ -77,7 +77,7 @@ class OpenDatabase:
         return LentConnection(ladybug.Connection(self._database, num_threads=self._settings.threads))
 
     def give_back(self, lease: LentConnection, *, is_good: bool) -> None:
-        """A transaction is over. A connection that was interrupted is not used again."""
+        """Return the connection after a transaction. An interrupted connection is not used again."""
         with self._lock:
             if is_good and len(lease.statements) <= PLANNED_STATEMENTS and len(self._idle) < IDLE_CONNECTIONS:
                 self._idle.append(lease)
@@ -90,7 +90,7 @@ class OpenDatabase:
         return self._file_lock is not None and self._file_lock.is_wanted()
 
     def close(self) -> None:
-        """Close it, so that another process can have the file."""
+        """Close the database, so that another process can open the file."""
         with self._lock:
             idle, self._idle = self._idle, []
         for lease in idle:
@@ -103,7 +103,7 @@ class OpenDatabase:
 
 
 def _lock_beside(settings: EmbeddedSettings, check: Callable[[], object]) -> FileLock | None:
-    """The lock, shared by who only reads. In a folder where nobody writes, nobody has to be kept out."""
+    """Take the lock; readers share it. A folder without write permission needs no lock."""
     try:
         path = f"{settings.path}.lock"
         return FileLock.take(path, settings.owner, wait=settings.wait, check=check, shared=settings.read_only)

@@ -55,7 +55,7 @@ class ProcessBackend(GraphBackend):
     def __init__(self, settings: EmbeddedSettings) -> None:
         self._settings = settings
         self._numbers = itertools.count()
-        self._opened: ChildEngine | None = None  # the process that has the database open
+        self._opened: ChildEngine | None = None  # the process that has opened the database
         self.supervisor = Supervisor(self._started, what=WHAT, closed=CLOSED, is_kept=bool(settings.path))
 
     def prepare(self, ctx: ToolContext) -> None:
@@ -101,7 +101,7 @@ class _RemoteTransaction(GraphTransaction):
         self._number = number
         self._read_only = read_only
         self._timeout = timeout
-        self._ctx = ToolContext()  # until it is cancelled as a whole
+        self._ctx = ToolContext()  # until the transaction is cancelled as a whole
         self._process: ChildEngine | None = None
 
     def start(self) -> None:
@@ -128,7 +128,7 @@ class _RemoteTransaction(GraphTransaction):
         self._ctx.token.cancel("timeout")  # whoever waits for an answer leaves; the reason is known to who cancels
 
     def rows(self, request: EngineRequest) -> GraphRows:
-        """Rows that a request asks for."""
+        """Send a request for rows and return them."""
         return msgspec.json.decode(self._ask(request), type=GraphRows)
 
     def _ask(self, request: EngineRequest) -> bytes:

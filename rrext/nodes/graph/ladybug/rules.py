@@ -1,4 +1,4 @@
-"""The embedded graph without its engine: settings, meanings of errors, checks of statements."""
+"""Rules of the embedded graph that need no engine: settings, errors, checks of statements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_TEXT: Final[tuple[tuple[str, FailureKind], ...]] = (
 class EmbeddedSettings(msgspec.Struct, frozen=True):
     """`path` is empty for a database in memory. `lock_timeout` is in seconds, and so is `wait`, for other processes.
 
-    `owner` is the process that others are told of.
+    `owner` is the process id shown to other processes.
     """
 
     path: str
@@ -42,7 +42,7 @@ class EmbeddedError(Exception):
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """What an error of the engine means; None for any other."""
+    """The failure of an engine's error; None for any other exception."""
     if not isinstance(error, EmbeddedError):
         return None
     text = str(error)
@@ -51,6 +51,6 @@ def failure_of(error: Exception) -> Failure | None:
 
 
 def sentence(message: str) -> str:
-    """The engine's sentence, without the statement that it quotes."""
+    """The engine's message, without the quoted statement."""
     lines = QUOTES.sub("", message).split("\n", 1)
     return lines[0].strip()[:MESSAGE_MAX]

@@ -11,18 +11,18 @@ NODES: Final = "MATCH (n) RETURN count(n)"
 RELATIONSHIPS: Final = "MATCH ()-[r]->() RETURN count(r)"
 
 Run: TypeAlias = "Callable[[str, Mapping[str, Any]], list[Any]]"
-"""Runs a statement with parameters, and gives all its rows."""
+"""Runs a statement with parameters and returns all its rows."""
 
 
 class Tally:
-    """One statement. It is made before it runs, in the same transaction; `counters` comes after it."""
+    """Counts of one statement. Made before the statement runs, in the same transaction; call `counters` after it."""
 
     def __init__(self, effects: Effects, run: Run, params: Mapping[str, Any]) -> None:
         self._effects = effects
         self._run = run
         self._changed = 0
         self._before = (0, 0)
-        # What a statement both makes and deletes cannot be seen in numbers.
+        # Elements that a statement both creates and deletes do not show in the numbers.
         if not effects.are_countable or (effects.creates and effects.deletes):
             return
         if effects.finding is not None:
@@ -31,7 +31,7 @@ class Tally:
             self._before = self._elements()
 
     def counters(self) -> dict[str, int] | None:
-        """How many nodes and relationships were created or deleted, and how many elements were changed; those that are not
+        """The numbers of created and deleted nodes and relationships, and of changed elements, without those that are
         0. None if it cannot be told."""
         effects = self._effects
         if not effects.are_countable or (effects.creates and effects.deletes):
@@ -49,7 +49,7 @@ class Tally:
         return nodes, relationships
 
     def _found(self, finding: str, params: Mapping[str, Any]) -> int:
-        """How many elements are to be changed, each counted once, by whichever names it is found."""
+        """The number of elements to change, each counted once, whatever variables name it."""
         names = ["`" + name.replace("`", "``") + "`" for name in self._effects.targets]
         given = {name: value for name, value in params.items() if name in self._effects.parameters}
         if len(names) == 1:

@@ -52,7 +52,7 @@ class LadybugSession:
             raise Cancelled
 
     def do(self, request: Any) -> Any:
-        """What the request asks for, when what was asked before is done. Raises what the engine does."""
+        """Carry out a request after the previous one. Raises the engine's errors."""
         with self._lock:
             return self._done(request)
 
@@ -95,7 +95,7 @@ class LadybugSession:
             cursor.close()
 
     def interrupt(self) -> None:
-        """Make what runs fail soon; returns when it does not run any more."""
+        """Make the running request fail soon; return when it has ended."""
         self._is_interrupted = True
         while True:
             self._transaction.cancel()
@@ -105,7 +105,7 @@ class LadybugSession:
 
 
 class LadybugWorker:
-    """Serves requests, each on a thread, as many as there are transactions."""
+    """Serves requests, with one thread for each transaction."""
 
     def __init__(self, backend: EmbeddedBackend, answers: BinaryIO) -> None:
         self._backend = backend
@@ -117,7 +117,7 @@ class LadybugWorker:
         self._threads = Workers()
 
     def serve(self, requests: BinaryIO) -> None:
-        """Answer until the other end closes; then undo what is open and close the database."""
+        """Answer requests until the other end closes; then roll back open transactions and close the database."""
         decoder = msgspec.msgpack.Decoder(Message)
         while (received := receive(requests)) is not None:
             call, data = received
@@ -138,7 +138,7 @@ class LadybugWorker:
             if seat is not None:
                 self._at_work[call] = seat
             self._threads.run(lambda call=call, message=message, seat=seat: self._do(call, message, seat))
-        # A statement that nothing stops must not keep a process that nobody has any more.
+        # A statement that nothing stops must not keep a process without a server alive.
         leaving = threading.Timer(LEAVING_TIMEOUT, os._exit, (1,))
         leaving.daemon = True
         leaving.start()
@@ -150,7 +150,7 @@ class LadybugWorker:
     def _do(self, call: int, message: Any, seat: LadybugSession | None) -> None:
         data = frame(call, self._answer(message, seat))
         self._at_work.pop(call, None)
-        with self._sending, contextlib.suppress(OSError):  # the server is gone: `serve` hears of it too
+        with self._sending, contextlib.suppress(OSError):  # the server is gone: `serve` notices that too
             self._answers.write(data)
             self._answers.flush()
 

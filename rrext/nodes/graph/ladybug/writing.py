@@ -14,16 +14,16 @@ FILES: Final = frozenset({"LOAD", "COPY", "EXPORT", "IMPORT", "ATTACH", "INSTALL
 """Statements that read or write files of this machine, or fetch code. DETACH of a database begins a statement."""
 CONTROL: Final = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "CHECKPOINT"})
 STARTS_ONLY: Final = frozenset({"EXPORT", "IMPORT", "ATTACH", "INSTALL", "UNINSTALL", "UPDATE", "EXTENSION", "USE"})
-"""Words that are dangerous as the first one only; elsewhere they are names."""
+"""Words that are dangerous only at the begin of a statement; elsewhere they are names."""
 BEFORE: Final = frozenset({"EXPLAIN", "PROFILE", "FORCE"})
-"""Words before which a statement goes on as if it began there."""
+"""Words after which a new statement begins."""
 
 
 def check_embedded(cypher: str, procedures: tuple[str, ...] = ()) -> str:
-    """The statement, which is sent as it is. Raises `ToolError` (`statement_refused`) and `InvalidArguments`.
+    """Check a statement for `execute` and return it unchanged. Raises `ToolError` (`statement_refused`), `InvalidArguments`.
 
-    Whoever may execute may change the graph; the files of this machine are another matter. The engine has procedures that
-    read files, or end the process on bad arguments, so only those are called that are known.
+    A caller with `execute` may change the graph, but not reach this machine's files. The engine has procedures that read
+    files, or end the process on bad arguments, so only known procedures are allowed.
     """
     pieces = single(cypher)
     start = 0
@@ -57,7 +57,7 @@ def _is_name(pieces: list[CypherToken], at: int) -> bool:
 
 
 def _keeps_elsewhere(pieces: list[CypherToken]) -> bool:
-    """Whether a table gets options such as `WITH (storage = …)`: a place outside of the database, which the engine reads."""
+    """Whether a table has options such as `WITH (storage = …)`: a storage outside of the database, which the engine reads."""
     if pieces[0].keyword not in ("CREATE", "ALTER") or all(token.keyword != "TABLE" for token in pieces[1:5]):
         return False
     return any(

@@ -26,7 +26,7 @@ from rrext.nodes.graph.parameters import bytes_in
 from rrext.nodes.graph.values import BoltValues
 
 ELEMENTS: Final = ("nodes_created", "nodes_deleted", "relationships_created", "relationships_deleted")
-"""The server's counters of elements; others count properties, labels and what belongs to the schema."""
+"""The server's counters of elements; others count properties, labels and objects of the schema."""
 SCHEMES: Final = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 ADDRESS: Final = re.compile(r"(?P<scheme>[a-z0-9+]+)://(?P<host>[^/?#@]+)/?", re.I)
 
@@ -53,7 +53,7 @@ class BoltSettings(msgspec.Struct, frozen=True):
     connect: float
 
     def __repr__(self) -> str:
-        return "<BoltSettings>"  # the password is among them
+        return "<BoltSettings>"  # the settings hold the password
 
 
 class BoltBackend(GraphBackend):
@@ -130,7 +130,7 @@ class BoltBackend(GraphBackend):
 
     @contextmanager
     def reaching(self) -> Iterator[None]:
-        """Around what connects: its failures say why there is no connection."""
+        """Around code that connects: failures explain why there is no connection."""
         from neo4j import exceptions
 
         settings = self._settings
@@ -144,7 +144,7 @@ class BoltBackend(GraphBackend):
                 hint='Ask again later, end open transactions, or let the operator raise "pool_size".',
             ) from None
         except (exceptions.ServiceUnavailable, exceptions.SessionExpired) as error:
-            if "defunct" in str(error):  # it was connected
+            if "defunct" in str(error):  # the connection was established before
                 raise
             raise Unavailable(
                 f"The graph database cannot be used: {_why_unreachable(error, settings.uri)}",
@@ -176,7 +176,7 @@ class _BoltTransaction(GraphTransaction):
         return _BoltCursor(self._transaction.run(cypher, params), self._backend, changed)
 
     def _changed(self, effects: Effects, params: Mapping[str, Any]) -> int | None:
-        """How many elements the statement will give other properties or labels; None if that cannot be told."""
+        """The number of elements that will get other properties or labels; None if unknown."""
         if not effects.sets or effects.finding is None:
             return None if effects.sets else 0
         names = ", ".join("`" + name.replace("`", "``") + "`" for name in effects.targets)
@@ -194,11 +194,11 @@ class _BoltTransaction(GraphTransaction):
     def end(self) -> None:
         if self._is_cancelled:
             self._cut()
-        with suppress(Exception):  # a broken connection has nothing left to undo: the server did
+        with suppress(Exception):  # a broken connection has nothing to roll back: the server did that
             self._session.close()
 
     def cancel(self) -> None:
-        """Cut the connection: the server then ends what runs there. The driver's own way for that is for asyncio alone."""
+        """Close the connection: the server then ends the running statement. The driver's own cancel is for asyncio only."""
         self._is_cancelled = True
         self._cut()
 
@@ -210,7 +210,7 @@ class _BoltTransaction(GraphTransaction):
 
 
 class _BoltReader(_BoltTransaction):
-    """A statement that reads is a transaction by itself: beginning and ending one would cost two ways to the server."""
+    """A statement that only reads, in an implicit transaction: begin and commit would cost two round trips."""
 
     def start(self) -> None:
         return
@@ -270,7 +270,7 @@ class _BoltCursor:
 
 
 def _check_address(uri: str) -> None:
-    """Raise `Unavailable` for an address that is none, without quoting it: it may hold a password."""
+    """Raise `Unavailable` for an invalid address, without quoting it: it may hold a password."""
     found = ADDRESS.fullmatch(uri)
     if found is None or found["scheme"].lower() not in SCHEMES:
         raise Unavailable(
@@ -280,7 +280,7 @@ def _check_address(uri: str) -> None:
 
 
 def _why_unreachable(error: BaseException, uri: str) -> str:
-    """A sentence on what went wrong while connecting; found in the causes of the driver's exception."""
+    """Explain a failed connection in a sentence, from the causes of the driver's exception."""
     causes = [*_causes(error)]
     names = {type(cause).__name__ for cause in causes}
     host = uri.partition("://")[2].rstrip("/")
@@ -301,5 +301,5 @@ def _causes(error: BaseException, depth: int = 8) -> list[BaseException]:
 
 
 def _sentence(message: str) -> str:
-    """The server's sentence without the lines after it, in which it quotes the statement."""
+    """The server's message without the lines that quote the statement."""
     return message.split("\n", 1)[0].strip()[:MESSAGE_MAX]

@@ -1,4 +1,4 @@
-"""The schema of a graph whose database keeps none: labels and types are asked for, properties are seen in samples."""
+"""The schema of a graph without a declared one: labels and types from queries, properties from samples."""
 
 from __future__ import annotations
 

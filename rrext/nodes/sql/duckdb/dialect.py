@@ -11,9 +11,9 @@ from rrext.nodes.sql.gate.patterns import BLOCK, DOLLARS, LINE, LIST, NUMBER, NU
 from rrext.nodes.sql.gate.tokens import NAME, SqlToken
 
 _WIDE_SPACES: Final = r"\xa0\u2000-\u200a\u202f\u205f\u3000"
-"""Blanks of Unicode. DuckDB takes them for blanks; to the others they are letters."""
+"""Blanks of Unicode. DuckDB reads them as blanks; other databases read them as letters."""
 _UNCLEAR_SPACES: Final = r"\x85\u1680\u180e\u200b-\u200f\u2028\u2029\u2060\ufeff"
-"""Blanks to some versions of DuckDB, and letters to others."""
+"""Blanks in some versions of DuckDB, and letters in others."""
 _LETTER: Final = rf"[^\x00-\x7f{_WIDE_SPACES}{_UNCLEAR_SPACES}]"
 _WORD: Final = rf"(?P<word>(?:[A-Za-z_]|{_LETTER})(?:[\w$]|{_LETTER})*+)"
 _TORN: Final = rf"(?P<torn>--[^\n\r]*+\r(?!\n)|\$?\d|[{_UNCLEAR_SPACES}])"
@@ -104,9 +104,9 @@ _PRAGMAS: Final = words(
     """collations database_size functions platform show show_databases show_tables show_tables_expanded
     storage_info table_info user_agent version metadata_info"""
 )
-"""DuckDB's PRAGMAs that only tell something. Others change settings, also without a value."""
+"""DuckDB's PRAGMAs that only report something. Others change settings, also without a value."""
 _STATEMENTS: Final = words("select with values from table pivot unpivot delete insert update merge")
-"""What DuckDB describes by its columns, and that is no table."""
+"""Words that DuckDB's DESCRIBE takes and that are no tables."""
 
 
 def _shows(tokens: Sequence[SqlToken]) -> bool:

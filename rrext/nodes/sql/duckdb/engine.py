@@ -1,4 +1,4 @@
-"""A DuckDB instance in its process: how it is opened and locked, and the tables of its files."""
+"""A DuckDB instance in its process: its start, its restrictions, and the tables of its files."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class ParsedStatement:
 
     @property
     def counts_changes(self) -> bool:
-        """Whether it answers a number of changed rows."""
+        """Whether the statement answers a number of changed rows."""
         return self.kind in _CHANGES
 
     @property
     def gives_rows(self) -> bool:
-        """Whether it may give rows."""
+        """Whether the statement may give rows."""
         return self.kind in _GIVES_ROWS
 
     @property
     def leaves_traces(self) -> bool:
-        """Whether the connection, or what statements mean, may be another one after it."""
+        """Whether the statement may change the connection's state, or the meaning of later statements."""
         return self.kind not in _LEAVES_NOTHING
 
     @property
     def writes(self) -> bool:
-        """Whether it may change the database, as far as its kind says. EXPLAIN ANALYZE runs what it explains."""
+        """Whether the statement may change the database, by its kind. EXPLAIN ANALYZE runs the statement that it explains."""
         return self.kind != "SELECT"
 
 
@@ -79,7 +79,7 @@ class DuckdbEngine:
         self._root: duckdb.DuckDBPyConnection | None = None
 
     def connection(self) -> duckdb.DuckDBPyConnection:
-        """Another connection of the instance. Raises `Unavailable` if it cannot be opened."""
+        """Open another connection of the instance. Raises `Unavailable` if that fails."""
         with self._lock:
             if self._root is None:
                 self._root = self._opened()
@@ -99,7 +99,7 @@ class DuckdbEngine:
             self._require_creating()
         root = self._connected(settings.path, read_only=is_file and not settings.writes)
         try:
-            # Nothing is written beside the database: what does not fit into memory_limit fails.
+            # Nothing is written beside the database: data beyond memory_limit fails.
             for setting in ("temp_directory=''", "enable_external_access=false", "lock_configuration=true"):
                 root.execute(f"SET {setting}")
         except BaseException:
@@ -171,11 +171,11 @@ class DuckdbEngine:
             self.forget()
 
     def known(self, sql: str) -> ParsedStatement | None:
-        """The statement of a text that was seen before; None for another one."""
+        """The statement of a known text; None for another text."""
         return self._statements.get(sql)
 
     def parsed(self, connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedStatement:
-        """The one statement of a text. A text that was seen before is not parsed again, which is a fifth of a short query."""
+        """Parse a text of one statement. A known text is not parsed again: that would take a fifth of a short query."""
         found = self._statements.get(sql)
         if found is None:
             statements = connection.extract_statements(sql)
@@ -189,7 +189,7 @@ class DuckdbEngine:
         return found
 
     def forget(self) -> None:
-        """What names mean may have changed: learn it of every statement again."""
+        """Drop what is known of statements, because the meaning of names may have changed."""
         self._statements.clear()
 
 
@@ -204,12 +204,12 @@ class ArrowRows:
 
 
 def sentence(error: Exception) -> str:
-    """What DuckDB says, without the lines in which it repeats the statement, and advice for its own shell."""
+    """The message of DuckDB, without the lines that repeat the statement, and without advice for its own shell."""
     return re.split(r"\n\n(?:LINE |Possible solutions)", str(error), maxsplit=1)[0].strip()
 
 
 def _processors() -> int:
-    """How many processors this process may use: DuckDB counts those of the machine, and wakes a thread for each."""
+    """The number of processors that this process may use: DuckDB counts those of the machine, and wakes a thread for each."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -218,7 +218,7 @@ def _quoted(name: str) -> str:
 
 
 def limit_memory(root: duckdb.DuckDBPyConnection) -> None:
-    """See to it that this process, which has no other work, fails an allocation rather than take all memory."""
+    """Limit this process, which has no other work, so that an allocation fails before all memory is taken."""
     row = root.execute("SELECT current_setting('memory_limit')").fetchall()[0]  # all of it, as else its transaction stays open
     number, _, unit = str(row[0]).partition(" ")
     if unit in _UNITS:

@@ -1,4 +1,4 @@
-"""CSV, TSV, Parquet and JSON files that become tables: which ones a setting means, and whether they have changed."""
+"""CSV, TSV, Parquet and JSON files that become tables: the files of a setting, and whether they have changed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FileTables:
         return Source(files, tuple((info.st_size, info.st_mtime_ns, info.st_ino) for info in found))
 
     def _names(self, setting: str) -> list[str]:
-        """A file of exactly this name, or else all that the pattern fits."""
+        """The file of exactly this name, or else all files that match the pattern."""
         path = self._locate(setting)
         if os.path.isfile(path):
             return [path]
@@ -80,7 +80,7 @@ class FileTables:
 
 
 def reading(files: Sequence[str]) -> str:
-    """The statement that reads files of one kind. Their names are no patterns, whatever stands in them."""
+    """The statement that reads files of one kind. File names with pattern characters are read literally."""
     texts = ", ".join("'" + glob.escape(file).replace("'", "''") + "'" for file in files)
     reader = _READERS[_extension(files[0])]
     return f"FROM {reader}([{texts}]{', union_by_name = true' if len(files) > 1 else ''})"

@@ -21,7 +21,7 @@ MEMORY: Final = ":memory:"
 _HEAD: Final = struct.Struct("<IQ")
 
 Begin = Literal["", "read", "write", "once"]
-"""Which transaction begins with a statement, if one does. `once` is one that may write, with this statement alone."""
+"""The kind of transaction that begins with a statement, if any. `once` may write, with this statement alone."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -62,17 +62,17 @@ class SqlFetch(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class SqlCommit(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Keep what was done."""
+    """Commit the transaction."""
 
 
 class SqlRollback(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Undo what is not committed."""
+    """Roll back the transaction."""
 
     is_answered: bool
 
 
 Request = SqlOpen | SqlLoad | SqlRun | SqlFetch | SqlCommit | SqlRollback
-"""What the server asks for."""
+"""A request of the server."""
 
 
 class Interrupt(msgspec.Struct, frozen=True, tag=True):
@@ -83,7 +83,7 @@ class Interrupt(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ok(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """It is done."""
+    """The request succeeded."""
 
 
 class SqlRows(msgspec.Struct, frozen=True, tag=True, array_like=True):
@@ -121,20 +121,20 @@ class SqlFailed(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 Answer = Ok | SqlRows | Refused | SqlFailed
-"""What the process answers."""
+"""An answer of the process."""
 
 
 def is_committing(request: Request, answer: Answer) -> bool:
-    """Whether the process goes on as if `SqlCommit` had been asked too, and sends the answer to that as well."""
+    """Whether the process commits as if `SqlCommit` had been sent, and answers that too."""
     return is_over(request, answer) and isinstance(answer, SqlRows) and answer.writes
 
 
 def is_over(request: Request, answer: Answer) -> bool:
-    """Whether the answer has all that there is of a transaction of one statement. What only reads is committed by then."""
+    """Whether the answer completes a transaction of one statement. A transaction that only reads is committed by then."""
     return isinstance(request, SqlRun) and request.begin == "once" and isinstance(answer, SqlRows) and answer.is_last
 
 
 def message_frame(number: int, message: Request | Answer) -> bytes:
-    """A message as it travels on a connection's socket. Raises `UnicodeEncodeError` for a text with a lone surrogate."""
+    """Encode a message as a frame on a connection's socket. Raises `UnicodeEncodeError` for a text with a lone surrogate."""
     data = msgspec.json.encode(message)
     return _HEAD.pack(len(data), number) + data

@@ -87,7 +87,7 @@ class DuckdbBackend(Backend):
         connection.begin(read_only=read_only)
 
     def _load_changed(self, connection: DuckdbConnection) -> None:
-        """Make the tables anew of which files changed since they were read. Others wait for that meanwhile."""
+        """Reload the tables whose files changed since they were read. Other calls wait meanwhile."""
         with self._loading:
             loaded = connection.process.loaded
             found = self._files.look()

@@ -1,4 +1,4 @@
-"""The process of a DuckDB database as the server sees it, and the connections to it."""
+"""The server's side of the process of a DuckDB database, and of the connections to it."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ class DuckdbError(Exception):
 
 
 class DuckdbProcess(ChildEngine):
-    """A process with one database in it. Each connection has a socket of its own to a thread of its own there."""
+    """A process with one database. Each connection has its own socket to its own thread there."""
 
     def __init__(self, settings: EngineSettings) -> None:
-        """Start it. Raises `Unavailable` if that cannot be."""
+        """Start the process. Raises `Unavailable` if that fails."""
         self._door, door = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._is_memory = settings.path == MEMORY
         self._links = itertools.count(1)
@@ -71,7 +71,7 @@ class DuckdbProcess(ChildEngine):
             super().__init__(command, settings, what=WHAT, crash=_CRASHED, closed=CLOSED, inherits=(door.fileno(),))
 
     def lost_by(self, request: Request, *, is_sent: bool) -> RrextError:
-        """The error of a connection that heard the process end, or could not send any more."""
+        """The error for a connection that saw the process end, or could not send to it."""
         self.wait()
         is_unknown = is_sent and isinstance(request, SqlCommit)
         error = self.lost(
@@ -88,7 +88,7 @@ class DuckdbProcess(ChildEngine):
         return error
 
     def connect(self) -> DuckdbConnection:
-        """A new connection. If the process is gone, the first request on it says so."""
+        """Open a connection. If the process is gone, the first request on the connection raises that."""
         number = next(self._links)
         ours, theirs = socket.socketpair()
         with theirs, suppress(OSError):
@@ -97,7 +97,7 @@ class DuckdbProcess(ChildEngine):
 
     @property
     def has_commits(self) -> bool:
-        """Whether somebody waits for the answer to a commit."""
+        """Whether a call waits for the answer to a commit."""
         return any(isinstance(request, SqlCommit) for request in list(self.busy.values()))
 
     def let_go(self) -> None:
@@ -129,14 +129,14 @@ class DuckdbConnection:
     # transactions
 
     def begin(self, *, read_only: bool) -> None:
-        """Begin a transaction, with the next statement."""
+        """Begin a transaction with the next statement."""
         self._begin = "read" if read_only else "write"
         self.reads_only = read_only
         self.in_transaction = True
         self._writes = False
 
     def commit(self) -> bool:
-        """Keep what was done; whether that may be anything."""
+        """Commit; return whether anything may have changed."""
         try:
             if self.is_committing:
                 self.is_committing = False
@@ -144,7 +144,7 @@ class DuckdbConnection:
                 self._answer(SqlCommit())
             elif not self._begin:
                 self.ask(SqlCommit())
-        except DuckdbError:  # a commit that fails has rolled back
+        except DuckdbError:  # a failed commit has rolled back
             self.in_transaction = False
             raise
         self._begin = ""
@@ -152,8 +152,8 @@ class DuckdbConnection:
         return self._writes
 
     def rollback(self) -> None:
-        """Undo what is not committed. Nobody waits for the end of a transaction that only read."""
-        assert not self.is_committing  # an answer is on its way: this connection is good for nothing else
+        """Roll back. A transaction that only read is not waited for."""
+        assert not self.is_committing  # an answer is pending: this connection cannot be used again
         is_begun, self._begin = not self._begin, ""
         self.in_transaction = False
         if not is_begun:
@@ -179,15 +179,15 @@ class DuckdbConnection:
         return DuckdbCursor(self, first)
 
     def rows(self, request: Request) -> SqlRows:
-        """Rows that a request asks for."""
+        """Send a request for rows and return them."""
         answer = self.ask(request)
-        assert isinstance(answer, SqlRows)  # what both these requests are answered with
+        assert isinstance(answer, SqlRows)  # both these requests are answered with rows
         self._writes = self._writes or answer.writes
         self.is_clean = self.is_clean and not answer.leaves_traces
         return answer
 
     def ask(self, request: Request) -> Answer:
-        """The answer. Raises `DuckdbError`, what else failed there, and `EngineLost` if the process ends."""
+        """Send a request; return the answer. Raises `DuckdbError`, the process's other errors, and `EngineLost` if it ends."""
         if not self._send(request):
             raise self._lost(request, is_sent=False)
         return self._answer(request)
@@ -213,7 +213,7 @@ class DuckdbConnection:
         return answer
 
     def _send(self, request: Request) -> bool:
-        """Whether the process was there to get it."""
+        """Send a request; return whether the process was there to receive it."""
         self._request += 1
         data = message_frame(self._request, request)
         self._cancelled_since = None
@@ -225,12 +225,12 @@ class DuckdbConnection:
 
     def _lost(self, request: Request, *, is_sent: bool = True) -> RrextError | DuckdbError:
         self.in_transaction = False
-        if self._cancelled_since is not None:  # it may have been killed for this one, and nobody wants its answer
+        if self._cancelled_since is not None:  # the process may have been killed for this statement, whose answer no call wants
             return DuckdbError(Failure("cancelled", "the process of the database ended before the statement did"))
         return self.process.lost_by(request, is_sent=is_sent)
 
     def cancel(self) -> None:
-        """Make what runs fail soon. A process in which it goes on for long is killed, after the commits of others."""
+        """Make the running statement fail soon. If it goes on for long, kill the process, after the commits of other calls."""
         now = monotonic()
         if self._cancelled_since is None:
             self._cancelled_since = now
@@ -241,7 +241,7 @@ class DuckdbConnection:
             self.process.tell(Interrupt(self._number, self._request))
 
     def close(self) -> None:
-        """Let go of the connection; the process undoes what is not committed."""
+        """Close the connection; the process rolls back its open transaction."""
         self._answers.close()
         self._socket.close()
 

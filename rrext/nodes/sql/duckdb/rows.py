@@ -15,7 +15,7 @@ from rrext.nodes.sql.duckdb.values import converter, exact_type
 
 
 def needs_exact(kinds: Sequence[Any]) -> bool:
-    """Whether columns of these types lose something when the driver makes values of Python of them."""
+    """Whether the driver's Python values would lose something of columns of these types."""
     return any(exact_type(kind) is not None for kind in kinds)
 
 
@@ -55,9 +55,9 @@ def _converted(row: Sequence[Any], converters: Sequence[Any]) -> list[Any]:
 
 
 class ExactRows(ResultRows):
-    """The rows of a query with columns of which Python's own values would lose something, as months of an interval.
+    """The rows of a query with columns whose Python values would lose something, such as months of an interval.
 
-    Those columns are read as text. The statement itself stays as it is, within one that does nothing but that; `kinds` are
+    Those columns are read as text, by a query around the unchanged statement; `kinds` are
     the types of its columns.
     """
 
@@ -80,7 +80,7 @@ class ExactRows(ResultRows):
 
 
 def _unterminated(sql: str) -> str:
-    """A statement without the semicolons at its end, which comments may follow."""
+    """The statement without the semicolons at its end, which comments may follow."""
     data = sql.encode()
     end = len(data)
     for start, kind in reversed(duckdb.tokenize(sql)):
@@ -93,7 +93,7 @@ def _unterminated(sql: str) -> str:
 
 
 def _check_size(rows: Sequence[Sequence[Any]]) -> None:
-    """Nothing travels that the server would refuse. Raises `ResultTooLarge`."""
+    """Refuse rows that the server would refuse. Raises `ResultTooLarge`."""
     size = size_of(rows)
     if size > DEFAULTS.max_result:
         raise ResultTooLarge.of(size, DEFAULTS.max_result, "The part of the result that was read")

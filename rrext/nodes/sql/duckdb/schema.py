@@ -24,7 +24,7 @@ ORDER BY constraint_index
 
 
 def read_schema(run: Callable[[str], Cursor]) -> Schema:
-    """Tables and views of the database, by statements that `run` runs."""
+    """Tables and views of the database, from statements that `run` runs."""
     columns: dict[str, list[Column]] = {}
     views: set[str] = set()
     for schema, table, column, kind, is_view in _rows(run(_COLUMNS)):

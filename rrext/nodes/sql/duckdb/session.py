@@ -32,27 +32,27 @@ from rrext.nodes.sql.gate.placeholders import split_at_placeholders
 
 _ABORTED: Final = "Current transaction is aborted"
 _TYPED: Final = (str, list, dict, float)
-"""Values of JSON that may mean several things, so that the type matters that the statement expects."""
+"""Types of JSON values that fit several database types, so that the statement's expected type decides."""
 
 
 class DuckdbSession:
-    """A connection. Its requests come one after the other; only `interrupt` may come meanwhile."""
+    """A connection. Its requests run one after the other; only `interrupt` may run meanwhile."""
 
     def __init__(self, engine: DuckdbEngine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._number: int | None = None  # of the request that is worked on
+        self._number: int | None = None  # of the current request
         self._is_stopped = False  # whether it was interrupted
         self._in_transaction = False
         self._reads_only = False
         self._traces = False  # whether a statement of the transaction left some
-        self._has_failed = False  # whether one failed
+        self._has_failed = False  # whether a statement of the transaction failed
         self._parsed: ParsedStatement | None = None
         self._rows: ResultRows | None = None
 
     def do(self, number: int, request: Request) -> Answer | None:
-        """What the request asks for; None if it has no answer. Raises what DuckDB does, and errors of rrext."""
+        """Carry out a request; None if it has no answer. Raises DuckDB's errors and rrext's."""
         if self._connection is None:
             self._connection = self._engine.connection()
         with self._lock:
@@ -91,7 +91,7 @@ class DuckdbSession:
         return Ok()
 
     def rest(self) -> None:
-        """The answer is sent. A transaction that reads is over with the last row of its statement: nobody needs to say so."""
+        """Finish after the answer was sent. A transaction that reads ends with the last row of its statement."""
         if self._in_transaction and self._reads_only and self._rows is None and self._connection is not None:
             self._in_transaction = False
             self._send(self._connection, "ROLLBACK")
@@ -114,13 +114,13 @@ class DuckdbSession:
                 code="transaction_aborted",
                 hint="Roll it back, and begin another one.",
             )
-        self._in_transaction = False  # a commit that fails has rolled back
+        self._in_transaction = False  # a failed commit has rolled back
         self._send(connection, "COMMIT")
         if self._traces:
             self._engine.forget()
 
     def _is_aborted(self, connection: duckdb.DuckDBPyConnection) -> bool:
-        """Most failures of a statement end what its transaction can do; those of parsing and binding do not."""
+        """Whether the transaction is unusable. Most failures of a statement do that; those of parsing and binding do not."""
         try:
             self._send(connection, "SELECT 1")
         except duckdb.TransactionException as error:
@@ -156,7 +156,7 @@ class DuckdbSession:
     def _started(
         self, connection: duckdb.DuckDBPyConnection, parsed: ParsedStatement, params: list[Any], *, nested_as_text: bool
     ) -> ResultRows | None:
-        """Run it, until its first rows are there; None if it gives none."""
+        """Run the statement until its first rows are there; None if it gives none."""
         names: list[str] = []
         kinds: list[Any] = []
         if parsed.is_exact or (parsed.is_exact is None and not self._reads_only):  # running it twice could change something
@@ -198,7 +198,7 @@ class DuckdbSession:
             rows.close()
 
     def interrupt(self, number: int | None = None) -> None:
-        """Make one request fail soon, if it is still worked on; any with None."""
+        """Make one request fail soon, if it is still running; any request with None."""
         with self._lock:
             if self._number is None or number not in (None, self._number) or self._connection is None:
                 return
@@ -206,7 +206,7 @@ class DuckdbSession:
             self._connection.interrupt()
 
     def close(self) -> None:
-        """Undo what is not committed, and let go of the connection."""
+        """Roll back and close the connection."""
         self._let_go()
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -219,15 +219,15 @@ def _bound(
     """The names and types of a statement's columns, and the types that it says of its parameters if they are not given.
     Nothing is run."""
     try:
-        bind: Any = connection._bind  # the driver offers this to nobody but its own relations
+        bind: Any = connection._bind  # the driver offers this to its own relations only
         names, kinds, expected, *_ = bind(parsed.statement, values=params or None)
-    except (duckdb.Error, AttributeError, TypeError, ValueError):  # it will say what is wrong when it runs
+    except (duckdb.Error, AttributeError, TypeError, ValueError):  # the run of the statement will raise its own error
         return [], [], {}
     return list(names), list(kinds), {str(number): kind for number, kind in expected}
 
 
 def failure_of(error: BaseException) -> Failure | None:
-    """What an exception of DuckDB means; None for any other."""
+    """The failure of a DuckDB exception; None for any other exception."""
     if isinstance(error, MemoryError):
         return Failure("statement", "out of memory: a value is too large", _MORE_MEMORY)
     if not isinstance(error, duckdb.Error):

@@ -1,4 +1,4 @@
-"""Values of DuckDB's types: their way to the cells of answers, and from JSON to parameters.
+"""Values of DuckDB's types: their conversion to cells of answers, and from JSON to parameters.
 
 | type | JSON |
 |---|---|
@@ -22,14 +22,14 @@ from rrext.nodes.databases.cells import bytes_in, json_document
 Convert = Callable[[Any], Any]
 
 _FROM_TEXT: Final = frozenset({"INTERVAL", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIME_NS", "GEOMETRY"})
-"""Types of which Python's own values would lose something: their text is what is read."""
+"""Types whose Python values would lose something: their text is read instead."""
 _PLAIN: Final = frozenset(
     {
         "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
         "UHUGEINT", "FLOAT", "DOUBLE", "VARCHAR", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID", "BLOB",
     }
 )  # fmt: skip
-"""Types that need nothing, so that nobody has to look further."""
+"""Types that need no conversion."""
 _NESTED: Final = frozenset({"list", "array", "struct", "map", "tuple"})
 
 _DURATION: Final = re.compile(
@@ -44,7 +44,7 @@ _PARTS: Final = re.compile(r"(-?\d+) (year|month|day)s?|(-?)(\d+):(\d+):(\d+(?:\
 
 
 def exact_type(kind: Any) -> str | None:
-    """The type that a column of this one is read as, so that nothing is lost; None if it can be read as it is."""
+    """The type as which a column of this type is read so that nothing is lost; None for the same type."""
     name = str(kind)
     if name in _PLAIN:
         return None
@@ -77,7 +77,7 @@ def sources_of_types(kind: Any) -> list[tuple[str, Any]]:
 
 
 def converter(kind: Any) -> Convert | None:
-    """What makes of a value of this type one that `json_cell` knows; None if it does already."""
+    """The function that makes a value of this type fit for `json_cell`; None if none is needed."""
     name = str(kind)
     if name in _PLAIN:
         return None
@@ -212,7 +212,7 @@ def _nested(value: Any, kind: Any, path: str) -> Any:
 
 
 def _untyped(value: Any, path: str) -> Any:
-    """A list or an object of which nothing says what it is for: a list or a struct if all parts fit one, else JSON."""
+    """A list or an object without a known type: a list or a struct if all parts fit one, else JSON."""
     plain = _plain(value, path)
     if _shape(plain) is None:
         return duckdb.Value(msgspec.json.encode(value).decode(), duckdb.sqltype("JSON"))
@@ -220,7 +220,7 @@ def _untyped(value: Any, path: str) -> Any:
 
 
 def _plain(value: Any, path: str) -> Any:
-    """The value with the bytes in it."""
+    """The value with its bytes decoded."""
     if isinstance(value, dict):
         data = bytes_in(value, path)
         return {label: _plain(entry, path) for label, entry in value.items()} if data is None else data
@@ -228,7 +228,7 @@ def _plain(value: Any, path: str) -> Any:
 
 
 def _shape(value: Any) -> object:
-    """What two values have in common if a list may hold both; None for a value that no typed list or struct holds."""
+    """The common type of two values if one list may hold both; None for a value that no typed list or struct holds."""
     if isinstance(value, list):
         shapes = {shape for entry in value if (shape := _shape(entry)) != "null"}
         return None if None in shapes or len(shapes) > 1 else ("list", *shapes)

@@ -36,7 +36,7 @@ from rrext.nodes.sql.duckdb.session import DuckdbSession, failure_of
 from rrext.nodes.sql.limits import LEAVING_TIMEOUT
 
 NOBODYS: Final = 0
-"""The number of a request that nobody interrupts."""
+"""The number of a request that cannot be interrupted."""
 
 
 class DuckdbWorker:
@@ -57,7 +57,7 @@ class DuckdbWorker:
             seat = self._seats.get(message.connection)
             if seat is not None:
                 seat.interrupt(message.request)
-        # A statement that nothing stops must not keep a process that nobody has any more.
+        # A statement that nothing stops must not keep a process without a server alive.
         leaving = threading.Timer(LEAVING_TIMEOUT, os._exit, (1,))
         leaving.daemon = True
         leaving.start()
@@ -68,7 +68,7 @@ class DuckdbWorker:
         self._engine.close()
 
     def _take(self) -> None:
-        """Connections, as they come."""
+        """Accept connections."""
         while True:
             data, descriptors, _, _ = socket.recv_fds(self._door, 8, 1)
             if not descriptors:
@@ -79,7 +79,7 @@ class DuckdbWorker:
             self._threads[number] = thread
             try:
                 thread.start()
-            except RuntimeError:  # the system gives no more: the server sees that the connection ends
+            except RuntimeError:  # the system has no thread left: the server sees that the connection ends
                 link.close()
 
     def _sit(self, number: int, link: socket.socket) -> None:
@@ -113,7 +113,7 @@ def _answer(seat: DuckdbSession, number: int, request: Request) -> Answer | None
 
 
 def _answered(link: socket.socket, number: int, answer: Answer | None) -> Answer | None:
-    """Send an answer; what was sent. An answer that cannot travel is sent as a failure."""
+    """Send an answer and return it. An answer that cannot be encoded is sent as a failure."""
     if answer is None:
         return None
     try:
@@ -140,7 +140,7 @@ def main() -> None:
     control, _ = private_streams()
     settings = receive_settings(control, EngineSettings)
     DuckdbWorker(DuckdbEngine(settings, limit_memory), socket.socket(fileno=int(sys.argv[1]))).serve(control)
-    os._exit(0)  # the driver has a lot to say about what is left at an ordinary end
+    os._exit(0)  # an ordinary exit would print the driver's complaints
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The read-only gate: tells from the tokens of an SQL statement whether it only reads."""
+"""The read-only gate: decides from the tokens of an SQL statement whether it only reads."""

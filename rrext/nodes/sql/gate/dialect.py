@@ -1,4 +1,4 @@
-"""`SqlDialect`: the record of all that the gate and the placeholders know about one SQL dialect."""
+"""`SqlDialect`: the properties of one SQL dialect, for the gate and for the placeholders."""
 
 from __future__ import annotations
 

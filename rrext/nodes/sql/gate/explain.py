@@ -12,7 +12,7 @@ EXPLAIN_WORDS: Final = words(
     """analyze analyse verbose costs settings generic_plan buffers serialize wal timing summary memory format text json xml yaml
     html graphviz tree traditional on off true false none binary extended partitions query plan"""
 )
-"""Words between `EXPLAIN` and the query. Some databases run the query for it; it only reads, whether it runs or not."""
+"""Words between `EXPLAIN` and the query. Some databases run the query for it; a query that only reads may run."""
 
 
 def _sign(tokens: Sequence[SqlToken], index: int) -> str:
@@ -20,7 +20,7 @@ def _sign(tokens: Sequence[SqlToken], index: int) -> str:
 
 
 def query_after_explain(explains: frozenset[str], tokens: Sequence[SqlToken]) -> int:
-    """Where the query begins behind `EXPLAIN …`; 0 if the statement does not begin so."""
+    """The position of the query after `EXPLAIN …`; 0 if the statement does not begin with that."""
     first = tokens[0].text if tokens[0].kind == WORD else ""
     if first not in explains or (first == "analyze" and len(tokens) > 1 and tokens[1].text == "table"):
         return 0

@@ -1,4 +1,4 @@
-"""The read-only gate: which statements only read, told from their words. It judges; what is sent is the caller's own text.
+"""The read-only gate: decides from the words of a statement whether it only reads. The caller's own text is sent.
 
 The gate gives early and clear errors, and keeps away what a read-only transaction does not stop: functions that read
 files or hold locks, `COPY … TO`, several statements in one text. It is the first of two walls: the second is the
@@ -19,7 +19,7 @@ from rrext.nodes.sql.gate.statement import ReadingSql
 
 
 class SqlGate:
-    """Decides for one dialect. Many threads may use it at once."""
+    """The gate of one dialect. Many threads may use it at once."""
 
     def __init__(self, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> None:
         """`allowed_functions`: names beside the known ones, as `my_function`, `schema.function` or `prefix_*`."""
@@ -33,7 +33,7 @@ class SqlGate:
         return f"<Gate {self.dialect.name}, {len(self._entries)} statements>"
 
     def read_only(self, sql: str) -> ReadingSql:
-        """The statement, judged. About a microsecond if it was seen before; else in proportion to its length.
+        """Judge a statement. About a microsecond for a known one; else in proportion to its length.
 
         Raises `InvalidArguments` at `/input/sql` for what is no single statement of the dialect (with `line` and `column`
         in its data), and `ToolError` with code `not_read_only` for what does, or may do, more than read.
@@ -65,5 +65,5 @@ class SqlGate:
 
 
 def read_only(sql: str, dialect: SqlDialect, allowed_functions: Iterable[str] = ()) -> ReadingSql:
-    """`SqlGate.read_only` for one statement, with nothing remembered."""
+    """Run `SqlGate.read_only` for one statement, without a cache."""
     return SqlGate(dialect, allowed_functions).read_only(sql)

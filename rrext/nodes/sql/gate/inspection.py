@@ -1,4 +1,4 @@
-"""Whether the tokens of a statement can only read: no writing word, and no function but those known to only read."""
+"""Whether the tokens of a statement can only read: no writing word, and no unknown function."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _STATEMENTS: Final = words(
     release rename repair replace reset revoke rollback savepoint security set show shutdown start stop summarize truncate
     unlisten unlock update upsert use vacuum xa"""
 )
-"""How statements begin that are no queries."""
+"""The first words of statements that only read and are no queries."""
 
 _FILE: Final = re.compile(r"[/\\*?:]|\.\w+$")
-"""How a name looks that DuckDB would take for a file: with a folder, a pattern, a protocol or an ending."""
+"""The pattern of a name that DuckDB would take for a file: with a folder, a pattern, a protocol or a suffix."""
 
 
 def refusal(what: str, *, hint: str | None = None, **data: Any) -> ToolError:
-    """The statement is none that only reads, for this reason."""
+    """The error for a statement that may do more than read, with the reason."""
     return ToolError(f"The statement may do more than read: {what}", code="not_read_only", hint=hint, data=data or None)
 
 
@@ -48,7 +48,7 @@ class Inspection:
         self._patterns = tuple(pattern.lower() for pattern in allowed)
 
     def statement(self, sql: str) -> ReadingSql:
-        """The statement, if it only reads in every way in which a server may read it. Raises as `Gate.read_only` says."""
+        """The statement, if it only reads in every reading of a server. Raises the errors of `SqlGate.read_only`."""
         first, *others = readings(sql, self.dialect, judging=True)
         found = self._judged(sql, first)
         for other in others:
@@ -85,7 +85,7 @@ class Inspection:
         raise placed(sql, token.start, f'syntax error near "{_written(sql, token)}"', hint)
 
     def _inspected(self, sql: str, tokens: Sequence[SqlToken]) -> tuple[str, ...]:
-        """The tables that are named. Raises `ToolError` for what may do more than read."""
+        """Check one reading and return the tables it names. Raises `ToolError` for a statement that may do more than read."""
         tables: dict[str, None] = {}
         defined: set[str] = set()
         opened: list[int] = []  # the tokens before the brackets that are open
@@ -164,7 +164,7 @@ class Inspection:
         tables[".".join(parts)] = None
 
     def _check_call(self, sql: str, tokens: Sequence[SqlToken], index: int, closed: dict[int, int], defined: set[str]) -> None:
-        """Refuse the function that the name at `index` is, unless it is known, or the name calls nothing."""
+        """Refuse the function named by the token at `index`, unless it is known or the name calls nothing."""
         token = tokens[index]
         start = _start_of_name(tokens, index)
         if start == index and token.kind == WORD and token.text in self.dialect.keywords:
@@ -216,7 +216,7 @@ class Inspection:
 def _check_attribute(
     tokens: Sequence[SqlToken], index: int, catalog: str | None, known: frozenset[str], refused: frozenset[str]
 ) -> None:
-    """PostgreSQL calls a function for `x.f` where there is no column `f`. `catalog`: a schema alone has that name."""
+    """Refuse calls by attribute: PostgreSQL calls a function for `x.f` if there is no column `f`. `catalog`: a schema."""
     after = tokens[index + 1] if index + 1 < len(tokens) else None
     if after is None or after.kind not in _NAMES or _text(tokens, index + 2) == "(":
         return
@@ -255,7 +255,7 @@ def _written(sql: str, token: SqlToken) -> str:
 
 
 def _text(tokens: Sequence[SqlToken], index: int) -> str:
-    """The word or the sign at a place; that of a quoted name, whatever it says, is empty."""
+    """The word or the sign at a position; empty for a quoted name."""
     if not 0 <= index < len(tokens) or tokens[index].kind in (NAME, ESCAPED_NAME):
         return ""
     return tokens[index].text
@@ -275,7 +275,7 @@ def _one_statement(sql: str, tokens: list[SqlToken]) -> list[SqlToken]:
 
 
 def _start_of_name(tokens: Sequence[SqlToken], index: int) -> int:
-    """The place of the first part of `a.b.c`, of which `c` stands at `index`."""
+    """The position of the first part of `a.b.c`, whose `c` stands at `index`."""
     while index > 1 and tokens[index - 1].kind == "." and tokens[index - 2].kind in (WORD, NAME):
         index -= 2
     return index

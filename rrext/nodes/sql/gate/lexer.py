@@ -1,4 +1,4 @@
-"""The words, literals and signs of an SQL statement, told apart as the database tells them apart.
+"""The lexer of SQL statements: it splits words, literals and signs as the database does.
 
 Nothing is parsed. The scan takes time in proportion to the text, and no single step of it holds the interpreter for long:
 other threads run in between. Lists of plain literals (`, 1, 'a'`) are passed over as a whole.
@@ -31,10 +31,10 @@ from rrext.nodes.sql.gate.tokens import (
 _AS_WRITTEN: Final = frozenset({NUMBER, PLACEHOLDER, OTHER_PLACEHOLDER, VARIABLE})
 
 _SMALL: Final = {letter: letter + 32 for letter in range(ord("A"), ord("Z") + 1)}
-"""Databases make ASCII letters small, and leave the others as they are."""
+"""Databases lower-case ASCII letters only."""
 
 _EXECUTED: Final = ("!", "M!", "m!")
-"""What a comment begins with that MySQL or MariaDB runs."""
+"""The begin of a comment that MySQL or MariaDB runs."""
 _SETTING_HINT: Final = re.compile(r"\b(?:set_var|resource_group|set)\s*\(", re.IGNORECASE)
 
 
@@ -155,14 +155,14 @@ def _quoted(sql: str, found: re.Match[str], start: int, escapes: _Escapes) -> tu
 
 @lru_cache(maxsize=16)
 def _inside(quote: str, *, escapes: bool) -> re.Pattern[str]:
-    """What stands between two quotes: a part of it that has at most `SCAN_STEPS` doubled quotes and escapes."""
+    """The pattern of the text between two quotes: a part with at most `SCAN_STEPS` doubled quotes and escapes."""
     plain = rf"[^{re.escape(quote)}{chr(92) * 2 if escapes else ''}]*+"
     special = rf"(?:{re.escape(quote)}{{2}}|\\.)" if escapes else rf"{re.escape(quote)}{{2}}"
     return re.compile(rf"{plain}(?:{special}{plain}){{0,{SCAN_STEPS}}}+", re.DOTALL)
 
 
 def _after_quoted(sql: str, start: int, at: int, quote: str, *, escapes: bool = False) -> int:
-    """The place behind what is quoted; a doubled quote does not end it, nor, with `escapes`, one after a backslash."""
+    """The position after a quoted text; a doubled quote does not end it, nor, with `escapes`, one after a backslash."""
     inside = _inside(quote, escapes=escapes).match
     while (found := inside(sql, at)) is not None and found.end() > at:
         at = found.end()
@@ -179,7 +179,7 @@ def _after_mark(sql: str, start: int, at: int, mark: str) -> int:
 
 
 def _after_block(sql: str, at: int, dialect: SqlDialect, *, judging: bool) -> int:
-    """The place behind a comment that began just before `at`."""
+    """The position after a comment that began just before `at`."""
     start = at - 2
     if judging and dialect.sql_modes and sql.startswith(_EXECUTED, at):
         raise placed(sql, start, "a comment that some servers run can be read in two ways", "Write its text, or leave it out.")
@@ -194,7 +194,7 @@ def _after_block(sql: str, at: int, dialect: SqlDialect, *, judging: bool) -> in
 
 
 def _after_nested(sql: str, start: int) -> int:
-    """The place behind a comment that may hold others; -1 if it is not closed."""
+    """The position after a comment that may hold others; -1 if it is not closed."""
     depth, at = 1, start + 2
     opening = sql.find("/*", at)
     for _ in range(NESTED_COMMENTS):
@@ -233,7 +233,7 @@ def placeholders(sql: str, dialect: SqlDialect) -> list[SqlToken]:
 
 
 def placed(sql: str, at: int, message: str, hint: str | None = None) -> InvalidArguments:
-    """The error for a place in a statement, with `line` and `column` in its data, counted from 1."""
+    """The error for a position in a statement, with `line` and `column` in its data, counted from 1."""
     line, column = line_and_column(sql, at)
     problem = InvalidArguments.at("/input/sql", f"line {line}, column {column}: {message}", hint=hint)
     problem.data["line"], problem.data["column"] = line, column
@@ -247,7 +247,7 @@ def _unclosed(sql: str, at: int, mark: str) -> InvalidArguments:
 
 
 def line_and_column(sql: str, at: int) -> tuple[int, int]:
-    """Where a character of a statement stands, counted from 1."""
+    """The line and column of a character of a statement, counted from 1."""
     return sql.count("\n", 0, at) + 1, at - (sql.rfind("\n", 0, at) + 1) + 1
 
 

@@ -10,7 +10,7 @@ MAX_TOKENS: Final = 20_000
 SCAN_STEPS: Final = 1000
 """Doubled quotes and escapes that one step of the scan passes over; between steps other threads run."""
 NESTED_COMMENTS: Final = 100
-"""Comments within a comment, as far as anybody looks."""
+"""The maximum depth of nested comments."""
 
 # inspection.py
 LONGEST_NAME: Final = 80

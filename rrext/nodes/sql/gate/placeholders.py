@@ -1,4 +1,4 @@
-"""`$1`, `$2`, … in the text of a statement: where they are, and where they only look like it."""
+"""`$1`, `$2`, … in the text of a statement, as opposed to the same text in literals and comments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rrext.nodes.sql.gate.limits import PLACEHOLDERS_KEPT_OF
 def split_at_placeholders(sql: str, dialect: SqlDialect, count: int) -> tuple[list[str], list[int]]:
     """The text before, between and after the placeholders, and the number of each; one text more than numbers.
 
-    What stands in literals, quoted names, comments and dollar-quoted strings is no placeholder. Raises as
+    Literals, quoted names, comments and dollar-quoted strings hold no placeholders. Raises the errors of
     `check_placeholders` does.
     """
     texts: list[str] = []
@@ -36,7 +36,7 @@ def check_placeholders(sql: str, dialect: SqlDialect, count: int) -> None:
 
 
 def _placed(sql: str, dialect: SqlDialect) -> tuple[tuple[int, int, int], ...]:
-    """The number of each placeholder, and where it begins and ends. Those of statements that come again are kept."""
+    """The number of each placeholder, and its begin and end. A cache keeps those of repeated statements."""
     return (_kept if len(sql) <= PLACEHOLDERS_KEPT_OF else _found)(sql, dialect)
 
 

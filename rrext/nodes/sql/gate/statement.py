@@ -13,7 +13,7 @@ class ReadingSql(msgspec.Struct, frozen=True):
     """A statement that only reads."""
 
     sql: str
-    """What is sent to the database: the caller's own text."""
+    """The caller's own text, sent to the database."""
     kind: Kind
     """`select`: any query; `explain` shows how one would run; `show` looks at the catalog or a setting."""
     tables: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The parts of an SQL statement, as the lexer tells them apart."""
+"""The tokens of an SQL statement, as the lexer makes them."""
 
 from __future__ import annotations
 

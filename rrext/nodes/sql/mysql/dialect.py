@@ -80,12 +80,12 @@ _SHOWN: Final = words(
     errors events fields function grants index indexes keys locales master open package plugins privileges procedure
     processlist profile profiles relaylog replica schemas slave status storage table tables triggers variables warnings"""
 )
-"""What MySQL's SHOW may show, behind FULL, EXTENDED, GLOBAL or SESSION."""
+"""Objects of MySQL's SHOW, after FULL, EXTENDED, GLOBAL or SESSION."""
 _MODIFIERS: Final = frozenset({"full", "extended", "global", "session", "local"})
 _DESCRIBED: Final = words(
     """select with values table insert update delete replace merge for call create alter drop set do load truncate"""
 )
-"""What MySQL explains, and does not describe."""
+"""Words after DESCRIBE that explain a statement instead of describing a table."""
 _CHECKS: Final = frozenset({"quick", "fast", "medium", "extended", "changed"})
 
 

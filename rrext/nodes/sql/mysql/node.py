@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 RESET_CONNECTION: Final = 0x1F
-"""The protocol's command that makes a session as good as new; PyMySQL has no name for it."""
+"""The protocol's command that resets a session completely; PyMySQL has no name for it."""
 
 _CODES: Final[dict[int, FailureKind]] = {
     **dict.fromkeys((1064, 1149, 1065), "syntax"),
@@ -40,7 +40,7 @@ _CODES: Final[dict[int, FailureKind]] = {
     **dict.fromkeys((1205, 1213, 3572), "locked"),
     **dict.fromkeys((0, 1053, 1927, 2006, 2013, 2014, 2055, 4031), "lost"),
 }
-"""The server's and the driver's error numbers, and what they mean."""
+"""The server's and the driver's error numbers, and their kinds of failure."""
 
 _HINTS: Final = {
     1044: "Check the node's user and database.",
@@ -51,7 +51,7 @@ _HINTS: Final = {
     2059: "The server wants a way to log in that is not possible here: see sslmode.",
     2026: 'Check the node\'s sslmode and sslrootcert: "prefer" also connects without TLS, "require" only with it.',
 }
-"""Why a server that is there lets nobody in, and what a person can do."""
+"""Refusals of a running server, with a hint that a person can act on."""
 
 _LOST: Final = "The next call connects anew. A transaction that was open is rolled back."
 _USE: Final = re.compile(r"\buse\b", re.IGNORECASE)
@@ -73,10 +73,10 @@ class MysqlConnection:
         """Whether another database may have been chosen."""
 
     def close(self) -> None:
-        """End it, also if rows are unread or it is broken."""
+        """Close the connection, even if rows are unread or it is broken."""
         import pymysql
 
-        with suppress(pymysql.MySQLError):  # which says that it is closed already
+        with suppress(pymysql.MySQLError):  # the connection is closed already
             self.raw.close()
 
 
@@ -92,7 +92,7 @@ class MysqlBackend(Backend):
     statements_may_commit: ClassVar[bool] = True
 
     def __init__(self, options: dict[str, Any], *, statement_timeout: float) -> None:
-        """`options` are those of `pymysql.connect` that say where the server is, and who connects."""
+        """`options` are those of `pymysql.connect` for the server's address and the user."""
         from pymysql.constants import FIELD_TYPE
         from pymysql.converters import conversions
 
@@ -125,7 +125,7 @@ class MysqlBackend(Backend):
 
     def _fresh(self, modes: str, version: str, *, read_only: bool) -> str:
         is_mariadb = "mariadb" in version.lower()
-        # The server's own modes, said again: a call may have changed those of the session.
+        # The server's own modes, set again: a call may have changed those of the session.
         limit = f"max_statement_time={self._timeout:.3f}" if is_mariadb else f"max_execution_time={self._timeout * 1000:.0f}"
         only = f"{'tx' if is_mariadb else 'transaction'}_read_only={int(read_only)}"
         return f"SET NAMES utf8mb4, SESSION sql_mode='{modes}', SESSION {limit}, SESSION {only}, SESSION autocommit=1"
@@ -145,7 +145,7 @@ class MysqlBackend(Backend):
         return connection.raw.open and bool(connection.raw.server_status & SERVER_STATUS_IN_TRANS)
 
     def is_clean(self, connection: Any) -> bool:
-        """Forgets variables, temporary tables, locks and prepared statements of the session: two short round trips."""
+        """Reset variables, temporary tables, locks and prepared statements of the session: two short round trips."""
         if connection.is_moved:
             return False
         raw = connection.raw
@@ -167,7 +167,7 @@ class MysqlBackend(Backend):
             return MysqlRows(connection.raw, text, self._types, lambda: self.cancel(connection))
         except pymysql.MySQLError as error:
             if not connection.read_only and self._kind_of(error) != "lost":
-                # An error does not say whether it ended the transaction, as a deadlock does. An answer to nothing does.
+                # An error does not say whether it ended the transaction, as a deadlock does. The answer to an empty command does.
                 with suppress(pymysql.MySQLError):
                     connection.raw.query("DO 0")
             raise
@@ -218,7 +218,7 @@ class MysqlBackend(Backend):
 
 
 def _bound(raw: pymysql.Connection[Any], sql: str, params: Sequence[Any]) -> str:
-    """The statement with its values written as literals, as MySQL's text protocol wants it."""
+    """The statement with its values as literals, because MySQL's text protocol has no parameters."""
     if not params:
         text = sql
     else:
@@ -233,7 +233,7 @@ def _bound(raw: pymysql.Connection[Any], sql: str, params: Sequence[Any]) -> str
 
 
 def _literal(raw: Any, value: Any, path: str) -> str:
-    """A value as MySQL reads it. `{"base64": …}` means bytes; other objects, and lists, are JSON texts."""
+    """A value as a literal of MySQL. `{"base64": …}` means bytes; other objects, and lists, are JSON texts."""
     from pymysql.constants.SERVER_STATUS import SERVER_STATUS_NO_BACKSLASH_ESCAPES
     from pymysql.converters import escape_string
 
@@ -248,7 +248,7 @@ def _literal(raw: Any, value: Any, path: str) -> str:
     if isinstance(value, dict) and (content := bytes_in(value, path)) is not None:
         return f"x'{content.hex()}'"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if raw.server_status & SERVER_STATUS_NO_BACKSLASH_ESCAPES:  # a session may choose that for itself
+    if raw.server_status & SERVER_STATUS_NO_BACKSLASH_ESCAPES:  # a session may set that mode itself
         return "'" + text.replace("'", "''") + "'"
     return f"'{escape_string(text)}'"
 
@@ -263,7 +263,7 @@ def _bits(value: bytes) -> int:
 
 
 def _json(value: str) -> JsonDocument | str:
-    """The value, or its text where that would not be written back as it is: `{"base64": …}` means bytes."""
+    """The value, or its text if an object would change when written back: `{"base64": …}` means bytes."""
     found = json_document(value)
     is_bytes = isinstance(found, JsonDocument) and isinstance(found.value, dict) and [*found.value] == ["base64"]
     return value if is_bytes else found

@@ -29,7 +29,7 @@ class MysqlRows:
         self._cursor = SSCursor(raw)
         try:
             self._cursor.execute(sql)
-        except RuntimeError:  # the server asked for a file of ours: it gets none, and is not spoken to any more
+        except RuntimeError:  # the server asked for a local file: it gets none, and the connection is closed
             raw.close()
             raise OperationalError(2013, "the server asked for a file of this machine; the connection was closed") from None
         self.description: Sequence[Sequence[Any]] | None = self._cursor.description
@@ -39,7 +39,7 @@ class MysqlRows:
 
     @property
     def rowcount(self) -> int:
-        """Rows that were changed; of a statement with rows, how many were fetched so far."""
+        """The number of changed rows; for a statement with rows, the number fetched so far."""
         return self._cursor.rowcount if self.description is None else self._given
 
     @property
@@ -48,13 +48,13 @@ class MysqlRows:
 
     @property
     def types(self) -> Sequence[str | None]:
-        """The names as the tables have them. After a cancel nothing is asked, as it may hit what is asked next."""
+        """The type names of the table columns. After a cancel no query is sent, because the cancel may hit that query."""
         fields: Any = getattr(self._result, "fields", ())
         return self._types.names(self._raw, fields, may_ask=not self._is_cut)
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What the server says of the statement, which costs a round trip only if there is something."""
+        """The server's warnings for the statement; costs a round trip only if there are some."""
         count = self._result.warning_count
         if not count or self._is_cut:
             return ()
@@ -63,11 +63,11 @@ class MysqlRows:
             cursor.execute(f"SHOW WARNINGS LIMIT {MOST_WARNINGS}")
             for level, code, message in cursor.fetchall():
                 found.add(f"{level} {code}: {message}")
-        found.count = max(found.count, count)  # the server keeps fewer than there were
+        found.count = max(found.count, count)  # the server keeps fewer than it counts
         return found.texts
 
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
-        """The next rows, at most `size`; none at the end."""
+        """Fetch at most `size` rows; none at the end."""
         if self._is_over:
             return ()
         rows = self._next(size)
@@ -81,7 +81,7 @@ class MysqlRows:
         return rows_within(iter(self._cursor.fetchone, None), size)
 
     def _refuse_more(self) -> None:
-        """A procedure may give several results, of which an answer can hold one: better none than not all."""
+        """Refuse further results of a procedure: an answer holds one result, and dropping the others would lose data."""
         from pymysql.err import NotSupportedError
 
         while self._cursor.nextset():
@@ -90,7 +90,7 @@ class MysqlRows:
                 raise NotSupportedError(1235, "the statement gives more than one result")
 
     def close(self) -> None:
-        """End the statement. One with many rows left is cancelled."""
+        """End the statement. A statement with many rows left is cancelled."""
         from pymysql.err import MySQLError
 
         try:
@@ -103,4 +103,4 @@ class MysqlRows:
                 raise
         finally:
             self._is_over = True
-            vars(self._cursor)["connection"] = None  # nothing is read when it is collected
+            vars(self._cursor)["connection"] = None  # no rows are read when the cursor is collected

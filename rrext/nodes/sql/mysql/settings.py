@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SslMode = Literal["disable", "prefer", "require", "verify-ca", "verify-full"]
 
 IN_URL: Final = frozenset({"sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout"})
-"""What may follow `?` in a URL. No option file, no socket, no init command."""
+"""Parameters that may follow `?` in a URL. No option file, no socket, no init command."""
 
 
 class MysqlSettings:
@@ -41,10 +41,10 @@ class MysqlSettings:
 
 
 def connection_options(settings: MysqlSettings, path: Callable[[str], str]) -> dict[str, Any]:
-    """Keyword arguments for `pymysql.connect`: complete, so that no option file and no account of this machine counts.
+    """Keyword arguments for `pymysql.connect`, complete: no option file and no account of this machine changes their meaning.
 
-    `path` makes paths absolute and refuses those that the node may not use. Raises `Unavailable` for a URL that is none,
-    and for certificates that cannot be read.
+    `path` makes paths absolute and refuses those that the node may not use. Raises `Unavailable` for an invalid URL,
+    and for unreadable certificates.
     """
     given = {name: getattr(settings, name) for name in _names()} | _parts_of(settings.url)
     options: dict[str, Any] = {
@@ -67,7 +67,7 @@ def connection_options(settings: MysqlSettings, path: Callable[[str], str]) -> d
 
 
 def _no_clear_text(connection: object) -> object:
-    """In place of the ways to log in that send the password as it is, where nothing promises that nobody listens."""
+    """Refuses clear-text password authentication on a connection without required TLS."""
     from pymysql.err import OperationalError
 
     raise OperationalError(2059, "the server wants the password in clear text, which needs sslmode=require or more")
@@ -78,7 +78,7 @@ def _names() -> list[str]:
 
 
 def _parts_of(url: str) -> dict[str, Any]:
-    """What a URL says. Its text is in no message, as it may hold the password."""
+    """The parameters of a URL. No message contains its text, because it may hold the password."""
     if not url:
         return {}
     try:
@@ -117,7 +117,7 @@ def _tls(given: dict[str, Any], path: Callable[[str], str]) -> SSLContext:
     mode = given["sslmode"]
     try:
         context = ssl.create_default_context(cafile=path(given["sslrootcert"]) if given["sslrootcert"] else None)
-        # Certificates that MySQL makes for itself lack what the strict check wants.
+        # The certificates that MySQL generates fail the strict check.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = mode == "verify-full"
         context.verify_mode = ssl.CERT_NONE if mode == "require" else ssl.CERT_REQUIRED

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from pymysql import Connection
 
 BINARY: Final = 63
-"""The number of the character set that bytes have."""
+"""The number of the character set of binary strings."""
 LONGEST_CHARACTER: Final = 4
 """Bytes of a character in the connection's character set."""
 UNSCALED: Final = 31
-"""What a floating-point column without digits says of them."""
+"""The decimals value of a floating-point column without declared digits."""
 UNSIGNED, ENUM, SET = 32, 256, 2048
 """Flags of a column."""
 
@@ -29,7 +29,7 @@ _LONG_TEXTS: Final = frozenset({249, 250, 251, 252})
 _VARIABLE: Final = frozenset({15, 253})
 _FIXED: Final = 254
 _SIZES: Final = ((2**8, "tiny"), (2**16, ""), (2**24, "medium"), (2**32, "long"))
-"""Bytes that fewer of fit, and what the name of the type begins with."""
+"""Size limit in bytes -> prefix of the type name (tiny, medium, long)."""
 
 
 class MysqlTypes:
@@ -39,7 +39,7 @@ class MysqlTypes:
         self._tables: dict[tuple[str, str], dict[str, str]] = {}
 
     def names(self, raw: Connection[Any], fields: Sequence[Any], *, may_ask: bool) -> list[str | None]:
-        """The names of types. Those of a table's columns are as the table has them; the server is asked once for each."""
+        """The names of types. Those of table columns come from the table; the server is asked once for each table."""
         return [self._of_table(raw, field, may_ask=may_ask) or _name(field) for field in fields]
 
     def _of_table(self, raw: Connection[Any], field: Any, *, may_ask: bool) -> str | None:
@@ -53,7 +53,7 @@ class MysqlTypes:
         return self._tables.get(key, {}).get(field.org_name)
 
     def forget(self) -> None:
-        """Tables may have other columns now."""
+        """Drop the cached columns, because tables may have changed."""
         self._tables.clear()
 
 
@@ -65,7 +65,7 @@ def _columns(raw: Connection[Any], database: str, table: str) -> dict[str, str]:
 
 
 def _name(field: Any) -> str | None:
-    """The name of an expression's type, from what the protocol tells."""
+    """The name of an expression's type, from the protocol's metadata."""
     kind, length, scale, flags = field.type_code, field.length, field.scale, field.flags
     unsigned = " unsigned" if flags & UNSIGNED else ""
     if kind in _NUMBERS:

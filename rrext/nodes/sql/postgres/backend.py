@@ -54,10 +54,10 @@ _KINDS: Final[tuple[tuple[str, FailureKind], ...]] = (
     ("57P05", "lost"),
     ("08", "lost"),
 )
-"""Beginnings of the server's error codes, and what they mean."""
+"""Prefixes of the server's error codes, and their kinds of failure."""
 
 NOT_THERE: Final = frozenset({"42P01", "42883", "42704"})
-"""A table, a function and a type that do not exist."""
+"""The error codes of a missing table, function and type."""
 
 _ABORTED: Final = "25P02"
 _LOST: Final = "The next call connects anew. A transaction that was open is rolled back."
@@ -83,7 +83,7 @@ class PostgresBackend(Backend):
         self._begin_writing = f"BEGIN READ WRITE; {limit}".encode()
 
     def connect(self, *, read_only: bool) -> PostgresConnection:
-        # A server's standby, or a pooler, may forget prepared statements; ours are sent once anyway.
+        # A server's standby, or a pooler, may drop prepared statements; rrext sends each of its own once anyway.
         try:
             return PostgresConnection.connect(**self._parameters, autocommit=True, prepare_threshold=None, context=adapters())
         except psycopg.Error as error:
@@ -94,7 +94,7 @@ class PostgresBackend(Backend):
         if not read_only:
             ask(connection, self._begin_writing, ANSWER_TIMEOUT)
             return
-        # The query takes the transaction's snapshot: from then on nothing can make it a writing one any more.
+        # The query takes the transaction's snapshot: from then on the transaction cannot become a writing one.
         ask(connection, self._begin_reading + self._reader.setup(connection) + b"SELECT 1", ANSWER_TIMEOUT)
 
     def commit(self, connection: Any) -> None:
@@ -115,8 +115,8 @@ class PostgresBackend(Backend):
         return status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 
     def is_clean(self, connection: Any) -> bool:
-        """Lets the server forget settings, roles, temporary tables, locks and channels of the session. It does so at once;
-        the next call looks whether it did, so that this one need not wait for it."""
+        """Let the server reset settings, roles, temporary tables, locks and channels of the session. Does not wait for the
+        answer: the next call checks it."""
         tell(connection, b"DISCARD ALL")
         return True
 
@@ -125,7 +125,7 @@ class PostgresBackend(Backend):
             return
         try:
             settle(connection, ANSWER_TIMEOUT)
-        except psycopg.Error as error:  # as when the session was left with a limit that ends this too
+        except psycopg.Error as error:  # as when the session still has a limit that ends this statement too
             connection.pgconn.finish()
             raise psycopg.OperationalError("the connection could not be cleaned") from error
 
@@ -148,7 +148,7 @@ class PostgresBackend(Backend):
         self, connection: PostgresConnection, sql: str, text: bytes, params: Sequence[Any]
     ) -> list[tuple[bytes | None, int]]:
         expected: Sequence[ParameterType | None] = ()
-        if not all(value is None or isinstance(value, str) for value in params):  # whose types the server finds by itself
+        if not all(value is None or isinstance(value, str) for value in params):  # the server infers the types of texts itself
             expected = self._types.parameters(connection, sql, text)
         try:
             pairs = zip_longest(params, expected)
@@ -187,7 +187,7 @@ class PostgresBackend(Backend):
         return Failure(kind, message, hint)
 
     def read_schema(self, connection: Any) -> Schema:
-        self._reader.as_user(connection)  # whose tables they are to be
+        self._reader.as_user(connection)  # the user owns the tables that it creates
         return read_schema(connection, self._parameters["dbname"])
 
 

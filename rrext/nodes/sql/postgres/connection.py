@@ -19,7 +19,7 @@ AS_TEXT: Final = (
     *("int4range", "int8range", "numrange", "daterange", "tsrange", "tstzrange"),
     *("int4multirange", "int8multirange", "nummultirange", "datemultirange", "tsmultirange", "tstzmultirange"),
 )
-"""Types whose values stay as PostgreSQL writes them: Python's own would lose something, as months of an interval."""
+"""Types whose values stay in PostgreSQL's text form: Python's own would lose something, such as months of an interval."""
 
 OR_TEXT: Final = ("date", "time", "timestamp", "timestamptz")
 """Types with values that Python's own cannot hold (`infinity`, years before 1 and after 9999): those stay texts."""
@@ -40,7 +40,7 @@ class PostgresConnection(psycopg.Connection[Any]):
 
 @cache
 def adapters() -> AdaptersMap:
-    """How values are read: each as itself, and the server's text of it where no value of Python or JSON is the same."""
+    """Register how values are read: as Python values, or as the server's text if Python or JSON has no equal value."""
     made = AdaptersMap(psycopg.adapters)
     for name in AS_TEXT:
         made.register_loader(name, TextLoader)

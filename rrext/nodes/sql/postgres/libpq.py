@@ -1,4 +1,4 @@
-"""Statements of our own on a PostgreSQL connection, over its libpq. Importing this imports psycopg."""
+"""The node's own statements on a PostgreSQL connection, over its libpq. Importing this imports psycopg."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from rrext.nodes.sql.limits import LARGEST_CHUNK, POSTGRES_CHUNK
 
 
 def ask(connection: Connection[Any], text: bytes, timeout: float | None = None) -> None:
-    """Run statements of our own without results, as `BEGIN`, in one round trip.
+    """Run internal statements without results, such as `BEGIN`, in one round trip.
 
-    Raises what the driver raises, and `psycopg.OperationalError` if there is no answer within `timeout` seconds.
+    Raises the driver's errors, and `psycopg.OperationalError` if there is no answer within `timeout` seconds.
     """
     connection.pgconn.send_query(text)
     settle(connection, timeout)
 
 
 def tell(connection: Connection[Any], text: bytes) -> None:
-    """Send such statements and wait for nothing: `settle` does that, before anything else is sent."""
+    """Send internal statements without waiting; `settle` waits, before any other statement is sent."""
     connection.pgconn.send_query(text)
     connection.pgconn.flush()
 
 
 def settle(connection: Connection[Any], timeout: float | None = None) -> None:
-    """Wait until the server has done what it was told. Raises as `ask` does."""
+    """Wait until the server has finished the statements of `tell`. Raises the errors of `ask`."""
     pgconn = connection.pgconn
     failed: Any = None
     while (result := next_result(pgconn, timeout)[0]) is not None:
@@ -45,7 +45,7 @@ def settle(connection: Connection[Any], timeout: float | None = None) -> None:
 
 
 def rows_of(connection: Connection[Any], text: bytes) -> list[list[str | None]]:
-    """The few rows of a query of our own, as texts. Ends a transaction that failed: it could not be asked there."""
+    """The few rows of an internal query, as texts. Ends a failed transaction first: it accepts no query."""
     pgconn = connection.pgconn
     if pgconn.transaction_status == TransactionStatus.INERROR:
         ask(connection, b"ROLLBACK")
@@ -64,9 +64,9 @@ def rows_of(connection: Connection[Any], text: bytes) -> list[list[str | None]]:
 
 
 def described(connection: Connection[Any], text: bytes) -> tuple[int, ...] | None:
-    """The numbers of the types that the server gives to the parameters of a statement; None if it cannot.
+    """The type numbers that the server infers for the parameters of a statement; None if it cannot.
 
-    One round trip, after which the open transaction is as it was: what fails in it fails behind a savepoint.
+    One round trip, after which the open transaction is unchanged: failures stay behind a savepoint.
     """
     pgconn = connection.pgconn
     if pgconn.transaction_status != TransactionStatus.INTRANS:
@@ -89,14 +89,14 @@ def described(connection: Connection[Any], text: bytes) -> tuple[int, ...] | Non
         elif pgconn.status != ConnStatus.OK:
             raise OperationalError("the server closed the connection")
     pgconn.exit_pipeline_mode()
-    shown = answers[2]  # after those of SAVEPOINT and of the parsing
+    shown = answers[2]  # after the answers to SAVEPOINT and to the parsing
     if shown.status != ExecStatus.COMMAND_OK:
         return None
     return tuple(shown.param_type(at) for at in range(shown.nparams))
 
 
 def next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult | None, int]:
-    """Wait until the server has answered further; None when the statement is over. Other threads run meanwhile.
+    """Wait for the next result of the server; None when the statement is over. Other threads run meanwhile.
 
     Also how often something was read: 0 or 1 times, unless there was more than fits into libpq's buffer. Raises
     `ResultTooLarge` for more bytes than `LARGEST_CHUNK`, if it sees them: while libpq reads a large row, more may come unseen.
@@ -123,7 +123,7 @@ def next_result(pgconn: PGconn, timeout: float | None = None) -> tuple[PGresult 
 
 
 def _waiting(socket: int) -> int:
-    """Bytes that have arrived and are not read yet."""
+    """The number of bytes that have arrived and are not read yet."""
     found = fcntl.ioctl(socket, termios.FIONREAD, bytes(4))
     return struct.unpack("i", found)[0]
 

@@ -31,7 +31,7 @@ FLOAT8: Final = 701
 NUMERIC: Final = 1700
 JSONB: Final = 3802
 _ARRAYS: Final = {BOOL: 1000, INT4: 1007, INT8: 1016, FLOAT8: 1022, NUMERIC: 1231}
-"""The array of each type that a number or a boolean may be given."""
+"""The array type of each type of numbers and booleans."""
 _INTEGERS: Final = frozenset({21, INT4, INT8})
 _UNKNOWN: Final = ParameterType(0, 0)
 
@@ -40,9 +40,9 @@ _QUOTED: Final = re.compile(r'[\s"\\{},;]|\A\Z|\Anull\Z', re.IGNORECASE)
 
 
 def encoded(value: Any, expected: ParameterType | None, path: str) -> tuple[bytes | None, int]:
-    """A value as text, and the number of the type that it is declared with; 0 leaves that to the server.
+    """Encode a value as text, with the number of its declared type; 0 leaves the type to the server.
 
-    `expected` is what the server expects there, None if it cannot tell. Raises `InvalidArguments` at `path`.
+    `expected` is the server's inferred type, None if it has none. Raises `InvalidArguments` at `path`.
     """
     kind = expected or _UNKNOWN
     if value is None:

@@ -88,7 +88,7 @@ class ReadingRole:
         self._path = ""
 
     def setup(self, connection: Connection[Any]) -> bytes:
-        """Statements for the beginning of a reading transaction, after which the user is the reader; b"" if it is not to be.
+        """Statements for the beginning of a reading transaction, after which the reading role runs it; b"" if it should not.
 
         Asks the database, once in `READER_CHECKED_AGAIN` seconds.
         """
@@ -103,14 +103,14 @@ class ReadingRole:
         return f"SET LOCAL row_security = off{path}; SET LOCAL {self._form} pg_read_all_data; ".encode()
 
     def as_user(self, connection: Connection[Any]) -> None:
-        """The user is itself again, until the end of the transaction."""
+        """Switch back to the user until the end of the transaction."""
         if self._form:
             ask(connection, _AS_USER)
 
     def prepare(self, connection: Connection[Any], sql: str) -> bool:
-        """Let a statement that asks who runs it run as the user, and with nothing but the system's objects in sight.
+        """Let a statement that asks for its role run as the user, with access to the system's objects only.
 
-        Returns whether objects are out of sight. Raises `ToolError` for a statement that names some of them all the same.
+        Returns whether access is restricted. Raises `ToolError` for a statement that names other objects too.
         """
         if not self._form:
             return False
@@ -135,7 +135,7 @@ class ReadingRole:
         return True
 
     def refusal(self) -> ToolError:
-        """What is said of a statement that would need both: who the user is, and objects that are the database's own."""
+        """The error for a statement that needs both: the user's own role and the database's own objects."""
         return ToolError(
             "The statement asks who runs it (current_user, information_schema, pg_stat_…), and names a table, type or function "
             "of the database: read-only statements run as pg_read_all_data there, and would be answered something else",
@@ -153,7 +153,7 @@ def _is_asking(before: SqlToken | None, token: SqlToken) -> bool:
 
 
 def _is_plain(found: list[SqlToken]) -> bool:
-    """Whether a statement is of words, literals, commas and brackets alone, where nothing runs that it does not name."""
+    """Whether a statement has words, literals, commas and brackets only, so that no function runs that it does not name."""
     for before, token in zip([None, *found], found, strict=False):
         if token.kind == "string" and before is not None and before.kind in ("word", "name"):
             return False

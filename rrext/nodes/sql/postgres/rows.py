@@ -21,7 +21,7 @@ from rrext.nodes.sql.postgres.libpq import next_result, too_large, too_large_chu
 from rrext.nodes.sql.postgres.types import PostgresTypes
 
 DEFINES_NOTHING: Final = frozenset({b"INSERT", b"UPDATE", b"DELETE", b"MERGE"})
-"""Commands without rows after which every table and type is what it was."""
+"""Commands without rows that change no table and no type."""
 
 
 class ResultStream:
@@ -30,7 +30,7 @@ class ResultStream:
     def __init__(
         self, connection: PostgresConnection, text: bytes, values: Sequence[tuple[bytes | None, int]], types: PostgresTypes
     ) -> None:
-        """`values` are those of the parameters, each with the number of its type."""
+        """`values` are the parameters, each with the number of its type."""
         self._connection = connection
         self._types = types
         self._columns: list[tuple[int, int]] = []
@@ -62,7 +62,7 @@ class ResultStream:
         return self._connection.notices.texts
 
     def fetchmany(self, size: int, /) -> Sequence[Sequence[Any]]:
-        """The next rows, at most `size`; none at the end."""
+        """Fetch at most `size` rows; none at the end."""
         if self._taken >= len(self._rows):
             self._read()
         rows = self._rows[self._taken : self._taken + size]
@@ -70,7 +70,7 @@ class ResultStream:
         return rows
 
     def close(self) -> None:
-        """End the statement. One with many rows left is cancelled, which fails the transaction as any cancel does."""
+        """End the statement. A statement with many rows left is cancelled, which fails the transaction as any cancel does."""
         if self._is_over:
             return
         read: Callable[[], None] = self._drop
@@ -87,7 +87,7 @@ class ResultStream:
         self._is_over = result is None
 
     def _read(self, *, is_first: bool = False) -> None:
-        """Take the next chunk; at the end of the statement, its number of rows. Raises the server's error."""
+        """Take the next chunk, or at the end the statement's number of rows. Raises the server's error."""
         if self._is_over:
             self._rows, self._taken = (), 0
             return
@@ -98,7 +98,7 @@ class ResultStream:
         if reads > 1:
             self._check_rows(result)
         status = result.status
-        if result.command_tuples is not None:  # the last chunk tells it; the empty result after it does not
+        if result.command_tuples is not None:  # the last chunk has the number; the empty result after it does not
             self.rowcount = result.command_tuples
         if status in (ExecStatus.TUPLES_CHUNK, ExecStatus.SINGLE_TUPLE, ExecStatus.TUPLES_OK):
             if is_first:
@@ -121,7 +121,7 @@ class ResultStream:
             total += size
             if size > LARGEST_ROW or total > LARGEST_CHUNK:
                 self._is_over = True
-                self._pgconn.finish()  # it would keep as much memory for the next statements
+                self._pgconn.finish()  # the connection would keep as much memory for later statements
                 if size > LARGEST_ROW:
                     raise too_large("A row has", size, LARGEST_ROW, "LARGEST_ROW")
                 raise too_large_chunk(total)

@@ -34,7 +34,7 @@ WHERE k.contype IN ('p', 'f') ORDER BY k.conname"""
 
 
 def read_schema(connection: Connection[Any], database: str) -> Schema:
-    """What the user may see. Tables of schemas that are not searched by default have their schema before their name."""
+    """Read the tables that the user may see. Names outside of the default schemas have their schema as a prefix."""
     columns: dict[str, list[Column]] = {}
     views: set[str] = set()
     with connection.cursor() as cursor:

@@ -18,12 +18,12 @@ FROM pg_catalog.pg_type t LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem WH
 
 
 class ParameterType(msgspec.Struct, frozen=True):
-    """A type that the server expects of a parameter."""
+    """The type that the server expects of a parameter."""
 
     oid: int
-    """As it is declared to the server: should it expect another one by now, it says so."""
+    """The number declared to the server, which reports an error if it expects another type by now."""
     base: int
-    """The type that a domain is of; else the same."""
+    """The base type of a domain; for other types the type itself."""
     element: ParameterType | None = None
     delimiter: str = ","
 
@@ -39,7 +39,7 @@ class PostgresTypes:
     # results
 
     def names(self, connection: Connection[Any], columns: Sequence[tuple[int, int]]) -> list[str | None]:
-        """The names of types with their modifiers, as `numeric(10,2)`. Asks the server for those not seen before."""
+        """The names of types with their modifiers, as `numeric(10,2)`. Queries the server for unknown ones."""
         names = self._names
         if not all(map(names.__contains__, columns)):
             self._ask_names(connection, sorted({column for column in columns if column not in names}))
@@ -61,7 +61,7 @@ class PostgresTypes:
     # parameters
 
     def parameters(self, connection: Connection[Any], sql: str, text: bytes) -> Sequence[ParameterType | None]:
-        """The type of each parameter that the server expects if it is left to it; none if it cannot tell."""
+        """The parameter types that the server infers; none if it cannot."""
         oids = self._statements.get(sql)
         if oids is None and sql not in self._statements:
             oids = described(connection, text)
@@ -72,7 +72,7 @@ class PostgresTypes:
         return [self._fact(connection, oid) for oid in oids or ()]
 
     def forget(self) -> None:
-        """Tables may not be what they were: something was defined, or a statement failed."""
+        """Drop the cached types, because tables may have changed: after a definition or a failed statement."""
         self._statements.clear()
         self._facts.clear()
 

@@ -1,6 +1,6 @@
 """SQLite's authorizer callbacks: the actions that statements of readers and of writers may do.
 
-SQLite names each table, function and PRAGMA that a statement uses. So here SQLite's own parser is the read-only gate, and
+SQLite reports each table, function and PRAGMA that a statement uses. So SQLite's own parser is the read-only gate, and
 the connection, which is opened with `mode=ro`, is the second wall.
 """
 
@@ -17,7 +17,7 @@ _ASKING_PRAGMAS: Final = words(
     """table_info table_xinfo table_list index_info index_xinfo index_list foreign_key_list foreign_key_check integrity_check
     quick_check"""
 )
-"""PRAGMAs that tell something of what their value names."""
+"""PRAGMAs that only report something about the object that their value names."""
 _TELLING_PRAGMAS: Final = _ASKING_PRAGMAS | words(
     """analysis_limit application_id auto_vacuum automatic_index busy_timeout cache_size cache_spill cell_size_check
     checkpoint_fullfsync collation_list compile_options data_version defer_foreign_keys encoding foreign_keys
@@ -26,7 +26,7 @@ _TELLING_PRAGMAS: Final = _ASKING_PRAGMAS | words(
     read_uncommitted recursive_triggers reverse_unordered_selects schema_version secure_delete soft_heap_limit synchronous
     temp_store threads trusted_schema user_version wal_autocheckpoint writable_schema"""
 )
-"""PRAGMAs that without a value only tell something. Others act, as `optimize` does, or tell where the file is."""
+"""PRAGMAs that only report something when they have no value. Others act, as `optimize` does, or show the file's path."""
 _OF_THE_FILE: Final = frozenset({"application_id", "user_version", "defer_foreign_keys"})
 """PRAGMAs that a statement of any kind may set: the end of the transaction undoes them."""
 
@@ -34,7 +34,7 @@ _READS: Final = frozenset(
     {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION}
 )
 _NEVER: Final = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
-"""Other files than the one of the settings are nobody's business."""
+"""Actions on other files than the one of the settings: always refused."""
 _MAKES_TEMPORARY: Final = frozenset(
     {
         sqlite3.SQLITE_CREATE_TEMP_INDEX,
@@ -62,7 +62,7 @@ _ACTIONS: Final = {
 
 
 class AuthorizedConnection(Protocol):
-    """A connection that is asked: `refused` is the last thing that was not allowed."""
+    """A connection with an authorizer: `refused` is the last action that it refused."""
 
     refused: str | None
     has_temporary: bool
@@ -70,7 +70,7 @@ class AuthorizedConnection(Protocol):
 
 def reader_may(connection: AuthorizedConnection) -> Callable[..., int]:
     """The authorizer of a connection that only reads."""
-    owner = ref(connection)  # SQLite holds the authorizer: no circle of the two
+    owner = ref(connection)  # a weak reference, because SQLite holds the authorizer: no reference circle
 
     def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
         if action in _READS or (action in _PREPARED and (first or "").endswith(_INNER_TABLES)):

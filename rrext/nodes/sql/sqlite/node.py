@@ -53,7 +53,7 @@ _HINTS: Final[dict[int, str]] = {
 
 
 class FileGone(Exception):
-    """The file that a connection has open is not the one at the path any more."""
+    """The path leads to another file than the one that a connection has open."""
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -64,9 +64,9 @@ class SqliteConnection(sqlite3.Connection):
     is_fresh: bool = False
     """Whether its transaction has run no statement yet."""
     has_temporary: bool = False
-    """Whether something was made on it that no other connection sees."""
+    """Whether the connection has temporary objects, which no other connection sees."""
     refused: str | None = None
-    """What its authorizer did not allow last."""
+    """The last action that the authorizer refused."""
 
 
 class SqliteCursor(sqlite3.Cursor):
@@ -98,7 +98,7 @@ class SqliteBackend(Backend):
     reusable_after_cancel = True
 
     def __init__(self, path: str, *, create: bool, lock_timeout: float, foreign_keys: bool, shown: str = "") -> None:
-        """`path` is absolute, or `:memory:`. `shown` is how messages name it: as the node's settings do."""
+        """`path` is absolute, or `:memory:`. `shown` is its name in messages, as in the node's settings."""
         self._shown = shown or path
         self._folder: TemporaryDirectory[str] | None = None
         self._is_memory = path == MEMORY
@@ -139,7 +139,7 @@ class SqliteBackend(Backend):
             raise Unavailable(f'The folder of "{self._shown}" cannot be made: {error.strerror}') from error
         connection = self._opened("rwc")
         try:
-            # With a write-ahead log, readers and the writer do not wait for each other. A file that others made keeps its way.
+            # With a write-ahead log, readers and the writer do not wait for each other. An existing file keeps its mode.
             connection.execute("PRAGMA journal_mode=WAL")
         finally:
             connection.close()
@@ -157,7 +157,7 @@ class SqliteBackend(Backend):
 
     def _for_types(self) -> SqliteConnection:
         connection = self._opened("ro")
-        connection.execute("PRAGMA busy_timeout=0")  # a caller waits for no lock because of types
+        connection.execute("PRAGMA busy_timeout=0")  # types are not worth waiting for a lock
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         connection.file = self._file()
         return connection
@@ -261,7 +261,7 @@ class SqliteBackend(Backend):
         return Failure(kind, message, _HINTS.get(code & 0xFF))
 
     def _failure_of_module(self, error: Exception, message: str) -> Failure:
-        """What Python's module says without SQLite."""
+        """The failure for an error of Python's sqlite3 module itself."""
         if isinstance(error, sqlite3.ProgrammingError | sqlite3.Warning):
             return Failure("lost" if "closed" in message else "syntax", message)
         hint = "CAST(column AS BLOB) gives its bytes." if "decode" in message else None
@@ -273,7 +273,7 @@ class SqliteBackend(Backend):
 
 
 def _bound(value: Any, path: str) -> Any:
-    """A value as SQLite holds it; `{"base64": …}` means bytes."""
+    """A value for SQLite; `{"base64": …}` means bytes."""
     if isinstance(value, dict) and (content := bytes_in(value, path)) is not None:
         return content
     if isinstance(value, list | dict):

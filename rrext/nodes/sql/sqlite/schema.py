@@ -12,16 +12,16 @@ _NAMES: Final = """
 SELECT name, type = 'view' FROM sqlite_master
 WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"""
 _SHADOWS: Final = "SELECT name FROM pragma_table_list WHERE type = 'shadow' AND schema = 'main'"
-"""Tables in which a virtual one, as a full-text index, keeps what it has."""
+"""Tables in which a virtual table, such as a full-text index, keeps its data."""
 _HIDDEN: Final = 1
-"""What `table_xinfo` says of columns of a virtual table that are its arguments."""
+"""The value of `table_xinfo` for columns that are arguments of a virtual table."""
 
 
 def read_schema(connection: sqlite3.Connection, database: str) -> Schema:
-    """Every table and view of the file. One that SQLite cannot read, as a view of a table that is gone, says why."""
+    """Read every table and view of the file. `problem` explains those that SQLite cannot read, as a view of a dropped table."""
     try:
         shadows = {name for (name,) in connection.execute(_SHADOWS)}
-    except sqlite3.OperationalError:  # SQLite before 3.37 does not tell
+    except sqlite3.OperationalError:  # SQLite before 3.37 does not report them
         shadows = set()
     names = connection.execute(_NAMES).fetchall()
     return Schema(
@@ -53,7 +53,7 @@ def _foreign_keys(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]])
 
 
 def _referenced(connection: sqlite3.Connection, table: str, columns: list[str | None]) -> tuple[str, ...]:
-    """The columns that a key names; those of the other table's primary key, where it names none."""
+    """The columns that a foreign key references; the other table's primary key if it names none."""
     if None not in columns:
         return tuple(name for name in columns if name is not None)
     rows = connection.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()

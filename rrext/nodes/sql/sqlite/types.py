@@ -1,4 +1,4 @@
-"""The declared types of a result's columns, which Python's driver of SQLite does not tell: those of a view of the statement."""
+"""The declared types of a result's columns, from a temporary view of the statement: Python's driver does not report them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _OWN_TABLES: Final = frozenset({"sqlite_temp_master", "sqlite_temp_schema", "des
 
 
 class SqliteTypes:
-    """The column types of the statements of one database. It has a connection of its own, on which nothing of a caller runs."""
+    """The column types of the statements of one database. Uses a connection of its own that runs no caller's statement."""
 
     def __init__(self, opened: Callable[[], SqliteConnection]) -> None:
-        """`opened` makes a connection that can only read."""
+        """`opened` opens a read-only connection."""
         self._open = opened
         self._lock = threading.Lock()
         self._connection: SqliteConnection | None = None
         self._statements: dict[tuple[int, str], list[str | None] | None] = {}
 
     def of(self, connection: SqliteConnection, sql: str, parameters: int, count: int) -> list[str | None]:
-        """The types of the columns of a statement with so many parameters and columns; None for an expression.
+        """The types of the columns of a statement with that many parameters and columns; None for an expression.
 
         All are None for what is no query, and where the connection has changed tables and committed nothing yet.
         """
@@ -60,7 +60,7 @@ class SqliteTypes:
             return None
 
     def close(self) -> None:
-        """Let go of the connection and of all that is known."""
+        """Close the connection and drop the cache."""
         self._statements.clear()
         if self._connection is not None:
             self._connection.close()
@@ -72,7 +72,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _described(connection: sqlite3.Connection, sql: str) -> list[str | None] | None:
-    connection.execute("SELECT 1 FROM main.sqlite_master LIMIT 1").fetchone()  # what it knows of the tables is of today
+    connection.execute("SELECT 1 FROM main.sqlite_master LIMIT 1").fetchone()  # makes SQLite read the current schema
     try:
         connection.execute(f"CREATE TEMP VIEW described AS {sql}")
     except (sqlite3.Error, sqlite3.Warning, UnicodeEncodeError):
@@ -86,7 +86,7 @@ def _described(connection: sqlite3.Connection, sql: str) -> list[str | None] | N
 
 
 def _authorize(connection: sqlite3.Connection) -> None:
-    """Nothing but to make, to look at and to drop a view, of any query."""
+    """Allow only to create, inspect and drop a view of any query."""
     connection.execute("PRAGMA temp_store=MEMORY")
 
     def may(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
