@@ -1,1 +1,1 @@
-"""The foundation for authors of nodes: the base class, the lanes and the context of set-up."""
+"""The base of all nodes: the node class, the lanes and the context of `setup`."""

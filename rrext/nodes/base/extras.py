@@ -1,4 +1,4 @@
-"""Packages that a node needs and rrext does not install by itself: which are missing, and the line that installs them."""
+"""Optional packages of a node: the missing ones, and the command that installs them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from importlib.util import find_spec
 
 
 def missing_packages(extra: str, *modules: str) -> str | None:
-    """What a person has to install before modules of an extra can be imported; None if they are all there.
+    """The command that installs an extra's missing modules; None if none is missing.
 
-    Nothing is imported, so that it costs no more than looking.
+    Only looks for the modules, without importing them.
     """
     missing = [module for module in modules if not _is_there(module)]
     if not missing:
@@ -20,5 +20,5 @@ def _is_there(module: str) -> bool:
     top, _, rest = module.partition(".")
     try:
         return find_spec(top) is not None and (not rest or find_spec(module) is not None)
-    except (ImportError, ValueError):  # a parent that fails, or a module that was made by hand
+    except (ImportError, ValueError):  # a parent package that fails, or a module made by hand
         return False

@@ -61,7 +61,7 @@ LANES: Final = tuple(lane.name for lane in TABLE)
 """The names of all lanes, as pipeline files use them."""
 
 QUESTION_TYPES: Final = ("question", "semantic", "keyword", "get", "prompt")
-"""What the `type` of a question may be."""
+"""Values of the `type` of a question."""
 
 
 class Tag(msgspec.Struct, frozen=True):

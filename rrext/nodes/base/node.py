@@ -12,7 +12,7 @@ from rrext.tools.messages import NULL_PUBLISHER, Publisher
 from rrext.tools.registry import ToolRegistry, collect_tools
 
 Tenant: TypeAlias = tuple[str | None, str | None]
-"""The ids of user and space for whom an object is sent."""
+"""The ids of the user and the space that an object belongs to."""
 NOBODY: Final[Tenant] = (None, None)
 
 
@@ -68,7 +68,7 @@ class Entry:
 
 
 def _whole_path(path: str, name: str) -> str:
-    """Clients send the whole path of a file, or the folder that it is in: both mean the same file."""
+    """The whole path of a file: clients send it, or only the folder of the file."""
     folder = path.rstrip("/")
     return path if path == name or path.endswith(f"/{name}") else f"{folder}/{name}" if path else name
 
@@ -102,7 +102,7 @@ class Node:
     class_types: ClassVar[tuple[str, ...]] = ()
     """The kinds of control binding that this node serves; a node with tools always serves `tool`."""
     invoke: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """What this node wants bound to it by control: class type → `{description, min, max}`."""
+    """The control bindings that this node needs: class type → `{description, min, max}`."""
     capabilities: ClassVar[tuple[str, ...]] = ()
     """RocketRide's capability words, for editors."""
     profiles: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -119,11 +119,11 @@ class Node:
 
     node_id: str = ""
     directory: str = ""
-    """Where relative paths in the settings begin: `--root`, or the folder of the pipeline's file. Empty: the current one."""
+    """The base of relative paths in the settings: `--root`, or the folder of the pipeline's file. Empty: the current one."""
     confined: bool = False
     """Whether the settings may name nothing outside of `directory`: `--root` was given, or the pipeline is not trusted."""
     tool_description: str = ""
-    """What the pipeline says of this node's tools; it stands before the description of each."""
+    """The pipeline's description of this node's tools; it precedes the description of each."""
     bindings: Mapping[str, tuple[str, ...]] = {}
     """Class type → ids of the nodes that are bound to this one by control, in file order; for `ctx.call(id, tool, …)`."""
     config: Any = None

@@ -1,4 +1,4 @@
-"""Questions as nodes work with them: JSON objects with every key present, as `rrext.nodes.base.lanes` makes them."""
+"""Questions in the form for nodes: JSON objects with every key present, as `rrext.nodes.base.lanes` makes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLLECTED = ("instructions", "history", "examples", "context", "goals", "documen
 
 
 def merge_questions(first: Mapping[str, Any], *others: Mapping[str, Any]) -> dict[str, Any]:
-    """One question that asks all of them.
+    """Merge questions into one that asks all of them.
 
     Lists are joined, `expectJson` holds if any of them asks for it, everything else is the first one's.
     """
@@ -25,7 +25,7 @@ def merge_questions(first: Mapping[str, Any], *others: Mapping[str, Any]) -> dic
 
 
 def question_text(question: Mapping[str, Any]) -> str:
-    """What is asked, a line for each text; instructions, context and history are no part of it."""
+    """The texts of the question, one a line, without instructions, context and history."""
     asked = question.get("questions")
     if not isinstance(asked, list | tuple):
         return ""

@@ -1,4 +1,4 @@
-"""The argument of a node's `setup`: the root of its paths, threads to import and connect in, and news of lost connections."""
+"""The argument of a node's `setup`: the root of its paths, threads for imports and connections, lost connections."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SetupContext:
         self.bindings = bindings
 
     def path(self, name: str) -> str:
-        """The absolute path that a setting means: a relative one begins at the node's `directory`.
+        """The absolute path of a setting: a relative one begins at the node's `directory`.
 
         Raises `Unavailable` if the node is confined and the path leads out of its directory, also by a symbolic link.
         """
@@ -63,7 +63,7 @@ class SetupContext:
         return path
 
     def wait(self, setting: float) -> float:
-        """Seconds that a call waits for files that other processes have: those of `--wait`, else the node's own setting."""
+        """Seconds that a call waits for files of other processes: those of `--wait`, else the node's own setting."""
         return setting if self._wait is None else self._wait
 
     def shown(self, text: str) -> str:
@@ -111,7 +111,7 @@ class SetupContext:
         self._listeners.append(listener)
 
     def disconnected(self, connection_id: str) -> None:
-        """A connection is gone: tell the listeners."""
+        """Tell the listeners that a connection is gone."""
         for listener in self._listeners:
             self._workers.run(lambda listener=listener: _tell(listener, connection_id))
 
@@ -124,7 +124,7 @@ def _tell(listener: Callable[[str], object], connection_id: str) -> None:
 
 
 def takes_context(setup: Callable[..., Any]) -> bool:
-    """Whether a `setup` asks for a `SetupContext` beside the settings."""
+    """Whether a `setup` takes a `SetupContext` beside the settings."""
     from inspect import Parameter, signature
 
     positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

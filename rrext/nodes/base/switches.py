@@ -1,4 +1,4 @@
-"""Switches in a node's settings that an operator turns on before a tool is offered at all."""
+"""Switches in a node's settings that make a tool available."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Switch:
     """
 
     by_settings = True
-    """Nothing but the settings decides, so that the engine need not ask for each call."""
+    """The settings alone decide, so that the engine need not check each call."""
 
     def __init__(self, switch: str, *, refusal: str | None = None) -> None:
         self.switch = switch

@@ -1,7 +1,7 @@
-"""Cuts of a text: between paragraphs, lines, sentences, words, blocks of code, and never inside a character.
+"""Positions to cut a text: between paragraphs, lines, sentences, words or blocks of code, and never inside a character.
 
-Every function is given a window of text and the last place that is allowed, and looks at nothing else, so that cuts
-depend on the text alone and not on how it arrived. `LOOKAHEAD` characters behind the last place are enough for all.
+Every function gets a window of text and the last position allowed, and reads nothing else, so that cuts depend on
+the text alone and not on how it arrived. `LOOKAHEAD` characters after the last position are enough for all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from rrext.nodes.documents.limits import LONGEST_CLUSTER, LOOKAHEAD
 
 Cut: TypeAlias = Callable[[str, int], int]
-"""(window, limit) → where to cut, from 1 to limit. The window is longer than limit: what fits is not cut."""
+"""(window, limit) -> position of the cut, from 1 to limit. The window is longer than limit: shorter texts are not cut."""
 
 _JOINER: Final = "\u200d"
 _SENTENCE_END: Final = re.compile(r"""[.!?…]{1,8}["'”’»)\]]{0,4}\s+|[。！？]{1,8}[」』”’）]{0,4}\s*|\n[ \t]{0,80}\n\s*""")
@@ -24,7 +24,7 @@ _BLANK: Final = re.compile(r"\s(?=\S)")
 
 
 def by_characters(window: str, limit: int) -> int:
-    """At the best place of the second half: behind a paragraph, else a line, else a sentence, else a word."""
+    """Cut at the best position of the second half: after a paragraph, else a line, else a sentence, else a word."""
     least = max(limit // 2, 1)
     return (
         _last(_BLANK_LINE, window, least, limit)
@@ -35,12 +35,12 @@ def by_characters(window: str, limit: int) -> int:
 
 
 def by_sentences(window: str, limit: int) -> int:
-    """Behind the last sentence that fits; one that does not fit by itself is cut between words."""
+    """Cut after the last sentence within the limit; a single longer sentence is cut between words."""
     return _last_sentence(window, 1, limit) or by_words(window, limit)
 
 
 def by_code(window: str, limit: int) -> int:
-    """Before a line without indentation that follows a blank one, so between definitions; else as text, without sentences."""
+    """Cut before an unindented line after a blank one, so between definitions; else as text, without sentences."""
     return (
         _last(_BLOCK, window, max(limit // 4, 1), limit)
         or _last(_BLANK_LINE, window, max(limit // 2, 1), limit)
@@ -50,12 +50,12 @@ def by_code(window: str, limit: int) -> int:
 
 
 def by_words(window: str, limit: int) -> int:
-    """Behind the last blank of the second half, else between two characters."""
+    """Cut after the last blank of the second half, else between two characters."""
     return _last(_BLANK, window, max(limit // 2, 1), limit) or safe_cut(window, limit)
 
 
 def safe_cut(window: str, limit: int) -> int:
-    """The last place up to `limit` that is between two characters as a person sees them, if there is one near."""
+    """The last position up to `limit` that is between two visible characters, if there is one near."""
     for cut in range(limit, max(limit - LONGEST_CLUSTER, 0), -1):
         if not _joins(window, cut):
             return cut
@@ -63,7 +63,7 @@ def safe_cut(window: str, limit: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether the characters before and behind a place belong together."""
+    """Whether the code points before and after a position form one visible character."""
     if not 0 < at < len(text):
         return False
     before, behind = text[at - 1], text[at]
@@ -77,7 +77,7 @@ def _joins(text: str, at: int) -> bool:
 
 
 def _is_regional(character: str) -> bool:
-    """Whether it is half of a flag."""
+    """Whether a code point is half of a flag."""
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
@@ -89,7 +89,7 @@ def _regional_before(text: str, at: int) -> int:
 
 
 def _last(pattern: re.Pattern[str], window: str, least: int, limit: int) -> int:
-    """Where the last match ends from `least` to `limit`; 0 if there is none."""
+    """The end of the last match from `least` to `limit`; 0 if there is none."""
     found = 0
     for match in pattern.finditer(window, max(least - 2, 0), min(limit + 2, len(window))):
         if least <= match.end() <= limit:
@@ -111,7 +111,7 @@ def _last_sentence(window: str, least: int, limit: int) -> int:
 
 
 def _sentence_ends(window: str, limit: int) -> Iterator[int]:
-    """Where sentences end. A small letter behind says that a dot was that of an abbreviation."""
+    """The ends of sentences. A small letter after a dot shows that the dot belongs to an abbreviation."""
     for match in _SENTENCE_END.finditer(window, 0, min(limit + LOOKAHEAD, len(window))):
         end = match.end()
         if not (match[0][0] in ".…" and window[end : end + 1].islower()):

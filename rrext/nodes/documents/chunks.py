@@ -1,4 +1,4 @@
-"""Chunks as they travel on the documents lane: the text, and where it comes from."""
+"""Chunks in the form of the documents lane: the text and its origin."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RESERVED: Final = frozenset(
         *("headings", "line"),
     }
 )
-"""Metadata that tells where a chunk stands; what a client or a file says under these names is not passed on."""
+"""Metadata keys for the position of a chunk; values of a client or a file under these keys are dropped."""
 
 
 class ChunkMaker:
-    """Numbers the chunks of one object, and gives each the metadata that the object has by then."""
+    """Numbers the chunks of one object, and gives each the object's current metadata."""
 
     def __init__(self, entry: Entry, node_id: str) -> None:
         self._entry = entry
@@ -28,11 +28,11 @@ class ChunkMaker:
         self._tables = 0
 
     def of_text(self, passage: Passage) -> dict[str, Any]:
-        """A chunk of the object's text."""
+        """Make a chunk of the object's text."""
         return _document(passage.text, {**self._place(), **_spot(passage)})
 
     def of_table(self, table: str, headings: tuple[str, ...], measure: Measure) -> Iterator[dict[str, Any]]:
-        """The chunks of a table: several if it is too large, all with its `tableId`, which counts from 0."""
+        """Make the chunks of a table: several if it is too large, all with its `tableId`, counted from 0."""
         if not table.strip():
             return
         table_id, self._tables = self._tables, self._tables + 1
@@ -42,7 +42,7 @@ class ChunkMaker:
             yield _document(part, place)
 
     def of_document(self, document: Mapping[str, Any], passages: Iterator[Passage]) -> Iterator[dict[str, Any]]:
-        """The chunks of a document that came as one; its metadata, and its object if it names one, stay."""
+        """Make the chunks of a single document; its metadata, and its object if it names one, stay."""
         given = document.get("metadata")
         given = dict(given) if isinstance(given, Mapping) else {}
         object_id = str(given.get("objectId") or self._entry.object_id)
@@ -54,7 +54,7 @@ class ChunkMaker:
             yield _document(passage.text, place)
 
     def _place(self, object_id: str = "") -> dict[str, Any]:
-        """The metadata of the next chunk of an object."""
+        """Make the metadata of the next chunk of an object."""
         entry = self._entry
         object_id = object_id or entry.object_id
         chunk_id = self._counts.get(object_id, 0)
@@ -75,7 +75,7 @@ class ChunkMaker:
 
 
 def _spot(passage: Passage) -> dict[str, Any]:
-    """Where in its text a chunk begins, and under which headings."""
+    """The position of a chunk in its text, and the headings above it."""
     return {"line": passage.line, **({"headings": list(passage.headings)} if passage.headings else {})}
 
 

@@ -1,4 +1,4 @@
-"""kreuzberg, asked for one document: the only module that knows its names."""
+"""Extraction of one document with kreuzberg: the only module that knows the library's names."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _LIMIT: Final = re.compile("security limit|exceeds? (the )?(limit|maximum)|too l
 
 
 class Extracted(msgspec.Struct, frozen=True):
-    """Markdown (of a PDF: its text, page by page), and the metadata as kreuzberg names it."""
+    """Markdown (of a PDF: its text, page by page), and the metadata under kreuzberg's names."""
 
     text: str
     metadata: dict[str, Any]
 
 
 def warm_up() -> None:
-    """Load all of the library, which takes longer than most documents; what it reads PDFs with is loaded by reading one."""
+    """Load all of the library, which takes longer than most documents; its PDF reader is loaded by reading a PDF."""
     _config("markdown")
     with contextlib.suppress(ToolError):
         extract(_BLANK_PAGE, PDF)
 
 
 def extract(data: bytes, mime_type: str) -> Extracted:
-    """What is in a document. Raises `ToolError`: corrupt, encrypted or too large."""
+    """Extract the text and metadata of a document. Raises `ToolError`: corrupt, encrypted or too large."""
     import kreuzberg
 
     # kreuzberg's Markdown of a PDF guesses at structure: wrapped lines became lists, and tables one line of words.
@@ -61,10 +61,10 @@ def _config(output_format: str) -> ExtractionConfig:
 
     return kreuzberg.ExtractionConfig(
         output_format=output_format,
-        use_cache=False,  # it would keep what documents say in a folder of its own
+        use_cache=False,  # a cache would keep texts of documents in a folder of its own
         enable_quality_processing=False,
         pages=kreuzberg.PageConfig(extract_pages=True) if output_format == "plain" else None,
-        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),  # documents run beside each other in processes
+        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),  # documents run in parallel in processes
     )
 
 
@@ -75,12 +75,12 @@ def _joined(result: ExtractionResult, mime_type: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Line ends as `\\n`, and no null characters, which no database takes."""
+    """Line ends as `\n`, and no null characters, which databases refuse."""
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
 
 
 def _explained(message: str) -> ToolError:
-    """The failure for what kreuzberg says, without its habit of saying things twice."""
+    """The failure for an error of kreuzberg, without the repetitions in its message."""
     parts = list(dict.fromkeys(part.strip() for part in message.split(": ")))
     detail = ": ".join(parts[1:] if parts[0] == "ParsingError" else parts)[:LONGEST_DETAIL]
     if _PASSWORD.search(message):

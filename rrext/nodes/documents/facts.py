@@ -24,14 +24,14 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "attachments": ("attachments",),
     "warnings": ("warnings",),
 }
-"""Our name → the parser's names for it, best first."""
+"""Metadata key of chunks -> the parser's keys for it, best first."""
 _JOINED: Final = frozenset({"author", "keywords", "language"})
-"""What is one text to people, also where there are several."""
+"""Keys whose lists become one text."""
 _TITLE: Final = re.compile(r"^title:[ \t]*(\S[^\n]*)$", re.MULTILINE)
 
 
 def facts_of(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts among a parser's metadata: texts, numbers and lists of texts. What is empty is left out."""
+    """The metadata of a parser as texts, numbers and lists of texts, under our keys. Empty values are left out."""
     facts: dict[str, Any] = {}
     for name, sources in _NAMES.items():
         for source in sources:
@@ -65,6 +65,6 @@ def _value(value: Any) -> Any:
 
 
 def _shortened(text: str) -> str:
-    """No longer than allowed, and without what JSON or a database cannot hold: bytes of a mail in no known charset, nulls."""
+    """The text within its limit, and without characters that JSON or a database refuses: undecodable bytes of mails, nulls."""
     text = text[: LONGEST_FACT + 1].encode("utf-8", "replace").decode("utf-8").replace("\0", "")
     return text if len(text) <= LONGEST_FACT else text[: LONGEST_FACT - 1] + "…"

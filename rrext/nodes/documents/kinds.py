@@ -76,7 +76,7 @@ READABLE: Final = "PDF, DOCX, XLSX, PPTX, ODT, EPUB, RTF, HTML, e-mail, Markdown
 
 
 def kind_of(data: bytes, name: str, declared: str, *, max_unpacked: int) -> str:
-    """The MIME type to read `data` as. Raises `ToolError` for what cannot be read, and says why."""
+    """The MIME type as which to read `data`. Raises `ToolError` with the reason for unreadable documents."""
     wanted = [kind for kind in (_declared(declared), _by_extension(name)) if kind]
     found = _by_content(data, wanted, max_unpacked)
     if found is not None:
@@ -119,7 +119,7 @@ def _by_content(data: bytes, wanted: list[str], max_unpacked: int) -> str | None
 
 
 def _in_zip(data: bytes, max_unpacked: int) -> str:
-    """The kind of an Office file, OpenDocument or EPUB. Reads all of it once, to know that it is whole."""
+    """The type of an Office file, OpenDocument or EPUB. Reads all of it once, to check that it is complete."""
     try:
         with zipfile.ZipFile(BytesIO(data)) as archive:
             members = archive.infolist()
@@ -174,7 +174,7 @@ def _refuse_binary(wanted: list[str]) -> None:
 
 
 def _guess(data: bytes, textual: list[str]) -> str:
-    """The kind of a text that nobody names more exactly."""
+    """Guess the type of a text without a declared one."""
     begin = data[:PDF_BEGIN].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if not textual and begin.startswith((b"<!doctype html", b"<html")):
         return HTML

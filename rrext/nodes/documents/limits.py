@@ -36,7 +36,7 @@ SMALLEST_CHUNK, LARGEST_CHUNK = 16, 100_000
 
 # extraction.py
 LONGEST_DETAIL: Final = 200
-"""Characters of the parser's own words in a message."""
+"""Characters of the parser's message in an error."""
 
 # facts.py
 LONGEST_FACT: Final = 1000
@@ -60,17 +60,17 @@ LONGEST_TITLE: Final = 200
 
 # plain.py
 TEXT_PROBE: Final = 65_536
-"""Bytes that are looked at to tell text from other things."""
+"""Bytes that are inspected to distinguish text from other data."""
 CHARSET_BEGIN: Final = 2048
-"""Where an HTML page has to declare its encoding; the standard says the first 1024 bytes."""
+"""Bytes in which an HTML page has to declare its encoding, according to the standard."""
 
 # process.py
 START_TIMEOUT: Final = 30.0
 """Seconds for the process to start; a loaded machine needs a few."""
 ENDING_TIMEOUT: Final = 5.0
-"""Seconds for a process that closed its end to be gone, so that its exit code tells why."""
+"""Seconds for a process that closed its socket to end, so that its exit code shows the reason."""
 SENT_AT_ONCE: Final = 1024 * 1024
-"""Bytes that one call of `send` or `recv` moves between two looks at the deadline."""
+"""Bytes that one call of `send` or `recv` moves between two checks of the deadline."""
 
 # reading.py
 LONGEST_CELL: Final = 16 * 1024 * 1024

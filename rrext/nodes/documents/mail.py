@@ -1,4 +1,4 @@
-"""E-mail: headers, the text that its reader would see, and the text of the documents attached to it."""
+"""E-mail: headers, the text that its reader would see, and the texts of its attachments."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def read_mail(data: bytes, read_attached: Attached) -> tuple[list[DocumentPiece]
 
 
 def _attachments(message: MIMEPart, body: MIMEPart | None) -> Iterator[MIMEPart]:
-    """All that is no body and no other way of saying the same."""
+    """The attachments: all parts except the body and its alternatives."""
     if not message.is_multipart():
         if body is None:
             yield message
         return
     if message.get_content_maintype() != "multipart":
-        yield message  # a mail that is another one, and nothing else
+        yield message  # a forwarded mail alone
         return
     for part in message.iter_attachments():
         assert isinstance(part, MIMEPart)

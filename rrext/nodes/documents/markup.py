@@ -1,4 +1,4 @@
-"""HTML before it is read: its title, and the page without its head, which the parser would write into the text."""
+"""Preparation of HTML: its title, and the page without its head, which the parser would write into the text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HEAD_END: Final = re.compile(r"</head\s{0,9}>", re.IGNORECASE)
 
 
 def without_head(page: str) -> tuple[str, str]:
-    """The page without what stands in its head, and its title, "" if it has none."""
+    """Return the page without the content of its head, and its title, "" if it has none."""
     title = ""
     begin = _TITLE.search(page)
     end = _TITLE_END.search(page, begin.end()) if begin else None

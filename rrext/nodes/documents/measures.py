@@ -1,4 +1,4 @@
-"""Sizes of a text: in characters, in tokens of a tokenizer, or in tokens as they are estimated without one."""
+"""Measures of a text: characters, tokens of a tokenizer, or estimated tokens."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
 
 
 class Measure(Protocol):
-    """A size, and which texts have it. No piece has more characters than `reach`."""
+    """A unit of size and its maximum."""
 
     @property
     def reach(self) -> int: ...
 
     def fit(self, text: str) -> int:
-        """How many of the first characters have the size at most; all, if the whole text has."""
+        """The length of the longest prefix within the size."""
         ...
 
     def fits(self, text: str) -> bool:
-        """Whether the text has the size at most."""
+        """Whether the text is within the size."""
         ...
 
     def tail(self, text: str, overlap: int) -> int:
-        """How many of the last characters are `overlap` units at most."""
+        """The length of the longest suffix within `overlap` units."""
         ...
 
 
@@ -47,7 +47,7 @@ class Characters:
 
 
 class EstimatedTokens:
-    """Sizes in tokens where there is no tokenizer: a token is taken to have four bytes of UTF-8."""
+    """Sizes in estimated tokens, for want of a tokenizer: four bytes of UTF-8 each."""
 
     def __init__(self, size: int) -> None:
         self._bytes = size * BYTES_PER_TOKEN
@@ -90,5 +90,5 @@ class Tokens:
         return len(text) if len(starts) <= overlap else len(text) - starts[-overlap]
 
     def _starts(self, text: str) -> list[int]:
-        """Where each token begins."""
+        """The start of each token."""
         return [start for start, _ in self._tokenizer.encode(text, add_special_tokens=False).offsets]

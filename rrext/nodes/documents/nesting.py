@@ -1,4 +1,4 @@
-"""HTML whose elements are closed where a browser would close them, and that is not too deep for the parser.
+"""Repair of HTML: elements are closed where a browser would close them, and not nested too deeply for the parser.
 
 The parser takes `<p>` for a child of the `<p>` before that nobody closed, and leaves out, without a word, what is
 deeper than 64 elements. Pages with many such paragraphs, and newsletters with tables in tables, lost most of their text.
@@ -14,11 +14,11 @@ from rrext.nodes.documents.limits import DEEPEST
 _MARK: Final = re.compile(r"<!--|<(/?)([a-zA-Z][a-zA-Z0-9]{0,31})(?=[\s/>])[^<>]*>")
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
 _UNSEEN: Final = {
-    "": re.compile("-->"),  # of a comment
+    "": re.compile("-->"),  # end of a comment
     "script": re.compile(r"</script[^<>]*>", re.IGNORECASE),
     "style": re.compile(r"</style[^<>]*>", re.IGNORECASE),
 }
-"""What nobody sees of a page → how it ends."""
+"""Invisible content of a page -> its end."""
 _INLINE: Final = frozenset(
     "a abbr b big cite code em font i kbd label mark q s samp small span strike strong sub sup tt u var".split()  # noqa: SIM905
 )
@@ -37,11 +37,11 @@ _CLOSES: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     **dict.fromkeys(("thead", "tbody", "tfoot"), (frozenset({"thead", "tbody", "tfoot"}), frozenset({"table"}))),
     "option": (frozenset({"option"}), frozenset({"select", "optgroup"})),
 }
-"""Element → those of which it ends the innermost open one, unless one of the others stands between them."""
+"""Element -> elements of which it closes the innermost open one, unless one of the others stands between them."""
 
 
 def flattened(page: str) -> str:
-    """The page with the end tags that it leaves out, and without the tags of elements that are too deep."""
+    """Add the missing end tags of a page, and remove the tags of elements that are nested too deeply."""
     return _Flattener(page).run()
 
 
@@ -54,7 +54,7 @@ class _Flattener:
         self._out: list[str] = []
         self._is_apart = False  # whether there was no text since the last line break
         self._open: list[str] = []
-        self._dropped: dict[str, int] = {}  # of the innermost open element: those whose tags went, by name
+        self._dropped: dict[str, int] = {}  # dropped tags within the innermost open element, by name
 
     def run(self) -> str:
         page = self._page
@@ -102,13 +102,13 @@ class _Flattener:
             self._out.append(tag)
 
     def _end(self, depth: int) -> None:
-        """Close the element at a depth, and what is open in it."""
+        """Close the element at a depth and all elements in it."""
         self._out += [f"</{name}>" for name in reversed(self._open[depth:])]
         del self._open[depth:]
         self._dropped.clear()
 
     def _part(self, name: str) -> None:
-        """Keep the text before and behind a tag that goes apart, unless it only made the text look different."""
+        """Keep the text around a tag that is taken out of it, unless the tag is only formatting."""
         if name not in _INLINE and not self._is_apart:
             self._out.append("<br>")
             self._is_apart = True

@@ -1,4 +1,4 @@
-"""Markdown as sections: a cut before every heading, and for each piece the headings that it stands under."""
+"""Sections of Markdown: a cut before every heading, and the headings above each piece."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Outline:
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """The titles above, the highest first."""
+        """The headings above the current position, the highest first."""
         return tuple(title for _, title in self._stack)
 
     def section_end(self, window: str, limit: int) -> int:
-        """Where the first section of the window ends, up to `limit`; 0 if it goes on. Headings in a row are one section."""
+        """The end of the first section of the window, up to `limit`; 0 if it goes on. Headings in a row are one section."""
         fence, has_text = self._fence, not self._is_line_begin and bool(window[: window.find("\n")].strip())
         for begin, end in self._lines(window, limit):
             line = window[begin:end]
@@ -41,7 +41,7 @@ class Outline:
         return 0
 
     def advance(self, window: str, cut: int) -> None:
-        """Pass the first `cut` characters. The window shows what comes behind, for a heading that is cut."""
+        """Advance by `cut` characters. The window shows the text after them, in case a heading is cut."""
         for begin, end in self._lines(window, cut - 1):
             line = window[begin:end]
             heading = None if self._fence else _HEADING.match(line)
@@ -53,13 +53,13 @@ class Outline:
             self._is_line_begin = window[cut - 1] == "\n"
 
     def copy(self) -> Outline:
-        """Another one at the same place."""
+        """Make another outline at the same position."""
         other = Outline()
         other._fence, other._is_line_begin, other._stack = self._fence, self._is_line_begin, list(self._stack)
         return other
 
     def _lines(self, window: str, last: int) -> Iterator[tuple[int, int]]:
-        """Begin and end of each line that begins in the window, up to `last`; of a long line, as much as can matter."""
+        """Begin and end of each line that begins in the window, up to `last`; of a long line, only the relevant part."""
         begin = 0 if self._is_line_begin else window.find("\n") + 1
         if begin == 0 and not self._is_line_begin:
             return
@@ -76,7 +76,7 @@ class Outline:
 
 
 def _after(fence: str, line: str) -> str:
-    """The fence that is open behind a line: its mark, or "" for none."""
+    """The fence that is open after a line: its mark, or "" for none."""
     mark = _FENCE.match(line)
     if mark is None:
         return fence

@@ -76,7 +76,7 @@ class ParseNode(Node):
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any) -> AsyncIterator[DocumentReader]:
-        """The processes, for all objects; the first one starts at the first document."""
+        """Make the reader for all objects; its first process starts at the first document."""
         from rrext.nodes.documents.reader import DocumentReader
 
         reader = DocumentReader(processes=max(config.processes, 1), memory=config.memory * MIB)
@@ -160,7 +160,7 @@ class ParseNode(Node):
         return self.shared.read(data, request, ctx)
 
     def _send(self, parsed: ParsedDocument) -> None:
-        """Text and tables in reading order, so that who cuts them up knows under which heading a table stands."""
+        """Send text and tables in reading order, so that receivers know the headings above a table."""
         takes_out = self.config.tables == "apart"
         for piece in parsed.pieces:
             if piece.kind == "text" or not takes_out:

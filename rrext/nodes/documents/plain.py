@@ -1,4 +1,4 @@
-"""Text files: whether bytes are text, and their text in any encoding."""
+"""Text files: whether bytes are text, and their decoding."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MARKS: Final = (
 _BINARY: Final = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
 _CHARSET: Final = re.compile(rb"""charset\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _IN_ASCII: Final = ("iso2022", "hz")
-"""Charsets that use bytes of ASCII alone, so that each of their texts is UTF-8 too, but another one."""
+"""Charsets that use bytes of ASCII alone, so that each of their texts is also valid UTF-8 with another meaning."""
 _NO_CHARSET: Final = ("unicode-escape", "unicode_escape")
-"""Python's own, which give characters that no text can hold."""
+"""Python's own codecs, whose results no text can hold."""
 
 
 def looks_like_text(data: bytes) -> bool:
-    """Whether there is no byte that no text has: control characters other than space, line and page ends."""
+    """Whether the bytes have no control characters other than spaces, line ends and page ends."""
     if any(data.startswith(mark) for mark, _ in _MARKS):
         return True
     return _BINARY.search(data, 0, TEXT_PROBE) is None
@@ -58,7 +58,7 @@ def _decoded(data: bytes, declared: str, *, is_html: bool) -> str:
     if named is not None and named != "utf-8":
         return _strictly(data, named)
     if _BINARY.search(data) is None:
-        return data.decode("cp1252", "replace")  # what is neither UTF-8 nor declared is mostly this
+        return data.decode("cp1252", "replace")  # bytes that are neither UTF-8 nor declared are mostly this
     raise corrupt("It is no text: it has bytes that no text has")
 
 

@@ -20,11 +20,11 @@ from rrext.nodes.documents.records import READY, DocumentAnswer, DocumentRequest
 
 
 class ReaderProcess:
-    """A process with a socket to it. One thread asks; `stop` and `kill` may come from any thread, at any time."""
+    """A process with a socket to it. One thread sends requests; `stop` and `kill` may come from any thread, at any time."""
 
     def __init__(self, memory: int) -> None:
-        """Start it, with `memory` bytes of address space at most. It is ready a little later. Raises `OSError`."""
-        # kreuzberg unpacks a library into TMPDIR. In the common one, anybody could have put another in its place.
+        """Start the process, with `memory` bytes of address space at most. It is ready a little later. Raises `OSError`."""
+        # kreuzberg unpacks a library into TMPDIR. In the shared folder, any user could have replaced it.
         self._folder = tempfile.mkdtemp(prefix="rrext-reader-")
         ours, theirs = socket.socketpair()
         command = module_command("rrext.nodes.documents.worker", str(theirs.fileno()), str(memory))
@@ -54,20 +54,20 @@ class ReaderProcess:
 
     @property
     def is_well(self) -> bool:
-        """Whether it can be given another document: neither was it killed, nor did somebody else end it."""
+        """Whether the process can take another document: it was not killed and has not ended."""
         return not self._is_killed and self._child.poll() is None
 
     def begin(self) -> int:
-        """A document's turn begins; its number is for `stop`."""
+        """Begin a document's turn; return its number for `stop`."""
         return self._turn
 
     def end_turn(self) -> None:
-        """The turn is over: whoever still wants to stop it comes too late."""
+        """End the turn: a later `stop` of it has no effect."""
         with self._lock:
             self._turn += 1
 
     def ask(self, data: bytes, request: DocumentRequest) -> DocumentAnswer:
-        """Read a document, within its timeout.
+        """Send a document and return the answer, within its timeout.
 
         Raises `TimeoutError`; `EOFError`, `OSError` or `msgspec.DecodeError` if the process broke at it; and
         `Unavailable` if it did not even start.
@@ -81,25 +81,25 @@ class ReaderProcess:
         return msgspec.json.decode(self._receive(deadline), type=DocumentAnswer)
 
     def stop(self, turn: int) -> None:
-        """Kill it, if this turn is still on."""
+        """Kill the process, if this turn is still running."""
         with self._lock:
             if turn == self._turn:
                 self._kill()
 
     def kill(self) -> None:
-        """Kill it; who asks it gets an error."""
+        """Kill the process; a waiting request fails with an error."""
         with self._lock:
             self._kill()
 
     def end(self) -> int:
-        """The exit code of a process that broke. It has a moment to end by itself, so that the code tells why."""
+        """The exit code of a broken process. It has a moment to end by itself, so that the code shows the reason."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(ENDING_TIMEOUT)
         self.kill()
         return self.wait()
 
     def wait(self) -> int:
-        """Wait for the end of a process that was killed or broke; its exit code, negative for a signal."""
+        """Wait for the end of a killed or broken process; return its exit code, negative for a signal."""
         code = self._child.wait()
         self._link.close()
         self._forget_folder()
@@ -127,7 +127,7 @@ class ReaderProcess:
         )
 
     def _forget_folder(self) -> None:
-        """What was in it is loaded, or never will be."""
+        """Remove the folder: its libraries are loaded, or never will be."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _send(self, data: bytes, deadline: float) -> None:
@@ -142,7 +142,7 @@ class ReaderProcess:
 
     def _exactly(self, size: int, deadline: float) -> bytes:
         data = bytearray()
-        while len(data) < size:  # what the process says is nothing to reserve memory for
+        while len(data) < size:  # the process could announce any size: no memory is reserved for it
             self._link.settimeout(_left(deadline))
             piece = self._link.recv(min(size - len(data), SENT_AT_ONCE))
             if not piece:

@@ -22,7 +22,7 @@ MIB = 1024 * 1024
 
 
 class DocumentReader:
-    """Up to `processes` processes, started when they are needed. Methods block; call them from any number of threads.
+    """Up to `processes` processes, started when needed. Methods block; call them from any number of threads.
 
     `memory` is the address space of each in bytes.
     """
@@ -36,7 +36,7 @@ class DocumentReader:
         self._is_closed = False
 
     def read(self, data: bytes, request: DocumentRequest, ctx: ToolContext) -> ParsedDocument:
-        """Read one document. Raises `ToolError` with the reason, and what `ctx.check` raises when nobody waits any more.
+        """Read one document. Raises `ToolError` with the reason, and the error of `ctx.check` for a cancelled call.
 
         `request.timeout` begins when a process is free for it.
         """
@@ -71,7 +71,7 @@ class DocumentReader:
         return answer.parsed
 
     def close(self) -> None:
-        """End all processes; who waits for one gets an error."""
+        """End all processes; waiting calls fail with an error."""
         with self._changed:
             self._is_closed = True
             processes = [*self._running, *self._idle]
@@ -83,7 +83,7 @@ class DocumentReader:
             process.wait()
 
     def _take(self, ctx: ToolContext) -> ReaderProcess:
-        """A process that nobody else uses. Waits for one; raises if nobody waits for this call meanwhile."""
+        """Take an idle process. Waits for one; raises if the call is cancelled meanwhile."""
         ctx.on_cancel(self._wake)
         try:
             with self._changed:
@@ -122,7 +122,7 @@ class DocumentReader:
             is_kept = process.is_well and not self._is_closed
             if is_kept:
                 self._idle.append(process)
-            self._changed.notify_all()  # the one that a `notify` wakes may not want it any more
+            self._changed.notify_all()  # the thread that `notify` would wake may not need the process any more
         if not is_kept:
             process.kill()
             process.wait()
@@ -133,7 +133,7 @@ class DocumentReader:
 
 
 def _crash(exit_code: int, memory: int) -> ToolError:
-    """The failure of a document at which its process ended."""
+    """The failure of a document whose process ended."""
     how = signal.Signals(-exit_code).name if exit_code < 0 else f"exit code {exit_code}"
     return ToolError(
         f"Reading it ended the reading process ({how}): it takes more than {memory // MIB} MiB (memory), or breaks the parser",

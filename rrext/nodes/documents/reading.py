@@ -1,4 +1,4 @@
-"""Reads a document: from its bytes to pieces of Markdown. Nothing here reaches for a network.
+"""Conversion of a document from bytes to pieces of Markdown. The module opens no network connection.
 
 Plain text, Markdown, source code and CSV are read by rrext itself, which keeps them exactly as they are; everything
 else is kreuzberg's. OCR, language models and caches of kreuzberg stay off: some would download, some would write files.
@@ -29,12 +29,12 @@ from rrext.nodes.documents.tables import cut_tables, table_of
 _DELIMITERS: Final = ",;\t|"
 _QUOTED: Final = re.compile('"[^"]*"')
 _NOTHING: Final = " \t\n\f|:-#*>"
-"""What is left of a document of empty paragraphs and cells."""
+"""The rest of a document of empty paragraphs and cells."""
 _SCANS_ARE_NOT_READ: Final = "Pages that are pictures are not read: there is no OCR here."
 
 
 def read(data: bytes, request: DocumentRequest) -> ParsedDocument:
-    """The text and tables of a document, and what the file says of itself. Raises `ToolError` with the reason if not."""
+    """Read the text, tables and metadata of a document. Raises `ToolError` with the reason."""
     if not data and not request.allow_empty:
         raise empty("The file has no bytes")
     kind = kind_of(data, request.name, request.mime_type, max_unpacked=request.max_unpacked)
@@ -104,11 +104,11 @@ def _rows(text: str, kind: str) -> list[DocumentPiece]:
 
 
 def _delimiter(text: str) -> str:
-    """What stands between the fields: the one of four that the first line has most of, outside of quotes."""
+    """The delimiter of the fields: the most frequent of four in the first line, outside of quotes."""
     first = _QUOTED.sub("", text.partition("\n")[0])
     return max(_DELIMITERS, key=first.count)
 
 
 def _unix(text: str) -> str:
-    """Line ends as `\\n`."""
+    """The text with line ends as `\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,4 +1,4 @@
-"""Requests and answers of the process that reads documents."""
+"""Requests and answers of the process for documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from rrext.errors import ToolError
 
 READY = b"ready"
-"""What a parser process says when documents can come."""
+"""The first message of a parser process, sent when it can take documents."""
 
 
 class DocumentPiece(msgspec.Struct, frozen=True, array_like=True):
@@ -20,7 +20,7 @@ class DocumentPiece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ParsedDocument(msgspec.Struct, frozen=True):
-    """A document that was read: its pieces in reading order, its metadata, and its true MIME type."""
+    """A parsed document: its pieces in reading order, its metadata, and its true MIME type."""
 
     mime_type: str
     pieces: list[DocumentPiece]
@@ -52,25 +52,25 @@ class DocumentAnswer(msgspec.Struct, frozen=True):
 
 
 def corrupt(message: str, *, hint: str | None = None) -> ToolError:
-    """The bytes are not what they should be."""
+    """The error for damaged data."""
     return ToolError(message, code="document_corrupt", hint=hint)
 
 
 def encrypted(message: str) -> ToolError:
-    """It needs a password."""
+    """The error for a document that needs a password."""
     return ToolError(message, code="document_encrypted", hint="Save it without a password and send it again.")
 
 
 def unsupported(message: str, *, hint: str | None = None) -> ToolError:
-    """It may be fine, but nobody here can read it."""
+    """The error for a format that rrext cannot read."""
     return ToolError(message, code="document_unsupported", hint=hint)
 
 
 def too_large(message: str, *, hint: str | None = None) -> ToolError:
-    """It passes a named limit."""
+    """The error for a document beyond a named limit."""
     return ToolError(message, code="document_too_large", hint=hint)
 
 
 def empty(message: str, *, hint: str | None = None) -> ToolError:
-    """There is nothing in it that could be found."""
+    """The error for a document without text."""
     return ToolError(message, code="document_empty", hint=hint)

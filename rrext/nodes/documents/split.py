@@ -80,7 +80,7 @@ class SplitNode(Node):
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[MakeMeasure]:
-        """How sizes are measured; a tokenizer is loaded once."""
+        """Prepare the measure of sizes; a tokenizer is loaded once."""
         _check_sizes(ctx.node_id, config.size, _overlap(config.overlap, config.size))
         if config.unit == "characters":
             yield Characters
@@ -151,7 +151,7 @@ class SplitNode(Node):
         return {"chunks": msgspec.to_builtins(chunks), "strategy": used}
 
     def _strategy(self) -> str:
-        """What fits the object: of its true type if a parser found out, else of what the client said."""
+        """The strategy for the object: by its true type if a parser found it, else by the client's."""
         if self.config.strategy != "auto":
             return self.config.strategy
         entry = self._entry
@@ -201,7 +201,7 @@ def _tokens(path: str, node_id: str) -> MakeMeasure:
     file = os.path.join(path, "tokenizer.json") if os.path.isdir(path) else path
     try:
         tokenizer = Tokenizer.from_file(file)
-    except Exception as error:  # the library raises nothing more exact
+    except Exception as error:  # the library raises no more specific class
         raise Unavailable(
             f'The tokenizer "{file}" of node "{node_id}" cannot be read: {str(error)[:200]}',
             hint='"tokenizer" names a tokenizer.json or the directory that holds it.',

@@ -22,7 +22,7 @@ STRATEGIES: dict[str, Cut] = {
     "markdown": by_characters,
     "code": by_code,
 }
-"""Strategy → where it cuts what is too long. `markdown` cuts before every heading besides."""
+"""Strategy -> its cuts in texts that are too long. `markdown` also cuts before every heading."""
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Splitter:
         self._measure = measure
         self._overlap = overlap
         self._outline = Outline() if strategy == "markdown" else None
-        self._parts: list[str] = []  # what arrived and is not yet joined to the text
+        self._parts: list[str] = []  # parts that arrived and are not yet joined to the text
         self._waiting = 0
         self._text = ""
         self._at = 0
@@ -55,7 +55,7 @@ class Splitter:
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """The headings above what comes next."""
+        """The headings above the next piece."""
         if self._outline is None:
             return ()
         rest = self._text[self._at :] + "".join(self._parts)
@@ -64,7 +64,7 @@ class Splitter:
         return outline.headings
 
     def feed(self, text: str) -> Iterator[Passage]:
-        """The pieces that are final now. They must be taken before the next call."""
+        """Add text and return the pieces that are final now. Take them before the next call."""
         self._parts.append(text)
         self._waiting += len(text)
         window = self._measure.reach + LOOKAHEAD
@@ -76,7 +76,7 @@ class Splitter:
         self._trim()
 
     def finish(self) -> Iterator[Passage]:
-        """The rest. The splitter is not used again."""
+        """Return the rest. The splitter is not used again."""
         self._join()
         window = self._measure.reach + LOOKAHEAD
         while self._at < len(self._text):
@@ -109,7 +109,7 @@ class Splitter:
         self._prefix = "" if ends_section else self._tail(body)
 
     def _where(self, window: str, *, is_end: bool) -> tuple[int, bool]:
-        """Where to cut, and whether a section ends there."""
+        """The position of the next cut, and whether a section ends there."""
         limit = self._measure.fit(self._prefix + window) - len(self._prefix)
         if limit < 1:  # a tokenizer may see more in a text that something stands before
             self._prefix = ""
@@ -127,7 +127,7 @@ class Splitter:
             limit = cut - max(cut // 16, 1)  # the tokens of a part are not always part of the tokens
 
     def _tail(self, body: str) -> str:
-        """The end of a piece that stands before the next one too: whole lines of code, whole words, if there are any."""
+        """The end of a piece that is repeated before the next one: whole lines of code, whole words, if there are any."""
         if not self._overlap:
             return ""
         begin = len(body) - self._measure.tail(body, self._overlap)
@@ -141,12 +141,12 @@ class Splitter:
 
 
 def _next_cut(text: str, begin: int) -> int:
-    """The first place from `begin` on that is between two characters as a person sees them."""
+    """The first position from `begin` on that is between two visible characters."""
     return next((cut for cut in range(begin, len(text)) if safe_cut(text, cut) == cut), len(text))
 
 
 def table_parts(table: str, measure: Measure) -> Iterator[str]:
-    """A Markdown table as tables that fit, each with the columns' names; a row that does not fit is cut as text."""
+    """Split a Markdown table into tables within the size, each with the columns' names; a longer row is cut as text."""
     if measure.fits(table):
         yield table
         return

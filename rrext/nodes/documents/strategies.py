@@ -1,4 +1,4 @@
-"""The strategy of splitting for a document, by its name and type."""
+"""The splitting strategy of a document, by its name and type."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MARKDOWN: Final = frozenset(
         formats.RTF,
     }
 )
-"""Types that are Markdown when they have been read. HTML that nobody parsed has no headings of that kind, and loses nothing."""
+"""Types that are Markdown after parsing. HTML that was not parsed has no such headings, and loses nothing."""
 
 
 def strategy_for(name: str, mime_type: str) -> str:

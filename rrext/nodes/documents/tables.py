@@ -1,4 +1,4 @@
-"""Tables in Markdown: cut out of a text in reading order, and made of rows."""
+"""Markdown tables: cut out of a text in reading order, and made from rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
 
 
 def cut_tables(markdown: str) -> list[DocumentPiece]:
-    """The text and the tables of a Markdown document in reading order; put together they are the document again.
+    """Split a Markdown document into texts and tables in reading order; joined they are the document again.
 
     A table is two or more lines that begin with `|`, the second being its rule, outside of fenced code.
     """
@@ -44,7 +44,7 @@ def is_rule(line: str) -> bool:
 
 
 def table_of(rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table of rows, the first being the columns' names; short rows are filled. Empty without rows."""
+    """Make a Markdown table of rows, the first being the columns' names; short rows are filled. Empty without rows."""
     kept = [row for row in rows if row]
     if not kept:
         return ""

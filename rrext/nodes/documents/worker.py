@@ -30,11 +30,11 @@ _STANDARD = sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["platstdlib"]
 
 
 def main() -> None:
-    """Serve until the server is gone."""
+    """Serve requests until the server is gone."""
     link = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches the whole group: the server decides
     _bound(resource.RLIMIT_AS, int(sys.argv[2]))
-    _bound(resource.RLIMIT_CORE, 0)  # a dump would hold what documents say
+    _bound(resource.RLIMIT_CORE, 0)  # a core dump would hold texts of documents
     _bound(resource.RLIMIT_NOFILE, OPEN_FILES)
     _load()
     _bound(resource.RLIMIT_FSIZE, 0)
@@ -46,8 +46,8 @@ def main() -> None:
 
 
 def _answer(data: bytes, request: DocumentRequest) -> bytes:
-    """The answer as JSON."""
-    signal.setitimer(signal.ITIMER_REAL, request.timeout + WORKER_GRACE)  # nobody handles SIGALRM: it ends the process
+    """Read a document and return the answer as JSON."""
+    signal.setitimer(signal.ITIMER_REAL, request.timeout + WORKER_GRACE)  # SIGALRM has no handler: it ends the process
     try:
         return msgspec.json.encode(DocumentAnswer(parsed=read(data, request)))
     except ToolError as error:
@@ -64,7 +64,7 @@ def _answer(data: bytes, request: DocumentRequest) -> bytes:
 
 
 def _bound(what: int, most: int) -> None:
-    with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system knows none
+    with contextlib.suppress(OSError, ValueError):  # a lower limit holds already, or the system has none
         resource.setrlimit(what, (most, most))
 
 

@@ -1,1 +1,1 @@
-"""Embeddings: texts as vectors, and the nodes that make them."""
+"""Embeddings: texts as vectors, and the nodes that compute them."""

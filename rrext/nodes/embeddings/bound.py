@@ -1,4 +1,4 @@
-"""The embedder of a node: the one that is bound to it by control, else hashing in this process."""
+"""The embedder of a node: its bound embedding node, else hashing in this process."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rrext.tools.context import ToolContext
 EMBEDDING_SLOT: Final = {
     "embedding": {"description": "What turns texts into vectors; without one they are hashed.", "min": 0, "max": 1}
 }
-"""For `Node.invoke` of a node that embeds texts."""
+"""Declares an optional embedding node in `Node.invoke`."""
 
 
 def embedder_of(node: Node) -> Embedder:
-    """The embedding node that is bound to `node` by control, or `HashingEmbedder` if none is. Cheap: make one per call."""
+    """The embedding node that is bound to `node`, or `HashingEmbedder` without one. Cheap: make one per call."""
     bound = node.bindings.get("embedding", ())
     return BoundEmbedder(bound[0]) if bound else HashingEmbedder()
 
 
 class BoundEmbedder:
-    """Asks an embedding node of the pipeline by its tool `embed`. `model` and `size` are known after the first call."""
+    """Calls the tool `embed` of an embedding node of the pipeline. `model` and `size` are known after the first call."""
 
     def __init__(self, node_id: str) -> None:
         self._node_id = node_id
@@ -33,7 +33,7 @@ class BoundEmbedder:
         self.size: int | None = None
 
     def embed(self, texts: Sequence[str], kind: TextKind, ctx: ToolContext) -> list[list[float]]:
-        """One vector for each text, asked for in batches. Raises what the node's tool raises."""
+        """Embed the texts in batches, one vector each. Raises the errors of the node's tool."""
         require_texts(texts)
         vectors: list[list[float]] = []
         for batch in batches(texts, BOUND_MAX_TEXTS, BOUND_MAX_CHARACTERS):
@@ -59,7 +59,7 @@ class BoundEmbedder:
 
 
 def batches(texts: Sequence[str], max_texts: int, max_characters: int) -> Iterator[list[str]]:
-    """The texts in their order, in lists of at most so many texts and characters; a longer text is a list of its own."""
+    """Split texts into lists of at most so many texts and characters; a longer text is a list of its own."""
     batch: list[str] = []
     characters = 0
     for text in texts:

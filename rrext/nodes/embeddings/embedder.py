@@ -9,14 +9,14 @@ from rrext.errors import InvalidArguments
 from rrext.tools.context import ToolContext
 
 TextKind = Literal["document", "query"]
-"""What a text is: one that is looked through, or one that is looked for. Some models embed them differently."""
+"""The role of a text: a stored passage or a query. Some models embed them differently."""
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of one size, which can be compared with each other and with no other model's."""
+    """Turns texts into vectors of one size. Only vectors of the same model can be compared."""
 
     model: str
-    """The name that stores remember with the vectors; "" if it is known only after the first call."""
+    """The name that stores keep with the vectors; "" if it is known only after the first call."""
     size: int | None
     """Numbers in a vector; None if it is known only after the first call."""
 
@@ -30,7 +30,7 @@ class Embedder(Protocol):
 
 
 def require_texts(texts: Sequence[str]) -> None:
-    """Raise `InvalidArguments` at the first text that is blank: it says nothing, so no vector of it means anything."""
+    """Raise `InvalidArguments` at the first blank text: its vector would have no meaning."""
     for n, text in enumerate(texts):
         if not text.strip():
             raise InvalidArguments.at(f"/input/texts/{n}", "is blank: only a text that says something has a vector")

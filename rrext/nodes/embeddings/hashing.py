@@ -17,7 +17,7 @@ from rrext.tools.context import ToolContext
 
 WORD: Final = re.compile(r"\w+")
 WORD_WEIGHT, PAIR_WEIGHT, TRIGRAM_WEIGHT = 4, 2, 1
-"""What a word, two neighbouring words and three letters in a row count: a word has about five trigrams of its own."""
+"""Weights of a word, of two neighbouring words and of a trigram: a word has about five trigrams of its own."""
 
 
 class HashingEmbedder:
@@ -57,15 +57,15 @@ def hashed(text: str, size: int = HASHED_SIZE) -> list[float]:
             amount = weight * isqrt(64 * count)
             buckets[(code >> 1) % size] += amount if code & 1 else -amount
     length = sqrt(sum(number * number for number in buckets))
-    if not length:  # features that cancel each other out to the last
+    if not length:  # all features cancel each other out
         buckets[crc32(text.encode("utf-8", "surrogatepass")) % size], length = 1, 1.0
     return [number / length for number in buckets]
 
 
 def _features(text: str) -> tuple[tuple[Counter[str], int], ...]:
     folded = normalize("NFKC", normalize("NFKC", text).casefold())
-    words = WORD.findall(folded) or folded.split()  # a text of signs alone: each run of them is a word
+    words = WORD.findall(folded) or folded.split()  # a text of signs alone: each run of signs is a word
     pairs = Counter(f"{first} {second}" for first, second in pairwise(words))
-    letters = "\n".join(["", *words, ""])  # a trigram knows where a word begins and ends
+    letters = "\n".join(["", *words, ""])  # trigrams include the boundaries of words
     trigrams = Counter(letters[n : n + 3] for n in range(len(letters) - 2))
     return (Counter(words), WORD_WEIGHT), (pairs, PAIR_WEIGHT), (trigrams, TRIGRAM_WEIGHT)

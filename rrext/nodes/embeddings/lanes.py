@@ -1,4 +1,4 @@
-"""Documents and questions of the lanes: their texts, and the same items with vectors."""
+"""Documents and questions of the lanes: their texts, and copies of them with vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Pending(msgspec.Struct, frozen=True):
     texts: tuple[str, ...]
 
     def filled(self, model: str, vectors: Sequence[Vector]) -> list[Any]:
-        """The items, those that were waiting with their vectors; everything else of them is as it was."""
+        """The items, with vectors where they were missing; all else is unchanged."""
         filled = list(self.items)
         for place, vector in zip(self.places, vectors, strict=True):
             filled[place] = {**filled[place], "embedding": vector, "embedding_model": model}
@@ -29,7 +29,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 def pending_documents(documents: Iterable[Any], model: str) -> Pending:
-    """Documents with a text and without a vector of this model. One without a text, such as a picture's, stays without."""
+    """Documents with a text and without a vector of this model. Documents without a text, as of a picture, stay as they are."""
     return _pending(documents, "page_content", model)
 
 

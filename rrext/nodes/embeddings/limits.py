@@ -8,7 +8,7 @@ from typing import Final
 OPENAI_MAX_CHARACTERS: Final = 300_000
 """Characters of one request: servers take some 300,000 tokens, and a token can be a single character."""
 ON_LOOP: Final = 64 * 1024
-"""Bytes of an answer that are read at once; more would hold up other calls, and go to a thread."""
+"""Bytes of an answer that is parsed on the event loop; larger ones would block it, and go to a thread."""
 
 # bound.py
 BOUND_MAX_TEXTS: Final = 64
@@ -30,4 +30,4 @@ MAX_CHARACTERS: Final = 4_000_000
 
 # hashing.py
 HASHED_SIZE: Final = 384
-"""Numbers in a vector: as many as small sentence models have, so that a column made for one fits the other."""
+"""Numbers in a vector: as many as in small sentence models, so that a database column fits both."""

@@ -20,7 +20,7 @@ from rrext.tools.decorator import tool_function
 
 
 class EmbeddingVectors(Protocol):
-    """The model of a node, used on the event loop."""
+    """The vectors of a node's model, for the event loop."""
 
     @property
     def model(self) -> str:
@@ -33,7 +33,7 @@ class EmbeddingVectors(Protocol):
 
 
 class ThreadedVectors:
-    """The vectors of an embedder that computes: on a thread, so that the event loop goes on."""
+    """The vectors of a local embedder, computed on a thread so that the event loop stays free."""
 
     def __init__(self, embedder: Embedder, setup: SetupContext) -> None:
         self._embedder = embedder
@@ -113,5 +113,5 @@ class HashingNode(EmbeddingNode):
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
-        """Nothing to prepare: the embedder is code alone."""
+        """Prepares nothing: the embedder is code alone."""
         yield ThreadedVectors(HashingEmbedder(config.size), ctx)

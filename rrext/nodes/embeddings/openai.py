@@ -31,7 +31,7 @@ Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 
 class RemoteVectors:
-    """Asks a server for vectors, a batch of texts at a time."""
+    """Requests vectors from a server, a batch of texts at a time."""
 
     def __init__(
         self, endpoint: HttpEndpoint, *, model: str, batch: int, body: dict[str, Any], prefixes: dict[TextKind, str]
@@ -135,13 +135,13 @@ class OpenAIEmbeddingNode(EmbeddingNode):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """The package that speaks HTTP, if it is missing."""
+        """The missing package for HTTP, if any."""
         return missing_packages("llm", "httpx2")
 
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
-        """One pool of connections for all objects. Connects to nothing yet."""
+        """Make one pool of connections for all objects. Connects to nothing yet."""
         model = config.model.strip()
         if not model:
             raise Unavailable(f'Node "{ctx.node_id}" names no model', hint='Set "model" to the name that its server knows.')

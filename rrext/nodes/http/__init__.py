@@ -1,1 +1,1 @@
-"""HTTP APIs that nodes ask, above all those of model servers: one client, with limits, retries and plain failures."""
+"""Client of HTTP APIs, above all of model servers: one client, with limits, retries and clear failures."""

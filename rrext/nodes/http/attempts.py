@@ -23,7 +23,7 @@ class Attempts:
         self.is_passing = False
 
     async def failed(self, error: Exception, *, final: bool = False) -> None:
-        """Wait until the request may be tried again, or raise what the failure is to the caller."""
+        """Wait until the request may be repeated, or raise the caller's error for the failure."""
         failure = self._failure(error)
         pause = None if final or not self.is_passing else self._settings.retries.pause(self.tries, self.asked)
         if pause is None or pause >= self._left():

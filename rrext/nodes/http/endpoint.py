@@ -1,4 +1,4 @@
-"""`HttpEndpoint`: the HTTP API of one server, asked with JSON. One pool of connections per component."""
+"""`HttpEndpoint`: the HTTP API of one server, with JSON requests. One pool of connections per component."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     import httpx2
 
 PACKINGS: Final = ("", "identity", "gzip", "deflate")
-"""How an answer may be packed. None is asked for; of these one piece holds some 60 MB at most, and others hold anything."""
+"""Content encodings that an answer may have, though none is requested. A piece in one of these decodes to some 60 MB
+at most, in others to any size."""
 SPENT: Final = "insufficient_quota"
-"""A 429 that no waiting mends."""
+"""The error code of a 429 that no retry can solve: the quota is used up."""
 
 
 @asynccontextmanager
 async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncIterator[HttpEndpoint]:
-    """The endpoint of a component, for its `setup`: connects to nothing yet, and closes its connections at the end.
+    """Open the endpoint of a component, for its `setup`: connects to nothing yet, and closes its connections at the end.
 
     Proxies and certificates are those of the environment (HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE); certificates are
     always checked. Raises `Unavailable` for an address or a key that can never work.
@@ -45,7 +46,7 @@ async def open_endpoint(settings: EndpointSettings, ctx: SetupContext) -> AsyncI
 
 
 PRELOADED: Final = ("anyio", "anyio._backends._asyncio", "httpcore2._backends.anyio", "httpcore2._async.http11", "h11")
-"""What the first connection of the client imports by itself, on the event loop, where it would hold up other calls."""
+"""Modules that the client would import with its first connection, on the event loop, blocking other calls."""
 
 
 def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClient:
@@ -56,9 +57,9 @@ def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClien
     except httpx2.InvalidURL:
         raise no_address(server.node_id) from None
     for module in PRELOADED:
-        with suppress(ImportError):  # another version may call them otherwise, and then imports them later
+        with suppress(ImportError):  # another version may name them otherwise, and imports them later then
             import_module(module)
-    # No compression: an answer is bounded as it is read, and a small packed one could hold a huge one.
+    # No compression: the size of an answer is limited while it is read, and a small compressed one could hold a huge one.
     headers = {"accept-encoding": "identity", "content-type": "application/json", "user-agent": "rrext"}
     if server.secret:
         headers["authorization"] = f"Bearer {server.secret}"
@@ -71,7 +72,7 @@ def _client(server: ServerName, settings: EndpointSettings) -> httpx2.AsyncClien
 
 
 class HttpEndpoint:
-    """Asks one server. Its methods belong to the event loop; who is cancelled closes the request at once.
+    """The API of one server. Its methods belong to the event loop; a cancelled call closes its request at once.
 
     Every failure is a `ToolError` of `rrext.nodes.http.failures`. Requests are repeated if no connection came about,
     one broke before its answer, or the server says that it cannot now; a stream only until its first event.
@@ -84,7 +85,7 @@ class HttpEndpoint:
         self.ctx = ctx
 
     async def post(self, path: str, body: Mapping[str, Any], ctx: ToolContext) -> bytes:
-        """The body of the answer to one request, however often it takes to be asked."""
+        """Send a request, with retries, and return the body of the answer."""
         content = msgspec.json.encode(body)
         attempt = Attempts(self.server, self._settings, ctx)
         while True:
@@ -95,7 +96,7 @@ class HttpEndpoint:
                 await attempt.failed(error)
 
     async def events(self, path: str, body: Mapping[str, Any], ctx: ToolContext) -> AsyncGenerator[str, None]:
-        """The data of each event of a streamed answer, as it arrives. Close it (`aclosing`) to close the request."""
+        """The data of each event of a streamed answer, as it arrives. Close the generator (`aclosing`) to close the request."""
         content = msgspec.json.encode(body)
         attempt = Attempts(self.server, self._settings, ctx)
         while True:
@@ -125,7 +126,7 @@ class HttpEndpoint:
                 await self._require_success(response, attempt)
             pieces = self._pieces(response)
             while True:
-                # The limit is one of waiting: it must not be running while the receiver of an event has its turn.
+                # The limit is one of silence: it must not run while the receiver handles an event.
                 async with asyncio.timeout_at(attempt.until):
                     piece = await anext(pieces, None)
                 if piece is None:
@@ -141,7 +142,7 @@ class HttpEndpoint:
         if response.is_success:
             return
         body = bytearray()
-        with suppress(ToolError):  # the status says more than that its words cannot be read
+        with suppress(ToolError):  # the status matters more than an unreadable body
             async for piece in self._pieces(response):
                 body += piece[: MAX_FAILURE - len(body)]
                 if len(body) >= MAX_FAILURE:

@@ -1,4 +1,4 @@
-"""Server-sent events: the data of each event, out of bytes that arrive in any pieces."""
+"""Server-sent events: parses the data of each event from bytes in pieces of any size."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDS: Final = re.compile(r"[\r\n]")
 
 
 class EventReader:
-    """Takes pieces of a stream and gives the data of the events that they complete.
+    """Takes pieces of a stream and returns the data of the events that they complete.
 
     Lines end with LF, CR LF or CR. Names, ids, pauses and comments are passed over; lines of data in one event are
     joined by LF. An event that no blank line completes is none.
@@ -34,7 +34,7 @@ class EventReader:
         if not text:
             return
         self._rest_size += len(text)
-        # A line in many pieces is put together once, when it ends: its beginning would else be looked at again with each.
+        # A line in many pieces is joined once, when it ends: joining after each piece would take quadratic time.
         if not (ENDS.search(text) or (self._rest and self._rest[-1].endswith("\r"))):
             self._require(self._rest_size)
             self._rest.append(text)

@@ -37,7 +37,7 @@ HINTS: Final = {
 
 
 class ServerName(msgspec.Struct, frozen=True):
-    """Whom failures are about: the node and the address of its server, and the key that no text may show."""
+    """The node and the address of its server, for failures; and the key, which no text may show."""
 
     node_id: str
     address: str
@@ -55,7 +55,7 @@ class ServerName(msgspec.Struct, frozen=True):
 
 
 def of_status(server: ServerName, status: int, body: bytes, *, asked: float | None, tries: int) -> ToolError:
-    """An answer with a status other than 2xx. `asked` is the pause that the server asks for, in seconds."""
+    """The failure for a status other than 2xx. `asked` is the server's requested pause in seconds."""
     if 300 <= status < 400:
         code = "model_redirected"
     elif status >= 500:
@@ -72,7 +72,7 @@ def of_status(server: ServerName, status: int, body: bytes, *, asked: float | No
 
 
 def broken(server: ServerName, error: Exception, *, tries: int) -> ToolError:
-    """No connection, or one that broke."""
+    """The failure for a connection that could not be made or broke."""
     why = server.hide(" ".join(str(error).split()))[:MAX_SENTENCE] or "no reason was given"
     return ToolError(
         f"{server}: the connection failed: {why}",
@@ -83,12 +83,12 @@ def broken(server: ServerName, error: Exception, *, tries: int) -> ToolError:
 
 
 def late(server: ServerName, what: str, *, tries: int) -> ToolError:
-    """It took too long; `what` says what did, and names the setting."""
+    """The failure for a timeout; `what` names the slow part and its setting."""
     return ToolError(f"{server} {what}", code="model_timeout", data={"tries": tries})
 
 
 def bad_answer(server: ServerName, what: str) -> ToolError:
-    """An answer with status 200 that is none; `what` goes on "… answered "."""
+    """The failure for an invalid answer with status 200; `what` completes "… answered "."""
     return ToolError(
         f"{server} answered {server.hide(what)}",
         code="model_bad_answer",
@@ -97,7 +97,7 @@ def bad_answer(server: ServerName, what: str) -> ToolError:
 
 
 def too_large(server: ServerName, maximum: int) -> ToolError:
-    """More bytes than any answer has."""
+    """The failure for an answer that is too large."""
     return ToolError(
         f"{server} answered more than {maximum:,} bytes (max_answer)",
         code="model_answer_too_large",
@@ -106,9 +106,9 @@ def too_large(server: ServerName, maximum: int) -> ToolError:
 
 
 def sentence_of(body: bytes, hide: Callable[[str], str] = str) -> str:
-    """The server's own words in the body of a failure, on one line and not too long; "" if there are none.
+    """The server's own message in the body of a failure, on one line and not too long; "" if there is none.
 
-    `hide` sees them whole: a key that was cut in two would not be found any more.
+    `hide` gets the whole message: it would not find a key that was cut in two.
     """
     try:
         said: Any = msgspec.json.decode(body)

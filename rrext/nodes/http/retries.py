@@ -1,4 +1,4 @@
-"""When a request is tried again, and how long it waits before."""
+"""The retries of a request, and the pauses before them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing import Final
 import msgspec
 
 RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses that mean "not now": too early, too much, or a server that is ill. Others stay what they are."""
+"""Statuses of temporary failures: too early, too many, or an overloaded server. Others do not change with a retry."""
 
 
 class Retries(msgspec.Struct, frozen=True):
     """The number of attempts of a request and the pauses between them."""
 
     count: int = 2
-    """Repetitions after the first try."""
+    """Retries after the first attempt."""
     delay: float = 0.5
-    """Seconds before the first repetition; each further one waits twice as long."""
+    """Seconds before the first retry; each further one waits twice as long."""
     longest: float = 20.0
-    """The longest such pause: beyond it, a person has given up."""
+    """The longest such pause: a person would not wait longer."""
     longest_asked: float = 60.0
-    """A pause that the server asks for with `Retry-After` is kept up to this; a longer one is reported instead."""
+    """The longest pause of a `Retry-After` that is obeyed; a longer one is reported instead."""
 
     def pause(self, tried: int, asked: float | None) -> float | None:
         """Seconds until the next try, after `tried` tries failed; None: do not try again.
@@ -41,7 +41,7 @@ class Retries(msgspec.Struct, frozen=True):
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that `Retry-After` asks for, given as a number or as a date; None if it is not there or is neither."""
+    """Seconds of a `Retry-After`, given as a number or as a date; None if it is missing or is neither."""
     said = headers.get("retry-after", "").strip()
     if not said:
         return None

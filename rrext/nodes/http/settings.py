@@ -28,7 +28,7 @@ class EndpointSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checked_address(address: str, node_id: str) -> str:
-    """The address without spaces and slashes at its end. Raises `Unavailable` if no request can go there."""
+    """The address without spaces and slashes at its end. Raises `Unavailable` for an invalid one."""
     address = address.strip().rstrip("/")
     try:
         parts = urlsplit(address)
@@ -44,7 +44,7 @@ def checked_address(address: str, node_id: str) -> str:
 
 
 def no_address(node_id: str) -> Unavailable:
-    """The failure of a node whose address is none."""
+    """The failure of a node with an invalid address."""
     return Unavailable(
         f'Node "{node_id}" has no address of a model server',
         hint='Set "base_url" to the address of its API, such as http://localhost:11434/v1',
@@ -52,7 +52,7 @@ def no_address(node_id: str) -> Unavailable:
 
 
 def checked_key(apikey: str, node_id: str) -> str:
-    """The key without spaces around it. Raises `Unavailable` for one that no header can carry."""
+    """The key without spaces around it. Raises `Unavailable` for a key that no header can carry."""
     apikey = apikey.strip()
     if not (apikey.isascii() and apikey.isprintable()):
         raise Unavailable(f'"apikey" of node "{node_id}" holds characters that no key has')

@@ -1,1 +1,1 @@
-"""Nodes that ask language models over their HTTP APIs."""
+"""Nodes for language models with HTTP APIs."""

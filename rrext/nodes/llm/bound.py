@@ -1,4 +1,4 @@
-"""The language model that is bound to a node by control: questions to it, and their check."""
+"""The language model that is bound to a node by control: its questions and their check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rrext.nodes.llm.limits import MAX_QUESTION
 from rrext.tools.context import ToolContext
 
 LLM_SLOT: Final = {"llm": {"description": "The language model that is asked.", "min": 0, "max": 1}}
-"""For `Node.invoke` of a node that works without a model too, but for what needs one."""
+"""Declares an optional language model in `Node.invoke`."""
 
 
 class ModelBound:
@@ -24,7 +24,7 @@ class ModelBound:
 
 
 def ask_model(node: Node, ctx: ToolContext, question: str | dict[str, Any], *, expect_json: bool = False) -> Any:
-    """What the model answers: a text, or with `expect_json` a JSON value. Blocks; for `def` tools and lane methods.
+    """Ask the model; return a text, or with `expect_json` a JSON value. Blocks; for `def` tools and lane methods.
 
     `question` is a text, or a question as it travels on the questions lane. Raises `Unavailable` if no model is bound to
     the node, and what the model's own call raises.
@@ -40,7 +40,7 @@ def ask_model(node: Node, ctx: ToolContext, question: str | dict[str, Any], *, e
 
 
 def check_question(question: str) -> None:
-    """Raise `InvalidArguments` for a question of a tool that is blank or too long."""
+    """Raise `InvalidArguments` for a tool's question that is blank or too long."""
     if not question.strip():
         raise InvalidArguments.at("/input/question", "asks nothing: expected a text")
     if len(question) > MAX_QUESTION:

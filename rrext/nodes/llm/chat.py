@@ -1,4 +1,4 @@
-"""`ChatModel`: asks a language model by chat completions, whole or streamed."""
+"""`ChatModel`: a language model behind the chat completions API, with whole or streamed answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatModel:
-    """A language model behind an endpoint. Belongs to the event loop; who is cancelled closes the request."""
+    """A language model behind an endpoint. Belongs to the event loop; a cancelled call closes its request."""
 
     def __init__(self, endpoint: HttpEndpoint, settings: ChatSettings) -> None:
         self._endpoint = endpoint
@@ -57,7 +57,7 @@ class ChatModel:
         return answer if tokens is None else {**answer, "tokens": tokens}
 
     async def stream(self, question: Mapping[str, Any], ctx: ToolContext) -> AsyncGenerator[str, None]:
-        """The answer in pieces, as the model writes it. Raises as `ask` does, where it can only be known, at the end."""
+        """Stream the answer as the model writes it. Raises the errors of `ask`, those of the whole answer at the end."""
         expect_json = bool(question.get("expectJson"))
         request = {**self._request(self._messages(question, expect_json), expect_json), "stream": True}
         server = self._endpoint.server

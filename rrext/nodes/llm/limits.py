@@ -8,8 +8,8 @@ from typing import Final
 MAX_QUESTION: Final = 16_000
 """Characters of a question; longer texts are documents, not questions."""
 DATA_ROWS: Final = 250
-"""Rows of `get_data` unless the caller says how many, as in RocketRide's nodes."""
+"""Rows of `get_data` unless the caller gives a limit, as in RocketRide's nodes."""
 
 # replies.py
 REPLY_KEPT: Final = 4000
-"""Characters of an answer that was cut which its failure repeats, so that a person sees how far it came."""
+"""Characters of a cut answer that its failure repeats, so that a person sees how far the model came."""

@@ -17,7 +17,7 @@ JSON_ONLY: Final = "Answer with one JSON value and nothing else: no other words,
 
 
 def messages_of(question: Mapping[str, Any], *, expect_json: bool = False) -> list[Message]:
-    """The messages that ask a question; an empty list if it says nothing at all.
+    """The messages of a question; an empty list for an empty question.
 
     One of the system has the role that the model plays, instructions, goals and examples, and with `expect_json` that
     JSON is asked for. The history follows as it was said. The last one, of the user, has context, documents and then
@@ -80,7 +80,7 @@ def _context(question: Mapping[str, Any]) -> list[str]:
 
 
 def _documents(question: Mapping[str, Any]) -> list[str]:
-    """Each document with its number and where it is from, so that an answer can name it."""
+    """Each document with its number and source, so that an answer can cite it."""
     found = []
     for item in _items(question, "documents"):
         document = item if isinstance(item, Mapping) else {"page_content": item}

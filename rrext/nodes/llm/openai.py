@@ -1,4 +1,4 @@
-"""`llm_openai_api`: any language model behind an OpenAI-compatible API; `llm_openai` and `llm_ollama` know where theirs is."""
+"""`llm_openai_api`: any language model behind an OpenAI-compatible API; `llm_openai` and `llm_ollama` know an address."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class OpenAIApiNode(Node):
     profiles = {"custom": {}}
     default_profile = "custom"
     address: ClassVar[str] = ""
-    """Where the API is if the settings do not say."""
+    """The address of the API by default."""
     shared: ChatModel
 
     class Config:
@@ -72,13 +72,13 @@ class OpenAIApiNode(Node):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """The package that speaks HTTP, if it is missing."""
+        """The missing package for HTTP, if any."""
         return missing_packages("llm", "httpx2")
 
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[ChatModel]:
-        """One model with one pool of connections for all objects. Connects to nothing yet."""
+        """Make one model with one pool of connections for all objects. Connects to nothing yet."""
         if not config.model.strip():
             raise Unavailable(f'Node "{ctx.node_id}" names no model', hint='Set "model" to the name that its server knows.')
         settings = EndpointSettings(

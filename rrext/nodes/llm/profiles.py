@@ -1,4 +1,4 @@
-"""The models that RocketRide's files select by the name of a profile."""
+"""The models of the profile names in RocketRide's files."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from rrext.nodes.llm.limits import REPLY_KEPT
 
 
 class ModelReply(msgspec.Struct, frozen=True):
-    """A complete answer. `tokens` is what question and answer took together, if the server says so."""
+    """A complete answer. `tokens` is the total of question and answer, if the server reports it."""
 
     text: str
     tokens: int | None = None
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """A piece of a streamed answer. `finish` is why it was the last one, `refusal` a piece of a refusal's text."""
+    """A piece of a streamed answer. `finish` is the reason of its end, `refusal` a piece of a refusal's text."""
 
     text: str = ""
     finish: str | None = None
@@ -47,7 +47,7 @@ def read_reply(server: ServerName, body: bytes) -> ModelReply:
 
 
 def read_delta(server: ServerName, data: str) -> Delta:
-    """One event of a streamed completion. Raises `ToolError` for what is none, and for a failure told in the stream."""
+    """Read one event of a streamed completion. Raises `ToolError` for an invalid event, and for a failure in the stream."""
     said = _object(server, data.encode(), "an event without JSON")
     _require_no_error(server, said, data.encode())
     if not said.get("choices"):
@@ -59,7 +59,7 @@ def read_delta(server: ServerName, data: str) -> Delta:
 
 
 def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -> None:
-    """Raise `ToolError` for an answer that is not the model's whole answer to the question.
+    """Raise `ToolError` for an incomplete answer.
 
     `answer_refused`, `answer_filtered`, `answer_cut`; `data.answer` has the beginning of what there was.
     """
@@ -80,7 +80,7 @@ def require_complete(server: ServerName, finish: Any, text: str, refusal: Any) -
 
 
 def _require_no_error(server: ServerName, said: dict[str, Any], body: bytes) -> None:
-    """Routers of models answer 200, or begin a stream, and tell in it what went wrong behind them."""
+    """Raise for an error in the body: routers of models answer 200, or begin a stream, before the model fails."""
     if said.get("error"):
         sentence = sentence_of(body, server.hide)
         raise ToolError(f"{server} failed: {sentence or 'it does not say why'}", code="model_failed")

@@ -1,4 +1,4 @@
-"""`llm_scripted`: a language model whose answers are written in its settings, so that chats run offline and in tests."""
+"""`llm_scripted`: a language model with scripted answers in its settings, for chats offline and in tests."""
 
 from __future__ import annotations
 

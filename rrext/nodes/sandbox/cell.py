@@ -1,4 +1,4 @@
-"""A guest that was started: an interpreter behind sandlock's walls, with its three pipes and its channel."""
+"""A guest process: an interpreter in sandlock's confinement, with its three pipes and its channel."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _FILTERS = 2  # sandlock's and the guest's own, beside any that the server was s
 
 
 class WallMissing(Exception):
-    """A protection that should be in place is not; nothing of the program has run."""
+    """A required protection is missing; no code of the program has run."""
 
 
 class Cell:
-    """Starts a guest in this process, whose descriptors 0, 1 and 2 it takes over. One for each process."""
+    """Starts a guest from this process, and takes over its descriptors 0, 1 and 2. One for each process."""
 
     def __init__(self, files: Files, guest_code: bytes) -> None:
         self.channel, theirs = socket.socketpair()
@@ -46,7 +46,7 @@ class Cell:
             os.close(end)
         self.process: Any = _policy(files).popen(command("-c", _BOOT))
         nothing = os.open(os.devnull, os.O_RDWR)
-        for standard in (0, 1, 2):  # only the guest holds them now, so that its end is their end
+        for standard in (0, 1, 2):  # only the guest holds them now, so that they close with it
             os.dup2(nothing, standard)
         self.pid: int = self.process.pid
         self.pidfd = os.pidfd_open(self.pid)
@@ -54,14 +54,14 @@ class Cell:
         self.send(compile_filter(self.pid))
 
     def send(self, data: bytes) -> None:
-        """Give the guest a block. If it is dead, nothing happens: its watcher sees that."""
+        """Send the guest a block. No error if the guest is dead: its watcher notices that."""
         try:
             self.channel.sendall(block(data))
         except (BrokenPipeError, ConnectionResetError):
             pass
 
     def bound(self, *, memory: int, open_files: int, cpu: int) -> None:
-        """Set the limits that the kernel keeps: bytes of address space, descriptors, seconds of processor time."""
+        """Set the kernel's limits: bytes of address space, descriptors, seconds of processor time."""
         for limit, value in (
             (resource.RLIMIT_AS, memory),
             (resource.RLIMIT_NOFILE, open_files),
@@ -76,7 +76,7 @@ class Cell:
         os.setpriority(os.PRIO_PROCESS, self.pid, max(NICENESS, os.getpriority(os.PRIO_PROCESS, self.pid)))
 
     def check_walls(self) -> None:
-        """Look at the guest from outside, after it says that it is locked in. Raises `WallMissing`."""
+        """Check the guest's confinement from outside, after it says `LOCKED`. Raises `WallMissing`."""
         status = status_of(self.pid)
         wrong = [name for name in ("CapPrm", "CapEff", "CapInh", "CapAmb") if status[name]]
         if status["NoNewPrivs"] != 1:
@@ -87,14 +87,14 @@ class Cell:
             raise WallMissing(", ".join(wrong))
 
     def thread_count(self) -> int:
-        """Threads of the guest; 0 once it is gone."""
+        """The number of the guest's threads; 0 once it is gone."""
         try:
             return os.stat(f"/proc/{self.pid}/task").st_nlink - 2
         except OSError:
             return 0
 
     def memory(self) -> int:
-        """Bytes of memory that the guest uses, swapped out or not; 0 once it is gone."""
+        """The guest's memory in bytes, swapped out or not; 0 once it is gone."""
         try:
             with open(f"/proc/{self.pid}/status") as lines:
                 return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(("VmRSS:", "VmSwap:")))
@@ -102,7 +102,7 @@ class Cell:
             return 0
 
     def kill(self) -> None:
-        """Kill the guest; it has no children. Nothing it does can prevent this."""
+        """Kill the guest; it has no children, and cannot prevent this."""
         try:
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
         except ProcessLookupError:

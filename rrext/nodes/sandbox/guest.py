@@ -1,4 +1,4 @@
-"""The first code in a guest: it locks itself in, then runs the program. Only the standard library exists here.
+"""The first code in a guest: it confines itself, then runs the program. Only the standard library exists here.
 
 It is never imported by rrext: the warden compiles it, and a guest receives it over its stdin, which is a socket to
 its supervisor. The talk on that socket: the guest gets this code, then the filter, and says `LOCKED`; the supervisor
@@ -19,11 +19,11 @@ LOCKED = b"L"
 NAME = "<code>"
 _RUNNER = "<rrext>"
 _RESERVE = 8 * 1024 * 1024
-"""Address space kept back until the program has ended, so that running out of memory can still be told."""
+"""Address space kept back until the program has ended, so that an out-of-memory error can still be reported."""
 
 
 def main(encode_result: "Callable[[object, int], bytes]") -> int:
-    """Serve one program; returns the exit status of the process."""
+    """Serve one program; return the exit status of the process."""
     channel = os.dup(0)
     _end_stdin()
     _lock_in(receive(channel))
@@ -44,7 +44,7 @@ def main(encode_result: "Callable[[object, int], bytes]") -> int:
 
 
 def receive(channel: int) -> bytes:
-    """One block: four bytes of length, then so many bytes."""
+    """Receive one block: four bytes of length, then the data."""
     return _read(channel, int.from_bytes(_read(channel, 4), "little"))
 
 
@@ -150,7 +150,7 @@ def _without_runner(trace: "TracebackType | None") -> "TracebackType | None":
 
 
 def _line_of(error: BaseException) -> str:
-    """The last line of the program on the way to the error; needs no memory to speak of."""
+    """The line of the program that led to the error; needs hardly any memory."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == NAME:
@@ -178,4 +178,4 @@ def _say(text: str) -> None:
     try:
         os.write(2, text.encode("utf-8", "replace"))
     except OSError:
-        pass  # the program closed its stderr: there is nowhere left to say it
+        pass  # the program closed its stderr: no stream is left for the message

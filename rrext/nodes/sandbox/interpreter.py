@@ -1,4 +1,4 @@
-"""The files of the interpreter for guests: those of this one, without installed packages."""
+"""The files of the interpreter for guests: those of this interpreter, without installed packages."""
 
 from __future__ import annotations
 

@@ -33,13 +33,13 @@ class SandboxLimits(NamedTuple):
 
 # cell.py
 NICENESS: Final = 5
-"""The priority of a guest: when cores are scarce, the server comes first."""
+"""The priority of a guest: when processors are busy, the server comes first."""
 
 # sandlock_engine.py
 WARDEN_START: Final = 30.0
 """Seconds for the warden to be ready; it takes a tenth of one."""
 OVERTIME: Final = 60.0
-"""Seconds after which a supervisor that should have answered is given up."""
+"""Seconds after which the server abandons a supervisor that should have answered."""
 FAREWELL: Final = 2.0
 """Seconds for the warden to end by itself."""
 
@@ -47,7 +47,7 @@ FAREWELL: Final = 2.0
 GUEST_START: Final = 30.0
 """Seconds for the interpreter to start; a loaded machine needs a few."""
 GLANCE: Final = 0.05
-"""Seconds between two looks at the number of threads, and at the memory of all guests."""
+"""Seconds between two checks of the number of threads, and of the memory of all guests."""
 READ_AT_ONCE: Final = 65_536
 """Bytes of one read from a pipe of the guest."""
 ENVELOPE: Final = 64
@@ -59,7 +59,7 @@ SHARES: Final = 1024
 
 # warden.py
 PARENT_LOOK: Final = 1000
-"""Milliseconds between two looks at the parent, should the socket's other end live on elsewhere."""
+"""Milliseconds between two checks of the parent, in case another process holds the socket's other end."""
 
 # node.py
 SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 1.0, 1200.0

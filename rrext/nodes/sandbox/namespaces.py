@@ -1,4 +1,4 @@
-"""A machine of its own for the warden, where the kernel grants one: no other file exists, no network, no shared IPC.
+"""Namespaces for the warden, where the kernel grants them: no other file exists, no network, no shared IPC.
 
 Landlock keeps files from being opened but not from being asked about: size and time of `/etc/passwd` are no secret to
 it. Here there is no `/etc`. Root may always do this; others where user namespaces are allowed, which containers and

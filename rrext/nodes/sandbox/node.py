@@ -55,7 +55,7 @@ class PythonNode(Node):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """What keeps this machine from isolating programs."""
+        """The reason why this machine cannot isolate programs, if any."""
         from rrext.nodes.sandbox.sandlock_engine import missing_piece
 
         return missing_piece()
@@ -63,7 +63,7 @@ class PythonNode(Node):
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any) -> AsyncIterator[PythonSandbox]:
-        """One sandbox for all objects; it starts at the first program."""
+        """Make one sandbox for all objects; it starts at the first program."""
         from rrext.nodes.sandbox.sandlock_engine import SandlockSandbox
 
         sandbox = SandlockSandbox()
@@ -90,7 +90,7 @@ class PythonNode(Node):
         try:
             run = self.shared.run(code, limits_of(self.config), ctx.on_cancel)
         except Cancelled:
-            ctx.check()  # knows better why: its deadline may have passed, or the server may end
+            ctx.check()  # raises the more exact reason: the deadline, or the end of the server
             raise
         answer: dict[str, Any] = {
             "stdout": run.stdout,
@@ -104,7 +104,7 @@ class PythonNode(Node):
 
 
 def limits_of(config: Any) -> SandboxLimits:
-    """The bounds that a component's settings ask for, within what is sensible."""
+    """The bounds of a component's settings, within sensible limits."""
     memory = min(max(config.memory, LEAST_MEMORY), MOST_MEMORY)
     total = min(max(config.totalMemory, memory), MOST_MEMORY)
     timeout = min(max(config.timeout, SHORTEST_TIMEOUT), LONGEST_TIMEOUT)

@@ -1,4 +1,4 @@
-"""From the answer of a supervisor to the result of the tool. Pure; the guest's part of it is a stranger's word."""
+"""The result of the tool, made from the answer of a supervisor. Pure; the guest's part of the answer is untrusted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def outcome(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRun:
-    """How the program ended. Raises `Cancelled`, `Unavailable` if the walls did not stand, `ToolError` for our own bugs."""
+    """Make the result of a program. Raises `Cancelled`, `Unavailable` without full confinement, `ToolError` for our bugs."""
     if answer.why == "cancelled":
         raise Cancelled()
     if answer.why.startswith("walls"):
@@ -71,7 +71,7 @@ def _ended(answer: ProgramEnd, report: bytes, limits: SandboxLimits) -> PythonRu
 
 
 def _run(answer: ProgramEnd, limits: SandboxLimits, exit_code: int, note: str = "", *, timed_out: bool = False) -> PythonRun:
-    stderr = answer.stderr.replace(_LIBRARY, "<python>")  # where the host keeps its interpreter is nobody's business
+    stderr = answer.stderr.replace(_LIBRARY, "<python>")  # the path of the host's interpreter stays hidden
     if note:
         gap = "\n" if stderr and not stderr.endswith("\n") else ""
         stderr = cut_middle(f"{stderr}{gap}{note}\n", limits.output)

@@ -1,4 +1,4 @@
-"""Capabilities: the rights of a process of root beyond its files. The warden gives them all up."""
+"""Capabilities: the rights of root's processes beyond its files. The warden drops them all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def drop_capabilities() -> None:
-    """Give up every capability, in all sets and for all children. Raises `OSError` if one is left."""
+    """Drop every capability, in all sets and for all children. Raises `OSError` if one is left."""
     if status_of(os.getpid())["CapPrm"] != 0:
         capability = 0
         while _prctl(_PR_CAPBSET_READ, capability) >= 0:
@@ -32,7 +32,7 @@ def drop_capabilities() -> None:
 
 
 def status_of(pid: int) -> dict[str, int]:
-    """The kernel's word on a process: its capability sets, `NoNewPrivs`, `Seccomp`, `Seccomp_filters`."""
+    """The kernel's status of a process: its capability sets, `NoNewPrivs`, `Seccomp`, `Seccomp_filters`."""
     found: dict[str, int] = {}
     with open(f"/proc/{pid}/status") as lines:
         for line in lines:

@@ -1,4 +1,4 @@
-"""A program that tries the walls. It runs once, as the first guest: only if it gets nowhere does another one run."""
+"""A program that tests the confinement. It runs as the first guest; only if all its attempts fail, another program runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def probe(path: str) -> str:
 
 
 def verdict(run: PythonRun) -> str | None:
-    """What is wrong with the walls, or None if they hold."""
+    """The gap in the confinement, or None if there is none."""
     if run.exit_code != 0 or not isinstance(run.result, list):
         return f"the test program did not come to its end: {run.stderr.strip()[-300:] or run.exit_code}"
     if run.result:

@@ -1,4 +1,4 @@
-"""The engine on `sandlock`: asks its warden for each program, and says why where there can be none."""
+"""The engine on `sandlock`: it passes each program to its warden, or gives the reason why it cannot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BOOT = "import sys; sys.path.extend(sys.argv[2:]); from rrext.nodes.sandbox.war
 
 
 def missing_piece() -> str | None:
-    """What this machine lacks, as far as can be told without trying; None if nothing.
+    """The feature that this machine lacks, as far as known without a test; None if it lacks none.
 
     Imports `ctypes` to ask the kernel: call it from a worker thread.
     """
@@ -61,13 +61,13 @@ def _package_folder() -> str | None:
 
 
 class SandlockSandbox:
-    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tries its walls.
+    """A `PythonSandbox`. Costs nothing until the first program, which starts the warden and tests the confinement.
 
-    `alone` says whether the kernel also granted namespaces, so that names of the host's files are hidden.
+    `alone`: the kernel also granted namespaces, so that names of the host's files are hidden.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # trying the walls is a call, too
+        self._lock = threading.RLock()  # the test of the confinement is a call, too
         self._warden: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._missing: str | None = None
@@ -83,13 +83,13 @@ class SandlockSandbox:
         return self._call(code, limits, on_cancel)
 
     def close(self) -> None:
-        """End the warden, and with it all that it started."""
+        """End the warden and all its children."""
         with self._lock:
             self._closed = True
             self._end_warden()
 
     def _check(self) -> None:
-        """Try the walls, once. Raises `Unavailable`."""
+        """Test the confinement, once. Raises `Unavailable`."""
         if not self._checked:
             with self._lock:
                 if not self._checked:
@@ -137,7 +137,7 @@ class SandlockSandbox:
         return ToolError("The sandbox ended before the program did; the program was killed")
 
     def _hand_over(self, link: socket.socket) -> None:
-        """Give the warden a call's socket; start it if there is none, or if it died."""
+        """Pass a call's socket to the warden; start the warden if it does not run."""
         if self._closed:
             raise ShuttingDown("The sandbox is closed")
         for _ in range(2):
@@ -196,7 +196,7 @@ class _Greeting(msgspec.Struct, frozen=True):
 
 
 def _greeting(control: socket.socket) -> _Greeting:
-    """The warden's first word."""
+    """Read the warden's first message."""
     control.settimeout(WARDEN_START)
     try:
         word = control.recv(65_536)
@@ -207,7 +207,7 @@ def _greeting(control: socket.socket) -> _Greeting:
 
 
 def _hang_up(link: socket.socket) -> None:
-    """Tell the supervisor that nobody waits; it kills the guest and ends, which ends the wait for its answer."""
+    """Tell the supervisor that the call is cancelled; it kills the guest and ends, which ends the wait for its answer."""
     try:
         link.shutdown(socket.SHUT_WR)
     except OSError:

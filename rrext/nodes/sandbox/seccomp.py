@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 
-# Calls that may be made with any argument. Paths are Landlock's to judge.
+# Calls that are allowed with any argument. Landlock judges the paths.
 ALLOWED = {
     "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8, "mmap": 9,
     "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15,

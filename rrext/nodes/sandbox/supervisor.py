@@ -1,4 +1,4 @@
-"""One program from start to end, in a process of its own: it starts the guest, checks its walls, watches, reports.
+"""One program from start to end, in a process of its own: it starts the guest, checks its confinement, watches, reports.
 
 The warden forks a supervisor for each call. Over `host`, a socket to the server, it gets one block of JSON, `{code,
 timeout, memory, total_memory, threads, open_files, output, result}`, and answers with one, `{why, exit_code, signal, stdout,
@@ -26,7 +26,7 @@ from rrext.nodes.sandbox.usage import Share
 
 
 def supervise(host: socket.socket, files: Files, guest_code: bytes, share: Share) -> None:
-    """Serve the one request of `host`; its guest's memory is noted in `share`.
+    """Serve the one request of `host`; write the guest's memory use to `share`.
 
     Raises `EOFError` if it is given up before it is made.
     """
@@ -47,11 +47,11 @@ def _answer(host: socket.socket, answer: dict[str, Any], report: bytes = b"") ->
     try:
         host.sendall(block(json.dumps(answer).encode()) + report)
     except (BrokenPipeError, ConnectionResetError):
-        pass  # the server does not want it any more
+        pass  # the server has cancelled the call
 
 
 class _GuestWatch:
-    """A guest while it runs. Everything it says is bounded, and passed on without being understood."""
+    """Watches a running guest. All its output is bounded, and passed on without being parsed."""
 
     def __init__(self, host: socket.socket, request: dict[str, Any], cell: Cell, share: Share) -> None:
         self._share = share
@@ -79,7 +79,7 @@ class _GuestWatch:
         _answer(self._host, answer, bytes(self._report))
 
     def _watch(self) -> None:
-        """Move bytes and keep the limits until the guest is dead and its pipes are empty."""
+        """Move bytes and enforce limits until the guest is dead and its pipes are empty."""
         cell, poll = self._cell, select.poll()
         sources = {fd: stream.feed for fd, stream in self._streams.items()}
         sources[cell.channel.fileno()] = self._hear
@@ -110,7 +110,7 @@ class _GuestWatch:
                 pass
 
     def _look(self) -> None:
-        """Keep the limits that the kernel does not keep."""
+        """Enforce the limits that the kernel does not."""
         if self._cell.thread_count() > self._request["threads"]:
             self._stop("threads")
         self._share.note(self._cell.memory())
@@ -130,13 +130,13 @@ class _GuestWatch:
             self._report += data
 
     def _release(self, word: bytes) -> None:
-        """Hand over the program, if the walls stand."""
+        """Send the program to the guest, if its confinement is complete."""
         request = self._request
         try:
             if word != LOCKED:
                 raise WallMissing("the guest did not lock itself in")
             cores = os.cpu_count() or 1
-            # Wall-clock time ends a program long before; this ends it even if nobody watches any more.
+            # The time limit ends a program long before; this limit works even without a supervisor.
             cpu = int(request["timeout"] * cores) + 2
             self._cell.bound(memory=request["memory"], open_files=request["open_files"], cpu=cpu)
             self._cell.check_walls()
@@ -149,7 +149,7 @@ class _GuestWatch:
 
 
 def _move(fd: int, take: Any) -> bool:
-    """Pass on what there is to read; False at the end, or if there is nothing."""
+    """Move available bytes; return False at the end, or if there are none."""
     try:
         data = os.read(fd, READ_AT_ONCE)
     except (BlockingIOError, ConnectionResetError):

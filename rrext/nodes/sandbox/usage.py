@@ -14,18 +14,18 @@ from rrext.nodes.sandbox.limits import SHARES
 
 
 class Usage:
-    """Made by the warden before it forks. A share is taken for each guest, and given back when its supervisor has ended."""
+    """The table, made by the warden before it forks. Each guest takes a share, returned when its supervisor has ended."""
 
     def __init__(self) -> None:
         self._table = memoryview(mmap.mmap(-1, 8 * SHARES)).cast("Q")
         self._free = list(range(SHARES))
 
     def take(self) -> Share | None:
-        """A share; None if all are taken."""
+        """Take a share; None if all are taken."""
         return Share(self._table, self._free.pop()) if self._free else None
 
     def give_back(self, share: Share) -> None:
-        """Its guest is gone."""
+        """Return the share of a guest that is gone."""
         share.note(0)
         self._free.append(share.number)
 
@@ -38,13 +38,13 @@ class Share:
         self.number = number
 
     def note(self, nbytes: int) -> None:
-        """The guest uses so many bytes now."""
+        """Write the guest's current memory use in bytes."""
         self._table[self.number] = nbytes
 
     def is_one_too_many(self, total: int) -> bool:
-        """Whether all guests together use more than `total` bytes, and none uses more than this one."""
+        """Whether all guests together use more than `total` bytes, and this one uses the most."""
         table = self._table.tolist()
         if sum(table) <= total:
             return False
         most = max(table)
-        return table[self.number] == most and most not in table[self.number + 1 :]  # of equals one is enough
+        return table[self.number] == most and most not in table[self.number + 1 :]  # of equal ones, one is enough

@@ -14,7 +14,7 @@ _ESCAPES.update({ord('"'): '\\"', ord("\\"): "\\\\", 0x7F: "\\u007f", ord("\n"):
 
 
 class ResultTooBig(Exception):
-    """The JSON text would pass the limit."""
+    """The JSON text would exceed the limit."""
 
 
 def encode_result(value: object, limit: int) -> bytes:

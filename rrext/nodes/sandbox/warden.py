@@ -1,4 +1,4 @@
-"""The warden: a process beside the server that starts a supervisor for each program, and knows nothing else.
+"""The warden: a process beside the server that starts a supervisor for each program, and does nothing else.
 
 It is what the server's memory, threads, descriptors, environment and capabilities are kept apart by. It has one
 thread, so that forking is safe, and has loaded everything, so that forking is all a call costs. It lives as long as
@@ -97,17 +97,17 @@ class _Warden:
             control.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, *map(ctypes.c_ulong, (signal.SIGKILL, 0, 0, 0)))
-            if os.getppid() == warden:  # else it died before the line above
+            if os.getppid() == warden:  # else the warden died before the line above
                 with socket.socket(fileno=descriptor) as host:
                     self.supervise(host, self.files, self.guest_code, share)
         finally:
             os._exit(0)
 
     def _watch(self, supervisor: int, share: Share, poll: select.poll) -> None:
-        """Have the share back when the supervisor has ended, however it does; −1: there is none."""
+        """Release the share when the supervisor has ended, however it does; −1: there is none."""
         try:
             handle = os.pidfd_open(supervisor)
-        except OSError:  # it has ended already, or was never there
+        except OSError:  # the supervisor has ended already, or was never there
             self.usage.give_back(share)
             return
         self.running[handle] = share

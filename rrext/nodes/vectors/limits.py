@@ -6,9 +6,9 @@ from typing import Final
 
 # edge/requests.py
 OVERSAMPLING: Final = 4.0
-"""How many times as many vectors as asked for are compared in full, after all were compared by 4 bits per number.
+"""The ratio of vectors that are compared in full to vectors that are asked for, after a comparison of all by 4 bits per number.
 
-With 100,000 vectors of 384 numbers this finds 99.9 % of what comparing all in full finds, in a sixth of the time.
+With 100,000 vectors of 384 numbers this finds 99.9 % of the hits of a full comparison, in a sixth of the time.
 """
 
 # questions.py
@@ -17,17 +17,17 @@ MAX_LIMIT: Final = 1000
 
 # words.py
 MAX_QUERY_WORDS: Final = 500
-"""Different words of a question that are searched for, the first ones: each makes the search slower."""
+"""Different words of a question that are searched for: the first ones. Each word slows the search down."""
 MAX_WORD: Final = 500
 """Characters of a word that count: PostgreSQL indexes 2046 bytes of one."""
 
 # scopes.py
 MAX_IDS: Final = 10_000
-"""Object ids in one call: more is a list that somebody should keep as a path."""
+"""Object ids in one call: longer lists belong into a parent path."""
 
 # incoming.py
 MAX_CONTENT: Final = 200_000
-"""Characters of one chunk. A hit is read as a whole, so more is no chunk but a document that nobody split."""
+"""Characters of one chunk. A hit is read as a whole, so longer texts should be split."""
 MAX_NAME: Final = 2000
 """Bytes of an id or a path in UTF-8: what the indexes of all backends take."""
 MAX_CHUNK_ID: Final = 2**53
@@ -37,7 +37,7 @@ MAX_SIZE: Final = 16_000
 
 # embedded.py
 EMBED_BATCH: Final = 256
-"""Texts that are embedded between two looks at whether the caller still waits."""
+"""Texts that are embedded between two checks whether the call has been cancelled."""
 
 # node.py
 LIST_MAX: Final = 10_000
@@ -50,49 +50,49 @@ MAX_DOCUMENTS: Final = 100_000
 
 # postgres/connections.py
 MAX_WAIT: Final = 30.0
-"""Seconds that a call without a deadline waits for a connection: who waits longer is told that there are too few."""
+"""Seconds that a call without a deadline waits for a connection; after that it fails for lack of connections."""
 CANCEL_TIMEOUT: Final = 2.0
 """Seconds for one attempt to cancel in the server."""
 CANCEL_AGAIN: Final = 0.2
-"""Seconds between attempts: one that comes before the statement has begun does nothing."""
+"""Seconds between attempts: a cancel before the begin of the statement has no effect."""
 CUT_AFTER: Final = 5.0
-"""Seconds after which a statement that goes on in spite of all is left alone: its thread here has to be free again."""
+"""Seconds after which a statement that ignores its cancel is abandoned, because its thread is needed."""
 SERVER_GRACE: Final = 1.0
-"""Seconds by which the server's own limit is later than the call's: the call's end should be told as such."""
+"""Seconds by which the server's own limit is later than the call's, so that the caller sees the call's own timeout."""
 
 # postgres/index.py
 CLOSING_WAIT: Final = 10.0
 """Seconds that a store which is closed waits for its builder, whose statement was cancelled."""
 INDEX_LOOK: Final = 30.0
-"""Seconds between two looks at how many chunks there are: counting takes time too."""
+"""Seconds between two counts of the chunks: counting takes time too."""
 BUILD_MEMORY: Final = "256MB"
-"""Room for the graph while it is built: 384 numbers of 100,000 chunks fit; what does not fit takes several times as long."""
+"""Memory for the construction of the graph: 384 numbers of 100,000 chunks fit; larger graphs take several times as long."""
 
 # edge/folder.py
 COMPARED_HEAD: Final = 64 * 1024
-"""Bytes of each file that are compared with the manifest, beside its size: where the engine's headers are."""
+"""Bytes of each file that are compared with the manifest, beside its size: the part with the engine's headers."""
 
 # edge/journal.py
 ENGINE_BATCH: Final = 64
-"""Points that are written or deleted in one call of the engine: about 5 ms, in which its process does nothing else."""
+"""Points that are written or deleted in one call of the engine: about 5 ms, during which its process does nothing else."""
 
 # edge/opened.py
 FLUSH_EVERY: Final = 16 * 1024 * 1024
-"""Bytes that wait in the engine's log at most before they go to their places. All of them are read again after a crash."""
+"""The maximum bytes of the engine's log before a flush to its files. All of them are read again after a crash."""
 WRITTEN_TIMES: Final = 3
-"""How many times the bytes of a change are written: in the journal, in the engine's log, and at their places."""
+"""How many times the bytes of a change are written: in the journal, in the engine's log, and in its files."""
 WRITE_AGAIN: Final = 0.05
-"""Seconds between looks at whether a call that waits for others is still wanted."""
+"""Seconds between checks whether a waiting call has been cancelled."""
 
 # edge/remote.py
 CLOSING_TIMEOUT: Final = 10.0
-"""Seconds for the process to close the store in order. What was answered is in the engine's log already."""
+"""Seconds for the process to close the store in order. The engine's log has all answered changes already."""
 
 # edge/store.py
 NAMES_PAGE: Final = 1000
 """Points whose names are read in one call of the engine: about 4 ms."""
 MAKE_TRIES: Final = 5
-"""How often a store is made that another process makes otherwise at the same time."""
+"""Attempts to create a store that another process creates with other properties at the same time."""
 
 # edge/worker.py
 READERS: Final = 2
@@ -102,13 +102,13 @@ READERS: Final = 2
 FREQUENT_SHARE: Final = 0.05
 """The share of all chunks from which a word is one of these."""
 FREQUENT_FROM: Final = 10_000
-"""Chunks from which it matters. In a small store, a word that is in a tenth of the chunks may be what was asked for."""
+"""Chunks from which frequent words are left out. In a small store, a word in a tenth of the chunks may be the right one."""
 FREQUENT_LOOK: Final = 60.0
-"""Seconds between two looks: the server counts anew when a tenth of a table has changed."""
+"""Seconds between two queries of them: the server counts again when a tenth of a table has changed."""
 
 # postgres/store.py
 CHANGE_TRIES: Final = 5
-"""How often a change that came into another's way is tried; each time at least one of those in the way is done."""
+"""Attempts of a change that conflicts with another; at each attempt at least one of the conflicting changes succeeds."""
 ROWS_AT_ONCE: Final = 10_000
 """Chunks in one statement."""
 
@@ -118,4 +118,4 @@ INLINE_SIZE: Final = 500
 
 # sent.py
 KEPT_CHUNKS: Final = 100_000
-"""Chunks that are kept at most, as many as one call of `upsert` may have; an object with more is stored in parts."""
+"""Chunks that are kept before a part is stored, as many as one call of `upsert` takes."""

@@ -1,4 +1,4 @@
-"""Questions on a lane become searches, and what is found becomes documents and an answer."""
+"""Questions of a lane as searches, and their hits as documents and an answer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rrext.nodes.vectors.store import Mode, Scope, Search, VectorStore
 from rrext.tools.context import ToolContext
 
 MODES: Final[Mapping[str, Mode]] = {"semantic": "dense", "keyword": "keyword"}
-"""Type of a question → how it is searched; the types that are not here are searched in both ways."""
+"""Type of a question -> its search mode; all other types search in both modes."""
 
 NARROWING: Final = (
     "minChunkId", "maxChunkId", "name", "permissions", "isDeleted", "chunkIds", "isTable", "tableIds",
 )  # fmt: skip
-"""What a filter may ask for and these stores cannot tell. Refused, as an answer from more than was asked would leak."""
+"""Filters that these stores cannot apply. Refused, because an answer from more than was asked would leak data."""
 
 
 def documents_for(
@@ -55,7 +55,7 @@ def documents_for(
 
 
 def answer_to(question: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What was found as an answer: the documents themselves if JSON was asked for, else their texts."""
+    """Make an answer from hits: the documents as JSON if `expectJson`, else their texts."""
     if question.get("expectJson"):
         return {"answer": list(documents), "expectJson": True}
     return {"answer": "\n\n".join(document["page_content"] for document in documents), "expectJson": False}
@@ -77,7 +77,7 @@ def _count(filter: Mapping[str, Any], key: str, least: int) -> int:
 
 
 def _read(store: VectorStore, scope: Scope, offset: int, limit: int, ctx: ToolContext) -> list[dict[str, Any]]:
-    """One page of the chunks of all objects that are named, one object after the other."""
+    """One page of the chunks of all named objects, one object after the other."""
     if not scope.object_ids or scope.node_id is not None or scope.parent is not None:
         raise InvalidArguments.at("/filter/objectIds", 'a question of type "get" names the objects to read, and nothing else')
     documents: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ def _read(store: VectorStore, scope: Scope, offset: int, limit: int, ctx: ToolCo
 
 
 def _embedding(question: Mapping[str, Any]) -> tuple[array[float] | None, str | None]:
-    """The vector that the question brought along, if it is one text, and who made it."""
+    """The question's own vector, if its only text has one, and the vector's model."""
     asked = [item for item in question.get("questions") or () if isinstance(item, Mapping)]
     if len(asked) != 1 or asked[0].get("embedding") is None:
         return None, None

@@ -1,4 +1,4 @@
-"""Checked scopes of calls: filters of a search, and arguments of a delete."""
+"""Checked scopes: filters of a search, and arguments of a delete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ids = Annotated[list[str], msgspec.Meta(min_length=1, max_length=MAX_IDS)]
 
 
 class SearchFilter(TypedDict, total=False):
-    """Only chunks that fit everything that is given."""
+    """Restricts a search to chunks that match all given fields."""
 
     objectId: str | Ids | None
     nodeId: str | None
@@ -25,9 +25,9 @@ class SearchFilter(TypedDict, total=False):
 
 
 def scope_of(at: str, filter: Mapping[str, Any] | None, *, ids_key: str = "objectId") -> Scope:
-    """The scope that a filter means; null counts as left out. Raises `InvalidArguments` below the pointer `at`.
+    """The scope of a filter; null counts as missing. Raises `InvalidArguments` below the pointer `at`.
 
-    `ids_key` is where the object ids are.
+    `ids_key` is the key of the object ids.
     """
     if not filter:
         return Scope()

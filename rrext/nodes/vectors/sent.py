@@ -1,4 +1,4 @@
-"""The documents of one pipe, kept until it closes, so that the objects in it are replaced as a whole."""
+"""The documents of one pipe, kept until the pipe closes, so that the objects in it are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rrext.tools.context import ToolContext
 
 
 class Sent:
-    """The chunks that a pipe sent, with their vectors, and the objects that they are all chunks of."""
+    """The chunks of a pipe, with their vectors, and the objects that they belong to."""
 
     def __init__(self) -> None:
         self._chunks: dict[tuple[str, int], tuple[Chunk, array[float]]] = {}
@@ -21,16 +21,16 @@ class Sent:
 
     @property
     def count(self) -> int:
-        """How many chunks its objects have, with those that were stored already."""
+        """The number of chunks of the pipe's objects, including those already stored."""
         return sum(map(len, self._objects.values()))
 
     @property
     def is_full(self) -> bool:
-        """Whether some have to be stored before the others come."""
+        """Whether a part has to be stored before the next chunks."""
         return len(self._chunks) >= KEPT_CHUNKS
 
     def add(self, drafts: Sequence[ChunkDraft], vectors: Sequence[array[float]], space: Space) -> None:
-        """Chunks of some objects; one that came before is replaced."""
+        """Add the chunks of some objects; a repeated chunk replaces the earlier one."""
         self.space = space
         for draft, vector in zip(drafts, vectors, strict=True):
             chunk = draft.chunk
@@ -38,12 +38,12 @@ class Sent:
             self._objects.setdefault(chunk.object_id, set()).add(chunk.chunk_id)
 
     def delete(self, object_id: str) -> None:
-        """The object is to be deleted, with what came of it so far."""
+        """Delete an object at the end, and drop its chunks so far."""
         self._objects[object_id] = set()
         self._chunks = {name: kept for name, kept in self._chunks.items() if name[0] != object_id}
 
     def store(self, store: VectorStore, ctx: ToolContext, *, is_last: bool) -> None:
-        """Store the chunks; with the last ones, what the objects do not have any more goes."""
+        """Store the chunks; with the last part, delete the objects' surplus chunks."""
         chunks, self._chunks = list(self._chunks.values()), {}
         replace = self._objects if is_last else {}
         if self.space is not None:

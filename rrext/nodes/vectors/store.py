@@ -33,7 +33,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A chunk that was found, and its score, which is higher for better ones; see `Search` for what it means."""
+    """A found chunk and its score, which is higher for better hits; see `Search` for its meaning."""
 
     chunk: Chunk
     score: float
@@ -53,7 +53,7 @@ class Scope(msgspec.Struct, frozen=True):
 
     @property
     def below(self) -> str | None:
-        """How every path below `prefix` begins, as `/a/`; None without a prefix."""
+        """The prefix of every path below `prefix`, as `/a/`; None without a prefix."""
         return None if self.prefix is None else self.prefix.rstrip("/") + "/"
 
 
@@ -73,7 +73,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class StoredPath(msgspec.Struct, frozen=True):
-    """A parent path, one object there (the first by id), and how many chunks all objects of this very path have."""
+    """A parent path, its first object by id, and the number of chunks that all objects of this very path have."""
 
     parent: str
     object_id: str
@@ -81,14 +81,14 @@ class StoredPath(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """A page of places, sorted by path, and how many there are in all."""
+    """A page of paths, sorted, and the total number of paths."""
 
     places: list[StoredPath]
     total: int
 
 
 class ChunkPage(msgspec.Struct, frozen=True):
-    """A page of one object's chunks, sorted by `chunk_id`, and how many it has in all."""
+    """A page of one object's chunks, sorted by `chunk_id`, and the object's number of chunks."""
 
     chunks: list[Chunk]
     total: int
@@ -110,9 +110,9 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class StoreStats(msgspec.Struct, frozen=True):
-    """True counts. `space` is None while nothing is stored; `disk_bytes` is None if the store cannot know it.
+    """Exact counts. `space` is None while the store is empty; `disk_bytes` is None if the store cannot know it.
 
-    `keyword` names how words are ranked, as `bm25`. `details` is what only this kind of store has to say, JSON.
+    `keyword` names the ranking of words, as `bm25`. `details` is JSON with further facts of this kind of store.
     """
 
     chunks: int
@@ -125,7 +125,7 @@ class StoreStats(msgspec.Struct, frozen=True):
 
 
 class VectorStore(Protocol):
-    """A store. All methods block, and any number of threads may call them at once.
+    """The interface of a vector store. All methods block, and any number of threads may call them at once.
 
     Nothing is opened or connected before the first call, and a call after a failed one tries again. What a method has
     returned survives the end of the process. Strings hold neither NUL nor lone surrogates, numbers are finite, and
@@ -134,7 +134,7 @@ class VectorStore(Protocol):
     """
 
     def space(self, ctx: ToolContext) -> Space | None:
-        """The space of what is stored; None while nothing is: an emptied store takes vectors of any other."""
+        """The vector space of the content; None while the store is empty: it then takes vectors of any space."""
         ...
 
     def upsert(
@@ -170,20 +170,20 @@ class VectorStore(Protocol):
         ...
 
     def versions(self, object_ids: Sequence[str], ctx: ToolContext) -> builtins.list[ObjectVersion]:
-        """Those of the objects that there are, in any order."""
+        """The stored versions of the named objects; unknown ids are left out."""
         ...
 
     def stats(self, ctx: ToolContext) -> StoreStats:
-        """What is stored, counted now."""
+        """Count the content now."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections, so that another process can have them. Later calls raise `Unavailable`."""
+        """Close files and connections, so that another process can use them. Later calls raise `Unavailable`."""
         ...
 
 
 def candidates(top_k: int) -> int:
-    """How many hits of each kind a hybrid search fuses: enough that what is good in both is not missed."""
+    """The number of hits of each kind that a hybrid search fuses: enough not to miss hits that are good in both."""
     return max(50, 3 * top_k)
 
 
@@ -198,7 +198,7 @@ def fused_score(similarity: float, relevance: float) -> float:
 
 
 def require_space(stored: Space | None, given: Space, *, doing: str) -> None:
-    """Raise `ToolError` (`embedding_model_mismatch`) unless vectors of `given` fit to what is stored.
+    """Raise `ToolError` (`embedding_model_mismatch`) unless vectors of `given` fit the store's content.
 
     `doing` begins the message, as "This text was embedded".
     """

@@ -1,4 +1,4 @@
-"""Words as every store indexes and searches them: the same in a chunk and in a question, whatever engine keeps them.
+"""The words that every store indexes and searches: the same in a chunk and in a question, whatever the engine.
 
 The engines' own tokenizers disagree: one drops numbers, another takes `a.b`, `x@y` or `c/d` for one word and `4e1f` for two,
 and folds only ASCII letters where the database's locale is C.
@@ -30,19 +30,19 @@ HAS_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 
 
 def unsplit_words(text: str) -> list[str]:
-    """The words of a text in its order, in one case and one form: letters, their marks, and digits alone."""
+    """The words of a text in order, case-folded and normalized: letters, their marks, and digits only."""
     text = text.lower() if text.isascii() else normalize("NFKC", normalize("NFKC", text).casefold())
     return [word[:MAX_WORD] for word in NO_WORD.sub(" ", text).split()]
 
 
 def stored_words(text: str) -> list[str]:
-    """What is indexed of a chunk: its words; where no spaces are between words, all letters and pairs of them."""
+    """The indexed words of a chunk; for scripts without spaces, all letters and pairs of them."""
     words = unsplit_words(text)
     return words if text.isascii() else [part for word in words for part in _parts(word, single=True)]
 
 
 def asked_words(text: str) -> list[str]:
-    """The different words that a question looks for, the first `MAX_QUERY_WORDS`."""
+    """The different words of a question, the first `MAX_QUERY_WORDS`."""
     words = unsplit_words(text)
     if not text.isascii():
         words = [part for word in words for part in _parts(word, single=False)]
@@ -50,12 +50,12 @@ def asked_words(text: str) -> list[str]:
 
 
 def unspaced_words(text: str) -> list[str]:
-    """The different words of a text that `stored_words` takes apart."""
+    """The different words of a text that `stored_words` splits into letters and pairs."""
     return [] if text.isascii() else list(dict.fromkeys(word for word in unsplit_words(text) if HAS_UNSPACED.search(word)))
 
 
 def share_of_words(asked: Collection[str], stored: Collection[str]) -> float:
-    """The share of the words asked for that a chunk, which was found by at least one of them, holds."""
+    """The share of the question's words that a hit contains."""
     return max(1, len(set(asked).intersection(stored))) / len(asked)
 
 

@@ -1,1 +1,1 @@
-"""Sentence models out of a folder: what their files say, the tokens of a text, and the encoders that compute."""
+"""Sentence models in a folder: their settings, the tokens of a text, and the encoders."""

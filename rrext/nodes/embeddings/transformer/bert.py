@@ -1,4 +1,4 @@
-"""`BertEncoder`: a BERT computed with NumPy, out of a safetensors file."""
+"""`BertEncoder`: a BERT computed with NumPy, from a safetensors file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rrext.nodes.embeddings.transformer.encoder import Floats, Ids
 
 FAR: Final = -1e9
-"""Added to the attention for a token that only fills up: nothing of it is left after the softmax."""
+"""Added to the attention for padding tokens: nothing of it is left after the softmax."""
 PARTS: Final = {
     "attention.self.query": "query",
     "attention.self.key": "key",
@@ -24,7 +24,7 @@ PARTS: Final = {
     "output.dense": "outer",
     "output.LayerNorm": "outer_norm",
 }
-"""Names of a layer's weights in the file → what they are called here."""
+"""Names of a layer's weights in the file -> their names here."""
 
 
 class BertEncoder:
@@ -41,13 +41,13 @@ class BertEncoder:
         words = read("embeddings.word_embeddings.weight", None, size)
         places = read("embeddings.position_embeddings.weight", config.max_position_embeddings, size)
         kinds = read("embeddings.token_type_embeddings.weight", None, size)
-        self._embeddings = (words, places + kinds[0])  # a text alone is all of the first kind
+        self._embeddings = (words, places + kinds[0])  # a single text is all of the first kind
         self._norm = read.pair("embeddings.LayerNorm", size)
         self._layers = [self._layer(read, f"encoder.layer.{n}", size) for n in range(config.num_hidden_layers)]
 
     @classmethod
     def load(cls, config: BertConfig, path: Path) -> BertEncoder:
-        """The encoder whose weights are in a safetensors file, which holds numbers and never code."""
+        """Load the encoder from a safetensors file, which holds numbers and never code."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
@@ -59,11 +59,11 @@ class BertEncoder:
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that it knows."""
+        """The number of known tokens."""
         return len(self._embeddings[0])
 
     def encode(self, ids: Ids, mask: Ids, check: Callable[[], object]) -> Floats:
-        """What it says of each token: texts × tokens × size. `check` is called before each layer."""
+        """The encoder's output for each token: texts × tokens × size. `check` is called before each layer."""
         import numpy as np
 
         words, places = self._embeddings
@@ -118,7 +118,7 @@ class BertEncoder:
 
 
 class _Weights:
-    """Reads weights by name, with or without the prefix of the whole model, and looks at their shapes."""
+    """Reads weights by name, with or without the prefix of the whole model, and checks their shapes."""
 
     def __init__(self, found: dict[str, Floats]) -> None:
         self._found = found
@@ -136,11 +136,11 @@ class _Weights:
         return np.ascontiguousarray(found, dtype=np.float32)
 
     def pair(self, name: str, size: int) -> tuple[Floats, Floats]:
-        """Scale and shift of a normalisation."""
+        """Scale and shift of a normalisation layer."""
         return self(f"{name}.weight", size), self(f"{name}.bias", size)
 
     def dense(self, name: str, size: int | None) -> tuple[Floats, Floats]:
-        """Matrix and bias of a layer that takes `size` numbers; the matrix turned, as it is multiplied from the right."""
+        """Matrix and bias of a layer with `size` inputs; the matrix is transposed for multiplication from the right."""
         weight = self(f"{name}.weight", None, size)
         return weight.T, self(f"{name}.bias", weight.shape[0])
 
@@ -193,4 +193,4 @@ ACTIVATIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "gelu_pytorch_tanh": _gelu_tanh,
     "relu": _relu,
 }
-"""What may stand between two layers, by its name in `config.json`."""
+"""Activation functions, by their names in `config.json`."""

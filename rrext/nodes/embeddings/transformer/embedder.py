@@ -1,4 +1,4 @@
-"""`TransformerEmbedder`: vectors of a sentence model out of a folder, computed in this process."""
+"""`TransformerEmbedder`: vectors of a sentence model in a folder, computed in this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log: Final = logging.getLogger("rrext.embeddings")
 
 
 class TransformerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a node. `prefixes` stand before a text of a kind, `dimensions` cuts vectors."""
+    """The settings of a node. `prefixes` are put before texts of a kind, `dimensions` cuts vectors."""
 
     name: str
     runtime: Runtime = "auto"
@@ -37,7 +37,7 @@ class TransformerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransformerEmbedder:
-    """Embeds with the model of a folder. It is loaded at the first call; several threads may call."""
+    """Embeds with the model of a folder, loaded at the first call. Several threads may call it."""
 
     def __init__(self, folder: ModelFolder, options: TransformerOptions) -> None:
         self._folder = folder
@@ -102,7 +102,7 @@ class TransformerEmbedder:
             )
 
     def _ready(self) -> tuple[Tokenizer, Encoder]:
-        with self._lock:  # who comes second waits for what the first one loads
+        with self._lock:  # a second thread waits for the model that the first one loads
             if self._loaded is None:
                 tokenizer, encoder = self._tokenizer(), self._encoder()
                 if encoder.vocabulary is not None and max(tokenizer.get_vocab().values(), default=0) >= encoder.vocabulary:
@@ -117,7 +117,7 @@ class TransformerEmbedder:
 
         try:
             tokenizer: Any = Tokenizer.from_file(str(self._folder.tokenizer))
-        except Exception as error:  # it raises plain exceptions
+        except Exception as error:  # the library raises plain exceptions
             raise Unavailable(f"{self._folder.tokenizer} cannot be read: {error}") from None
         tokenizer.no_padding()
         tokenizer.enable_truncation(self.length)
@@ -145,7 +145,7 @@ class TransformerEmbedder:
 
 
 def batches_of_like_length(lengths: Sequence[int]) -> list[list[int]]:
-    """The places of texts, given how many tokens each has: those of like length together, so that little is filled up."""
+    """The indexes of texts, grouped by their numbers of tokens: texts of similar length together, for little padding."""
     batches: list[list[int]] = []
     room = 0
     for n in sorted(range(len(lengths)), key=lambda n: -lengths[n]):  # a batch is as wide as its first

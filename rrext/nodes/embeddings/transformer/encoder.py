@@ -1,4 +1,4 @@
-"""`Encoder`: from tokens to what a model says of each of them; and vectors of texts made of that."""
+"""`Encoder`: a model's output for each token; and the vectors of texts, pooled from that."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """A model's computing part. May be called from several threads at once."""
+    """A model that computes token outputs. May be called from several threads at once."""
 
     size: int
-    """Numbers that it says of each token."""
+    """Numbers in the output of each token."""
 
     @property
     def vocabulary(self) -> int | None:
-        """Tokens that it knows, if it can tell."""
+        """The number of known tokens, if the encoder can tell."""
         ...
 
     def encode(self, ids: Ids, mask: Ids, check: Callable[[], object]) -> Floats:
-        """What it says of each token: texts × tokens → texts × tokens × size.
+        """The output for each token: texts × tokens → texts × tokens × size.
 
-        `mask` is 1 for tokens and 0 for what only fills up. `check` is called now and then, and may raise to stop it.
+        `mask` is 1 for tokens and 0 for padding. `check` is called now and then, and may raise to stop the computation.
         """
         ...
 
 
 def pooled(hidden: Floats, mask: Ids, mode: Pooling) -> Floats:
-    """One vector for each text, out of those of its tokens; what only fills up does not count."""
+    """One vector for each text, pooled from those of its tokens; padding does not count."""
     import numpy as np
 
     if mode == "cls":
@@ -49,7 +49,7 @@ def pooled(hidden: Floats, mask: Ids, mode: Pooling) -> Floats:
 
 
 def unit(vectors: Any) -> Any:
-    """The vectors, each of length 1."""
+    """The vectors scaled to length 1."""
     import numpy as np
 
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

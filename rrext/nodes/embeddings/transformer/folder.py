@@ -1,4 +1,4 @@
-"""`ModelFolder`: what the small files of a sentence model say of it, in the layout of sentence-transformers."""
+"""`ModelFolder`: the settings of a sentence model in small files, in the layout of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FLAGS: Final[dict[str, Pooling]] = {
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len",
 }
-"""The switches of older pooling files, and what they mean."""
+"""The switches of older pooling files, and their pooling modes."""
 WEIGHTS: Final = "model.safetensors"
 GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
 
 
 class BertConfig(msgspec.Struct, frozen=True):
-    """`config.json`, as far as an encoder needs it."""
+    """The fields of `config.json` that an encoder needs."""
 
     model_type: str
     hidden_size: int
@@ -37,9 +37,9 @@ class BertConfig(msgspec.Struct, frozen=True):
 
 
 class ModelFolder(msgspec.Struct, frozen=True):
-    """A sentence model: where its files are and how vectors are made of what its encoder says.
+    """A sentence model: the paths of its files, and the way from token outputs to vectors.
 
-    `weights` and `graph` are the files for the two ways to compute, None where one is missing.
+    `weights` and `graph` are the files for NumPy and for ONNX Runtime, None where one is missing.
     """
 
     path: Path
@@ -55,14 +55,14 @@ class ModelFolder(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What the model is called if nobody says otherwise: the folder's own name."""
+        """The default name of the model: the folder's own name."""
         return self.path.name
 
 
 def read_folder(path: str | Path) -> ModelFolder:
-    """What the folder says of its model. Reads the small files alone.
+    """Read the settings of a folder's model, from its small files alone.
 
-    Raises `Unavailable` for a folder that is not there or holds no sentence model that can be computed.
+    Raises `Unavailable` for a missing folder, and for one without a usable sentence model.
     """
     path = Path(path)
     if not path.is_dir():
@@ -111,7 +111,7 @@ class _Module(msgspec.Struct, frozen=True):
 
 
 def _modules(path: Path) -> tuple[Pooling, bool]:
-    """How vectors are made, by `modules.json`; without one by the mean, and of length 1."""
+    """The pooling according to `modules.json`; without that file the mean, with length 1."""
     modules = _read_if_there(path / "modules.json", list[_Module])
     if modules is None:
         return "mean", True

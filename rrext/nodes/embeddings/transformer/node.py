@@ -1,4 +1,4 @@
-"""`embedding_local`: vectors of a sentence model that is computed in this process, out of a folder; nothing leaves it."""
+"""`embedding_local`: vectors of a sentence model in a folder, computed in this process without any network."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class LocalEmbeddingNode(EmbeddingNode):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """The packages that read and compute a model, if one is missing."""
+        """The missing packages for the model, if any."""
         return missing_packages("embed", "numpy", "tokenizers", "safetensors")
 
     @classmethod
     @asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[EmbeddingVectors]:
-        """Reads the small files of the model; the large ones are read at the first call."""
+        """Read the small files of the model; the first call reads the large ones."""
         if not config.path.strip():
             raise Unavailable(
                 f'Node "{ctx.node_id}" has no model',

@@ -15,15 +15,15 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
 class OnnxEncoder:
-    """An exported encoder: takes tokens and their mask, and says something of each token."""
+    """An exported encoder in an ONNX graph: its inputs are tokens and their mask, its output is one row for each token."""
 
     def __init__(self, path: Path, size: int) -> None:
-        """Raises `Unavailable` for a file that is no encoder."""
+        """Load the graph. Raises `Unavailable` for a file that is no encoder."""
         import onnxruntime
 
         try:
             session: Any = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        except Exception as error:  # the runtime has no common class for what it raises
+        except Exception as error:  # the runtime has no common class for its errors
             raise Unavailable(f"{path} cannot be loaded: {error}") from None
         self._session = session
         self._inputs = [given.name for given in session.get_inputs()]
@@ -38,11 +38,11 @@ class OnnxEncoder:
 
     @property
     def vocabulary(self) -> int | None:
-        """A graph does not tell."""
+        """None: a graph does not contain the number of known tokens."""
         return None
 
     def encode(self, ids: Ids, mask: Ids, check: Callable[[], object]) -> Floats:
-        """What it says of each token: texts × tokens × size. `check` is called before it begins."""
+        """The encoder's output for each token: texts × tokens × size. `check` is called before the computation."""
         import numpy as np
 
         check()

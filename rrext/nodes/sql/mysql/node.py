@@ -167,7 +167,7 @@ class MysqlBackend(Backend):
             return MysqlRows(connection.raw, text, self._types, lambda: self.cancel(connection))
         except pymysql.MySQLError as error:
             if not connection.read_only and self._kind_of(error) != "lost":
-                # An error does not say whether it ended the transaction, as a deadlock does. The answer to an empty command does.
+                # An error does not say whether the transaction is over, as after a deadlock: an empty command does.
                 with suppress(pymysql.MySQLError):
                     connection.raw.query("DO 0")
             raise

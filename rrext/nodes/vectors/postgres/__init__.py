@@ -1,1 +1,1 @@
-"""A vector store in PostgreSQL with pgvector. What is in here imports the driver: it is imported when a store is set up."""
+"""A vector store in PostgreSQL with pgvector. These modules import the driver; a node imports them at its setup."""

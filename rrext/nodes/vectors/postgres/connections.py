@@ -1,4 +1,4 @@
-"""A few connections to PostgreSQL that calls share: opened when needed, ended with the call that is cancelled.
+"""A few connections to PostgreSQL that calls share: opened when needed, closed when their call is cancelled.
 
 The driver's own pool opens connections in the background, so that a wrong password would be a timeout without a
 reason, and its waiting cannot be cancelled; here, who needs a connection opens it and sees why that failed.
@@ -28,7 +28,7 @@ from rrext.tools.context import ToolContext
 
 
 class Connections:
-    """At most `size` connections, all in autocommit. Nothing is opened before it is needed. All methods are thread-safe.
+    """At most `size` connections, all in autocommit, opened when needed. All methods are thread-safe.
 
     `parameters` are those of the driver; `prepare` is called with each new connection.
     """
@@ -47,7 +47,7 @@ class Connections:
 
     @contextlib.contextmanager
     def use(self, ctx: ToolContext) -> Iterator[Connection[Any]]:
-        """A connection for a block of a call, whose statements end with the call: at its deadline, and when it is cancelled.
+        """A connection for a block of a call. Its statements end at the call's deadline, and when the call is cancelled.
 
         The driver's errors leave the block as rrext's; a connection after a failure that is not the statement's own is
         not used again.
@@ -67,7 +67,7 @@ class Connections:
             self._give_back(connection, usable=watch.finish())
 
     def close(self) -> None:
-        """Close all connections that nobody uses; the others follow when their calls are over. Later calls fail."""
+        """Close all idle connections; the others follow when their calls are over. Later calls fail."""
         with self._turn:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -76,7 +76,7 @@ class Connections:
             self._end(connection)
 
     def _take(self, ctx: ToolContext) -> Connection[Any]:
-        """An idle connection that lives, a new one, or the next that comes back."""
+        """Take a working idle connection, a new one, or the next that is returned."""
         ctx.on_cancel(self._wake)
         try:
             with self._turn:
@@ -100,7 +100,7 @@ class Connections:
             raise
 
     def _await_turn(self, ctx: ToolContext) -> None:
-        """Return when there is an idle connection, or room for a new one."""
+        """Wait for an idle connection, or for room for a new one."""
         remaining = ctx.remaining()
         wait = MAX_WAIT if remaining is None else remaining
 
@@ -119,7 +119,7 @@ class Connections:
             )
 
     def connect(self, timeout: float | None = None) -> Connection[Any]:
-        """A new connection beside the shared ones, for whoever closes it; `timeout` is in seconds."""
+        """Open a connection beside the shared ones, which the caller closes; `timeout` is in seconds."""
         parameters = dict(self._parameters)
         if timeout is not None:  # the driver counts in whole seconds
             parameters["connect_timeout"] = str(max(1, min(int(parameters["connect_timeout"]), math.ceil(timeout))))
@@ -135,7 +135,7 @@ class Connections:
         return connection
 
     def _limit(self, connection: Connection[Any], remaining: float | None) -> None:
-        """Let the server end statements after the call's deadline, also if this process is gone by then."""
+        """Let the server end statements after the call's deadline, even if this process is gone by then."""
         limit = 0 if remaining is None else math.ceil(remaining + SERVER_GRACE)
         if self._timeouts.get(connection, 0) != limit:
             connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(f"{limit}s")))
@@ -166,7 +166,7 @@ class Connections:
 
 
 class _ConnectionUse:
-    """One use of a connection, which `cancel` ends in the server until `finish` says that it is over."""
+    """One use of a connection; until `finish`, `cancel` ends its statement in the server."""
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
@@ -175,14 +175,14 @@ class _ConnectionUse:
         self._thread: threading.Thread | None = None
 
     def cancel(self) -> None:
-        """End what runs, from a thread of its own: whoever cancels must not wait for the network."""
+        """Cancel the running statement, from a thread of its own: the cancelling thread must not wait for the network."""
         with self._lock:
             if self._thread is None and not self._over.is_set():
                 self._thread = threading.Thread(target=self._cancel, name="rrext-pg-cancel", daemon=True)
                 self._thread.start()
 
     def finish(self) -> bool:
-        """Nothing runs any more. Whether the connection is good for others: none is that a cancel may still reach."""
+        """End the use. Returns whether the connection can be reused: not if a cancel may still reach it."""
         with self._lock:
             self._over.set()
         if self._thread is None:
@@ -203,13 +203,13 @@ class _ConnectionUse:
         self._cut()
 
     def _cut(self) -> None:
-        """The server does not heed: end the connection on this side, which frees the thread that waits for it."""
+        """Close the connection on this side when the server ignores a cancel; that frees the waiting thread."""
         with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.fileno())) as line:
             line.shutdown(socket.SHUT_RDWR)
 
 
 def _is_alive(connection: Connection[Any]) -> bool:
-    """Whether an idle connection still leads to the server: one that has something to say says that it ends."""
+    """Whether an idle connection still works: unread data means that the server has closed it."""
     if connection.closed:
         return False
     with selectors.DefaultSelector() as selector:

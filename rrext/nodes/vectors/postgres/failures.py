@@ -15,9 +15,9 @@ NO_EXTENSION: Final = (
 
 MISSING_TABLE: Final = frozenset({"42P01", "3F000"})
 TRY_AGAIN: Final = frozenset({"40P01", "40001"})
-"""A deadlock, and a transaction that came too late: nothing of it was done."""
+"""A deadlock and a serialization failure: the transaction had no effect."""
 ENDED: Final = frozenset({"57P01", "57P02", "57P03", "57P05"})
-"""The server, or its operator, ended the connection."""
+"""The server or its operator ended the connection."""
 
 OWN_WORDS: Final[dict[str, tuple[str, str]]] = {
     "42501": ("not_permitted", "Let the database's owner GRANT this user what is missing, or use another user."),
@@ -27,21 +27,21 @@ OWN_WORDS: Final[dict[str, tuple[str, str]]] = {
     "40P01": ("database_conflict", "Calls came into each other's way; nothing was changed. Call again."),
     "40001": ("database_conflict", "Calls came into each other's way; nothing was changed. Call again."),
 }
-"""What can be said better than with the server's sentence alone: its state → our code and what to do."""
+"""States with a better message than the server's: state -> our code and hint."""
 
 
 def is_missing_table(error: psycopg.Error) -> bool:
-    """Whether a statement failed because its table, or its schema, is not there."""
+    """Whether a statement failed because its table or schema does not exist."""
     return error.sqlstate in MISSING_TABLE
 
 
 def is_passing(error: psycopg.Error) -> bool:
-    """Whether the same transaction may succeed now: it got into the way of another, and nothing of it was done."""
+    """Whether the same transaction may succeed now: it conflicted with another, and had no effect."""
     return error.sqlstate in TRY_AGAIN
 
 
 def failure_of(error: psycopg.Error, place: str, *, lost: bool) -> RrextError:
-    """What a statement's failure means. `place` names the server; `lost` says that the connection is gone with it."""
+    """The error for a statement's failure. `place` names the server; `lost`: the connection is gone too."""
     sentence = driver_sentence(error)
     state = error.sqlstate or ""
     if lost or state in ENDED:

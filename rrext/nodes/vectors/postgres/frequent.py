@@ -1,4 +1,4 @@
-"""The words that are all over a large store: they tell no chunk from another, and ranking all their chunks takes long."""
+"""The most frequent words of a large store: they distinguish no chunks, and ranking all their chunks takes long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHERE schemaname = %s AND tablename = %s AND attname = 'words' AND word IS NOT N
 
 
 class FrequentWords:
-    """The frequent words of a table, as the server counted them last; none before it did.
+    """The frequent words of a table, as the server counted them last; none before its first count.
 
     A language with stop words of its own needs no others.
     """
@@ -30,7 +30,7 @@ class FrequentWords:
         self._words: frozenset[str] = frozenset()
 
     def words(self, connection: Connection[Any]) -> frozenset[str]:
-        """The words, looked up once in a while. Raises the driver's errors."""
+        """The words, queried at intervals. Raises the driver's errors."""
         if self._table.language == SIMPLE and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + FREQUENT_LOOK
             table = self._table

@@ -1,4 +1,4 @@
-"""The HNSW index of a store: built beside the calls, once there are so many chunks that comparing all is slow."""
+"""The HNSW index of a store, built in the background once a comparison of all chunks is slow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class IndexBuilder:
         self._closed = False
 
     def searched(self, connection: Connection[Any], size: int) -> None:
-        """Vectors of `size` numbers were searched: look, once in a while, whether an index would be worthwhile now."""
+        """Note a search of vectors of `size` numbers: check at intervals whether an index would be worthwhile now."""
         if not self._threshold or size > INDEXED_SIZE or self._thread is not None or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + INDEX_LOOK
@@ -57,7 +57,7 @@ class IndexBuilder:
             self._start(size)
 
     def stored(self, chunks: int) -> None:
-        """So many chunks came at once: if they are many, the next search looks."""
+        """Note that chunks were stored: if they are many, the next search checks the index."""
         if chunks >= self._threshold / 4:
             self._look_at = 0.0
 
@@ -68,13 +68,13 @@ class IndexBuilder:
         return "none" if self._thread is None else "building"
 
     def close(self) -> None:
-        """Stop building. What was begun is dropped by whoever builds next."""
+        """Stop building. The next builder drops the unfinished index."""
         with self._lock:
             self._closed = True
             thread, connection = self._thread, self._connection
         give_up = time.monotonic() + CLOSING_WAIT
         while thread is not None and thread.is_alive() and time.monotonic() < give_up:
-            if connection is not None:  # a cancel between two statements does nothing: it is sent again
+            if connection is not None:  # a cancel between two statements has no effect: it is sent again
                 with contextlib.suppress(psycopg.Error):
                     connection.cancel_safe(timeout=1)
             thread.join(0.1)
@@ -85,7 +85,7 @@ class IndexBuilder:
         return row is not None and row[0] >= self._threshold
 
     def _indexes(self, connection: Connection[Any]) -> dict[str, str]:
-        """Name of the index that is in use, as `valid`, and of one that was begun and never finished, as `broken`."""
+        """The name of the valid index, as `valid`, and of an unfinished one, as `broken`."""
         rows = connection.execute(INDEXES, (self._table.full_name,)).fetchall()
         return {"valid" if is_valid else "broken": name for name, is_valid in rows}
 
@@ -115,9 +115,9 @@ class IndexBuilder:
                     return
                 self._connection = connection
             if connection.execute(LOCK, (BUILD_LOCK, self._table.full_name)).fetchone() != (True,):
-                return  # another process is at it
+                return  # another process builds it
             found = self._indexes(connection)
-            if "broken" in found:  # its name comes from the server, quoted
+            if "broken" in found:  # the name comes from the server, quoted
                 connection.execute(sql.SQL("DROP INDEX CONCURRENTLY {}").format(sql.SQL(found["broken"])))  # pyright: ignore[reportArgumentType]
             if "valid" in found:
                 return
@@ -129,7 +129,7 @@ class IndexBuilder:
 
 
 def _indexed(size: int) -> sql.Composable:
-    """What is indexed, as searches order by it: an index takes 2000 numbers in full precision, more in half of it."""
+    """The indexed expression, as in searches' ORDER BY: up to 2000 numbers in full precision, more in half of it."""
     if size <= FULL_PRECISION:
         return sql.SQL("embedding vector_cosine_ops")
     return sql.SQL("(embedding::halfvec({})) halfvec_cosine_ops").format(sql.Literal(size))

@@ -13,7 +13,7 @@ from rrext.nodes.vectors.store import ChunkPage, Listing, ObjectVersion, Scope, 
 
 KEYWORD: Final = "ts_rank"
 
-# The total stands in a row of its own kind, so that it is told for a page beyond the end too.
+# The total has a row of its own, so that a page beyond the end has it too.
 PLACES: Final = """
 WITH places AS (SELECT parent, min(object_id), count(*) FROM {table} WHERE {scope} GROUP BY parent)
 SELECT total.*, page.* FROM (SELECT count(*) FROM places) AS total
@@ -59,12 +59,12 @@ def chunks_page(connection: Connection[Any], table: StoreTable, object_id: str, 
 
 
 def versions_of(connection: Connection[Any], table: StoreTable, object_ids: Sequence[str]) -> list[ObjectVersion]:
-    """The objects that there are. Raises the driver's errors."""
+    """The versions of those objects that exist. Raises the driver's errors."""
     return [ObjectVersion(*row) for row in connection.execute(sql.SQL(SIGNED).format(table=table.quoted), (list(object_ids),))]
 
 
 def counted(connection: Connection[Any], table: StoreTable, space: Space | None, *, index: str) -> StoreStats:
-    """What is stored, counted in one statement. `disk_bytes` has the indexes too. Raises the driver's errors."""
+    """Count the content in one statement. `disk_bytes` includes the indexes. Raises the driver's errors."""
     versions = connection.execute(VERSIONS).fetchone() or (None, None)
     details = {"server": versions[0], "pgvector": versions[1], "index": index}
     if space is None:

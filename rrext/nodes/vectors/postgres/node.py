@@ -54,7 +54,7 @@ class PgVectorNode(VectorStoreNode):
     @classmethod
     @contextlib.asynccontextmanager
     async def setup(cls, config: Any, ctx: SetupContext) -> AsyncIterator[PgVectorStore]:
-        """One store for all objects. It connects in the calls, so that it is there again when the server is."""
+        """Make one store for all objects. Calls connect, so that they work again when the server does."""
         store = await ctx.in_thread(_store, config, ctx)
         try:
             yield store

@@ -1,4 +1,4 @@
-"""The statements that search a store: dense, by words, and both at once."""
+"""The statements of searches: by vectors, by words, and both at once."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rrext.nodes.vectors.postgres.words import any_of, telling_words
 from rrext.nodes.vectors.store import Chunk, Hit, Scope, Search, candidates
 
 COLUMNS: Final = sql.SQL("object_id, chunk_id, content, node_id, parent, extra::text")
-"""A chunk, as `chunk_of` reads it."""
+"""The columns of a chunk, for `chunk_of`."""
 
 NEAR: Final = sql.SQL("coalesce(embedding <=> %(vector)b::vector, 1)")
-"""The distance of a chunk. One without direction is as far as one that is at a right angle."""
+"""The distance of a chunk. A zero vector counts as at a right angle."""
 
 DENSE: Final = """
 SELECT *, 1 - distance FROM (
@@ -59,7 +59,7 @@ ASKED: Final = """(
     SELECT CASE language WHEN 'simple' THEN %(words)s::text::tsquery ELSE to_tsquery(language::regconfig, %(words)s::text) END
     FROM {book} WHERE name = %(name)s
 )"""
-"""The words that are looked for, in the language in which the table's were indexed."""
+"""The words searched for, in the language of the table's index."""
 
 LEXEMES: Final = """(
     SELECT CASE language WHEN 'simple' THEN %(telling)s::text[]
@@ -70,7 +70,7 @@ LEXEMES: Final = """(
 
 
 def found(connection: Connection[Any], table: StoreTable, search: Search, frequent: Collection[str] = ()) -> list[Hit]:
-    """At most `top_k` hits, best first. Raises the driver's errors. `frequent` are words that say nothing beside others.
+    """At most `top_k` hits, best first. Raises the driver's errors. `frequent` words are ignored beside other words.
 
     An index leads to the nearest vectors, but ends early where few are in the scope, and knows none without direction:
     where that could show, all vectors of the scope are compared.
@@ -107,19 +107,19 @@ def condition(scope: Scope) -> tuple[sql.Composable, dict[str, Any]]:
         values["parent"] = scope.parent
     if scope.prefix is not None and scope.below is not None:
         parts.append(sql.SQL("(parent = %(prefix)s OR (parent >= %(below)s AND parent < %(beyond)s))"))
-        # What begins with "/a/" stands between "/a/" and "/a0": "0" comes right after "/".
+        # Paths that begin with "/a/" sort between "/a/" and "/a0": "0" is the next character after "/".
         values |= {"prefix": scope.prefix, "below": scope.below, "beyond": scope.below[:-1] + "0"}
     return (sql.SQL(" AND ").join(parts) if parts else sql.SQL("true")), values
 
 
 def chunk_of(row: tuple[Any, ...]) -> Chunk:
-    """A row that begins with `COLUMNS`, as a chunk."""
+    """Make the chunk of a row that begins with `COLUMNS`."""
     object_id, chunk_id, content, node_id, parent, extra = row[:6]
     return Chunk(object_id, chunk_id, content, node_id, parent, msgspec.json.decode(extra) if extra else {})
 
 
 def _by_index(vector: Vector) -> sql.Composable:
-    """An order that an index can give, if there is one."""
+    """The ORDER BY that uses the index, if there is one."""
     size = vector.dimensions()
     if size <= FULL_PRECISION:
         return sql.SQL("embedding <=> %(vector)b::vector")
@@ -130,7 +130,7 @@ def _by_index(vector: Vector) -> sql.Composable:
 def _dense(
     connection: Connection[Any], table: StoreTable, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
 ) -> tuple[list[Hit], int, float]:
-    """Hits, how many vectors were found in this order, and the greatest distance among them."""
+    """Hits, the number of vectors found in this order, and the greatest distance among them."""
     statement = sql.SQL(DENSE).format(columns=COLUMNS, near=NEAR, table=table.quoted, scope=where, order=order)
     rows = connection.execute(statement, values).fetchall()
     return [Hit(chunk_of(row), row[-1]) for row in rows], len(rows), rows[-1][-2] if rows else 0.0
@@ -145,7 +145,7 @@ def _keyword(connection: Connection[Any], table: StoreTable, where: sql.Composab
 def _hybrid(
     connection: Connection[Any], table: StoreTable, where: sql.Composable, values: Mapping[str, Any], order: sql.Composable
 ) -> tuple[list[Hit], int, float]:
-    """Hits, how many vectors were found in this order, and the greatest distance among them."""
+    """Hits, the number of vectors found in this order, and the greatest distance among them."""
     statement = sql.SQL(HYBRID).format(
         columns=COLUMNS,
         near=NEAR,

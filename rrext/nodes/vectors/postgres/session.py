@@ -1,4 +1,4 @@
-"""The setup of each connection of a vector store, and vectors in the server's form."""
+"""The setup of each connection of a vector store, and the server's form of vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SESSION: Final = {
     "hnsw.ef_search": "100",
 }
 CHECK_CLIENT: Final = {"client_connection_check_interval": "10s"}
-"""From PostgreSQL 14 on: a statement whose client was killed does not run on for nobody."""
+"""From PostgreSQL 14 on: a statement whose client was killed ends."""
 
 FULL_PRECISION: Final = 2000
 """Numbers that an index takes as they are; of more, it takes the half of the precision, and nothing above 65,504."""
@@ -31,7 +31,7 @@ TINY, HUGE = 1e-12, 1e12
 
 
 def prepare(connection: Connection[Any]) -> None:
-    """Set up a new connection, in a database with the extension or still without it."""
+    """Set up a new connection, in a database with or without the extension."""
     settings = SESSION | (CHECK_CLIENT if connection.info.server_version >= 140000 else {})
     # The extension may be in a schema of its own, as hosted servers have it; all other names are given with theirs.
     connection.execute(
@@ -49,19 +49,19 @@ def prepare(connection: Connection[Any]) -> None:
 
 
 def knows_vectors(connection: Connection[Any]) -> bool:
-    """Whether lists of vectors can be sent: the extension was there when the connection looked for it."""
+    """Whether lists of vectors can be sent: the connection found the extension."""
     return connection.adapters.types.get("vector") is not None
 
 
 def learn_vectors(connection: Connection[Any]) -> None:
-    """Look up the number that the type has in this database, without which lists of vectors cannot be sent."""
+    """Look up the number of the vector type in this database; lists of vectors cannot be sent without it."""
     info = TypeInfo.fetch(connection, "vector")
     if info is not None:
         register_vector_info(connection, info)
 
 
 def as_vector(numbers: Sequence[float]) -> Vector | None:
-    """The vector as it is compared: of any length, as only its direction counts. None for zeros, which have none."""
+    """The vector scaled for comparison, which uses its direction only. None for zeros, which have none."""
     length = hypot(*numbers)
     if not length:
         return None

@@ -48,7 +48,7 @@ FROM unnest(%b::text[], %b::bigint[], %b::text[], %b::text[], %b::text[], %b::te
 ON CONFLICT (object_id, chunk_id) DO UPDATE SET content = excluded.content, node_id = excluded.node_id,
     parent = excluded.parent, extra = excluded.extra, embedding = excluded.embedding, words = excluded.words
 """
-"""Stores chunks, all or none, if the table is still one of this model and language; else it stores nothing."""
+"""Stores chunks, all or none, if the table still has this model and language; else stores nothing."""
 
 REPLACE: Final = """
 DELETE FROM {table} AS old WHERE object_id = ANY(%s) AND NOT EXISTS (
@@ -62,7 +62,7 @@ Row = tuple[Chunk, Sequence[float]]
 
 
 class _OtherSpaceError(Exception):
-    """The table is not one of the space and language that are stored."""
+    """The table has another space or language than the chunks."""
 
 
 class PgVectorStore:
@@ -102,7 +102,7 @@ class PgVectorStore:
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:
-        # In an order that is the same for all who store, so that they queue up for rows.
+        # In the same order in every process, so that row locks queue up instead of a deadlock.
         rows = sorted(zip(chunks, vectors, strict=True), key=lambda row: (row[0].object_id, row[0].chunk_id))
         with self._connections.use(ctx) as connection:
             for _ in range(CHANGE_TRIES):
@@ -157,7 +157,7 @@ class PgVectorStore:
         return hits
 
     def _read(self, question: Callable[[Connection[Any]], T], nothing: T, ctx: ToolContext) -> T:
-        """What a question answers; `nothing` while there is no table, as nothing was ever stored."""
+        """Run a query; return `nothing` if there is no table, because no chunk was ever stored."""
         with self._connections.use(ctx) as connection:
             try:
                 return question(connection)
@@ -167,7 +167,7 @@ class PgVectorStore:
                 raise
 
     def _changed(self, connection: Connection[Any], change: Callable[[], T], nothing: T) -> T:
-        """Make a change, again if it came into another's way; `nothing` while there is no table."""
+        """Make a change, repeated after a conflict; return `nothing` if there is no table."""
         for attempt in range(CHANGE_TRIES):
             try:
                 return change()
@@ -186,8 +186,8 @@ class PgVectorStore:
         replace: Mapping[str, Collection[int]],
         ctx: ToolContext,
     ) -> int | None:
-        """Store all and delete what goes, in one transaction; how many went. None if there is no table for this space."""
-        if rows and not knows_vectors(connection):  # or did not when it was opened
+        """Store and delete in one transaction; return the number of deleted chunks. None if no table has this space."""
+        if rows and not knows_vectors(connection):  # or did not when the connection was opened
             learn_vectors(connection)
             if not knows_vectors(connection):
                 return None
@@ -200,7 +200,7 @@ class PgVectorStore:
         except psycopg.errors.UndefinedColumn:
             if self._table.settled(connection) is not None:
                 raise
-            return None  # it is no table of a store
+            return None  # the table is no store
 
     def _transaction(
         self,

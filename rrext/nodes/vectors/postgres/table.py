@@ -1,4 +1,4 @@
-"""The table of a vector store, and its line in the book of stores."""
+"""The table of a vector store, and its row in the table of stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rrext.nodes.vectors.store import Space
 BOOK: Final = "rrext_vector_stores"
 """The table with one line for each store of a schema: its model, the size of its vectors, its language."""
 FORM: Final = 1
-"""The form of the tables below. One of another number is refused instead of misread."""
+"""The version of the tables below. A table of another version is refused instead of misread."""
 MAX_NAME: Final = 63
 """Bytes of a name in PostgreSQL; longer ones it would cut."""
 CREATION_LOCK: Final = 0x7272657874
@@ -25,7 +25,7 @@ INDEXED_SIZE: Final = 4000
 
 
 class StoreTable:
-    """The names of a store's tables, quoted, and what creates them.
+    """The quoted names of a store's tables, and the statements that create them.
 
     Raises `Unavailable` for names that PostgreSQL cannot have.
     """
@@ -46,12 +46,12 @@ class StoreTable:
         self.book = _quoted(schema, BOOK)
 
     def space(self, connection: Connection[Any]) -> Space | None:
-        """The space of what is stored; None if nothing is. Raises `ToolError` for a form that is not known."""
+        """The vector space of the content; None if the store is empty. Raises `ToolError` for an unknown version."""
         row = self._line(connection, filled=True)
         return None if row is None else Space(row[0], row[1])
 
     def settled(self, connection: Connection[Any]) -> Space | None:
-        """The same, for who is about to write: the language has to be the table's too."""
+        """The table's vector space, for writing. Raises `ToolError` (`language_mismatch`) if the languages differ."""
         row = self._line(connection, filled=True)
         if row is None:
             return None
@@ -64,7 +64,7 @@ class StoreTable:
         return Space(row[0], row[1])
 
     def create(self, connection: Connection[Any], space: Space) -> None:
-        """Create what is missing, for vectors of this space, in one transaction; do nothing if another was faster.
+        """Create missing tables, for vectors of this space, in one transaction; do nothing if another process was faster.
 
         An empty table of another space or language is replaced.
         """
@@ -76,7 +76,7 @@ class StoreTable:
                 line = self._require_own(connection)
                 if line == (space.model, space.size, self.language):
                     return
-                # Who is about to store waits for this, and finds another table then.
+                # Other writers wait for this, and find another table then.
                 connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(self.quoted), ())
                 if self._line(connection, filled=True) is not None:
                     return
@@ -84,7 +84,7 @@ class StoreTable:
             self._create_table(connection, space)
 
     def _line(self, connection: Connection[Any], *, filled: bool = False) -> tuple[str, int, str] | None:
-        """What the book says of the table; None if there is none, or with `filled`, if it is empty."""
+        """The store's row in the table of stores; None if it is missing or, with `filled`, if the store is empty."""
         known = sql.SQL("SELECT model, size, language, form FROM {} WHERE name = %s AND to_regclass(%s) IS NOT NULL")
         statement = known.format(self.book)
         if filled:
@@ -131,7 +131,7 @@ class StoreTable:
         return row is not None
 
     def _require_own(self, connection: Connection[Any]) -> tuple[str, int, str]:
-        """What the book says of the table. One of that name, which is none of ours, is nobody's to write into."""
+        """Check that the table is a store's and return its row. A foreign table of that name is never written to."""
         line = self._line(connection)
         if line is None:
             raise ToolError(
@@ -142,7 +142,7 @@ class StoreTable:
         return line
 
     def _create_table(self, connection: Connection[Any], space: Space) -> None:
-        # Code points have one order everywhere, and ranges of it find what begins alike: hence the collation "C".
+        # Code points sort alike everywhere, and ranges of them find prefixes: hence the collation "C".
         # Metadata is kept as it was written (json): jsonb would change numbers and refuse some texts.
         connection.execute(
             sql.SQL(
@@ -175,5 +175,5 @@ class StoreTable:
 
 
 def _quoted(*names: str) -> sql.Composable:
-    """A name as SQL, in statements where the driver takes a percent sign for the begin of a parameter."""
+    """A name as SQL, for statements in which the driver reads a percent sign as a parameter."""
     return sql.SQL(sql.Identifier(*names).as_string().replace("%", "%%"))  # pyright: ignore[reportArgumentType]

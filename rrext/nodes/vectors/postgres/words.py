@@ -1,4 +1,4 @@
-"""Words as PostgreSQL's text search takes them."""
+"""Words in the form of PostgreSQL's text search."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rrext.nodes.vectors.limits import MAX_QUERY_WORDS
 from rrext.nodes.vectors.words import asked_words, stored_words, unspaced_words
 
 SIMPLE: Final = "simple"
-"""The language of words that are indexed as they are."""
+"""The language without stemming and stop words."""
 LAST_PLACE: Final = 16383
-"""Up to where PostgreSQL counts words."""
+"""The last word position that PostgreSQL stores."""
 
 
 def indexed_words(text: str, language: str) -> str:
@@ -20,19 +20,19 @@ def indexed_words(text: str, language: str) -> str:
     words = stored_words(text)
     if language != SIMPLE:
         return " ".join(words)
-    # What stands beyond the last place that PostgreSQL counts stands there; it merges words that come again.
+    # Words beyond the last position share that position; PostgreSQL merges repeated ones.
     places = [*range(1, LAST_PLACE), *repeat(LAST_PLACE, len(words))] if len(words) >= LAST_PLACE else range(1, LAST_PLACE)
     return " ".join([f"'{word}':{place}" for word, place in zip(words, places, strict=False)])
 
 
 def telling_words(text: str, frequent: Collection[str] = ()) -> list[str]:
-    """The words that a question looks for, without the frequent ones, if there are others."""
+    """The words of a question without the frequent ones, if others are left."""
     words = asked_words(text)
     return [word for word in words if word not in frequent] or words
 
 
 def any_of(text: str, words: Sequence[str]) -> str:
-    """A tsquery that finds any of the words of a text; empty if it has none. No text can make it another query.
+    """A tsquery that finds any of the words of a text; empty if it has none. No text can inject another query.
 
     Where no spaces are between words, the text is looked for as a whole too: older rows have it so.
     """
