@@ -1,6 +1,6 @@
 """Limits of rrext, each with its default and its reason: those that somebody sets, and constants of behaviour.
 
-A room that only some commands load has a `limits.py` of its own (`cli`, `editor`, `faces/lsp`), and so has each family of
+Rooms that a server does not load have a `limits.py` of their own (`cli`, `editor`, `faces/lsp`), and so has each family of
 nodes. A limit that an operator sets per node is a field of the node's `Config`.
 """
 
@@ -306,3 +306,7 @@ ATOMIC_WRITE: Final = 4096
 caller's thread after a part is written, and before anybody knows how much."""
 BUSY_POLL_INTERVAL: Final = 0.01
 """Seconds between two attempts while a server is too busy to take one more client."""
+
+# picture
+MAX_ORDERED_LINES: Final = 40
+"""The number of lines up to which an order with few crossings is searched."""

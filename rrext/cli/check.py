@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
+from rrext.cli.limits import MAX_LINE_WIDTH
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from
 from rrext.columns import columns, one_line
 from rrext.errors import RrextError
@@ -28,8 +29,6 @@ EXAMPLE = """example:
 Exit code 0: all files can be run. 2: at least one cannot, or cannot be read. Warnings alone do not count.
 """
 EXIT_INVALID = 2
-WIDTH = 120
-"""Columns of a line of the file in the output; longer ones are cut around the problem."""
 
 
 def add_parser(commands: Any) -> None:
@@ -134,12 +133,12 @@ def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
         return
     start = column - 1
     end = min(start + max(span[1] - span[0], 1), max(len(line), start + 1))
-    cut = 0 if len(line) <= WIDTH else max(0, start - WIDTH // 2)
-    shown, end = line[cut : cut + WIDTH], min(end, cut + WIDTH)
+    cut = 0 if len(line) <= MAX_LINE_WIDTH else max(0, start - MAX_LINE_WIDTH // 2)
+    shown, end = line[cut : cut + MAX_LINE_WIDTH], min(end, cut + MAX_LINE_WIDTH)
     before = columns(line[cut:start])
     mark = "^" * max(columns(line[start:end]), 1)
     gutter = f"{number:>5} | "
-    yield gutter + one_line(shown) + ("…" if cut + WIDTH < len(line) else "")
+    yield gutter + one_line(shown) + ("…" if cut + MAX_LINE_WIDTH < len(line) else "")
     yield " " * (len(gutter) - 2) + "| " + " " * before + mark
 
 

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn, TypeAlias
 
+from rrext.cli.limits import OUTPUT_FLUSH_TIMEOUT
 from rrext.limits import CLIENT_DEFAULTS
 
 Absorbs: TypeAlias = Callable[[int], bool]
 """A function that handles a signal by itself, on a thread of its own; returns whether it did."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-FLUSH = 0.2
-"""Seconds that the last output may wait for its reader."""
 
 
 class Interrupts:
@@ -90,7 +89,7 @@ def end_process(code: int) -> NoReturn:
     """End this process now, regardless of its threads."""
     flushing = threading.Thread(target=_flush, daemon=True)  # a thread may hold a stream's lock, or stderr may be full
     flushing.start()
-    flushing.join(FLUSH)
+    flushing.join(OUTPUT_FLUSH_TIMEOUT)
     os._exit(code)
 
 

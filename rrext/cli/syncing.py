@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.cli.limits import MAX_CALL_OBJECTS, MAX_UNASKED_REMOVALS, SETTLED_NANOSECONDS
 from rrext.cli.local import LocalPipeline
 from rrext.cli.syncstate import SentFile, SyncState
 from rrext.client.upload_files import UploadFile, find_files, url_of
@@ -22,12 +23,6 @@ from rrext.nodes.base.node import Entry
 
 TOOLS: Final = frozenset({"versions", "delete"})
 """The tools that a store needs for a sync."""
-FEW: Final = 10
-"""The number of removed files that are deleted without a question, if others are left."""
-SETTLED: Final = 2_000_000_000
-"""Nanoseconds after which a change must show in a file's times, also on file systems with two-second steps."""
-AT_ONCE: Final = 500
-"""Objects in one call of a store's tool."""
 
 
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
@@ -157,15 +152,15 @@ class Sync:
         unseen = tuple(os.fsencode(os.path.join(source.real, "")) for source in sources if source.real and source.problem)
         files = {key: object_id for key, object_id in known.items() if key not in present and not key.startswith(unseen)}
         if most is None:
-            most = max(FEW, len(known) // 2) if len(files) < len(known) else 0
+            most = max(MAX_UNASKED_REMOVALS, len(known) // 2) if len(files) < len(known) else 0
         return Gone(folder, files, len(known), len(files) > most)
 
     async def delete(self, gone: Gone) -> int:
         """Delete removed files from the stores; returns their number of chunks. Raises failures of stores."""
         chunks = 0
         keys = list(gone.files)
-        for start in range(0, len(keys), AT_ONCE):
-            some = keys[start : start + AT_ONCE]
+        for start in range(0, len(keys), MAX_CALL_OBJECTS):
+            some = keys[start : start + MAX_CALL_OBJECTS]
             for store in self._stores:
                 chunks += await self._delete(store, [gone.files[key] for key in some])
             await self._pipeline.in_thread(lambda some=some: self._state.forget(some))
@@ -191,12 +186,12 @@ class Sync:
         """Store → its version of an object; the query includes the objects of the next files."""
         async with self._turn:
             while object_id not in self._in_stores:
-                some = self._ahead[:AT_ONCE]
+                some = self._ahead[:MAX_CALL_OBJECTS]
                 ids = await self._pipeline.in_thread(lambda some=some: [_object_id(source) for source in some])
                 found = {store: await self._versions(store, ids or [object_id]) for store in self._stores}
                 for name in ids or [object_id]:
                     self._in_stores[name] = {store: found[store].get(name, StoredVersion()) for store in self._stores}
-                del self._ahead[:AT_ONCE]
+                del self._ahead[:MAX_CALL_OBJECTS]
             return self._in_stores.pop(object_id)
 
     async def _versions(self, store: str, object_ids: Sequence[str]) -> dict[str, StoredVersion]:
@@ -279,4 +274,4 @@ def _stamp(info: os.stat_result) -> str:
 def _settled(stamp: str) -> str | None:
     """The stamp, if every later change must alter it; a change in the same clock step would not."""
     changed = max(map(int, stamp.split()[1:3]))
-    return stamp if changed < time.time_ns() - SETTLED else None
+    return stamp if changed < time.time_ns() - SETTLED_NANOSECONDS else None

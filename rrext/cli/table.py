@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from rrext.cli.limits import MIN_WRAPPED_WIDTH
 from rrext.columns import columns, printable, wrapped
 
 GAP = "  "
-LEAST = 16
-"""The minimal width of a wrapped column; below it, rows are lists."""
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None, bold: bool = False) -> Iterator[str]:
@@ -38,7 +37,7 @@ def _narrowed(widths: list[int], width: int) -> list[int] | None:
     room = width - sum(fixed) - len(GAP) * (len(widths) - 1)
     if one + other <= room:
         return widths
-    if room < 2 * LEAST:
+    if room < 2 * MIN_WRAPPED_WIDTH:
         return None
     one = min(one, max(room // 2, room - other))
     return [*fixed, one, min(other, room - one)]

@@ -6,8 +6,7 @@ import os
 import shutil
 from typing import IO
 
-NARROWEST = 40
-"""The assumed width of a narrower terminal."""
+from rrext.cli.limits import MIN_TERMINAL_WIDTH
 
 
 def is_terminal(file: IO[str]) -> bool:
@@ -17,4 +16,4 @@ def is_terminal(file: IO[str]) -> bool:
 
 def terminal_width() -> int:
     """Columns of the terminal, or of `COLUMNS`."""
-    return max(shutil.get_terminal_size().columns, NARROWEST)
+    return max(shutil.get_terminal_size().columns, MIN_TERMINAL_WIDTH)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rrext.cli.limits import MAX_LISTED_VALUES
 from rrext.cli.options import add_pipeline_options, add_source
 from rrext.cli.pipeline import EXIT_DONE, EXIT_USAGE, Pipeline, named, run_work
 from rrext.cli.report import print_error
@@ -30,8 +31,6 @@ or in the log of the server.
 Exit code 0: done. 2: the pipeline is invalid, or has no such node.
 """
 HEADS = ("TOOL", "NODE", "PARAMETERS", "DESCRIPTION")
-MOST_VALUES = 5
-"""Values of an enumeration in the table; `--json` has all."""
 
 
 def add_parser(commands: Any, *, at: bool) -> None:
@@ -108,7 +107,7 @@ def _type(schema: Any) -> str:
         return "any"
     if "enum" in schema:
         values = [_value(value) for value in schema["enum"]]
-        return " | ".join([*values[:MOST_VALUES], *(["…"] if len(values) > MOST_VALUES else [])])
+        return " | ".join([*values[:MAX_LISTED_VALUES], *(["…"] if len(values) > MAX_LISTED_VALUES else [])])
     if "const" in schema:
         return _value(schema["const"])
     if "$ref" in schema:

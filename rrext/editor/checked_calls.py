@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -11,15 +11,13 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, CallKind, WrittenCall, read_call
 from rrext.editor.known_nodes import input_schema
+from rrext.editor.limits import MAX_CALL_LINES
 from rrext.errors import near_matches
 from rrext.nodes.base.node import Node
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
-
-MOST: Final = 1000
-"""Call lines of one document that are read; nobody writes more."""
 
 
 class CallLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +51,10 @@ def calls_in(analysis: Analysis) -> Calls:
     check = _Check(analysis, problems)
     lines: list[CallLine] = []
     for comment in comments_with(COMMAND, analysis.map):
-        if len(lines) == MOST:
-            problems.add("invalid_call", f"Only the first {MOST} call lines of a document are looked at.", span=comment.span)
+        if len(lines) == MAX_CALL_LINES:
+            problems.add(
+                "invalid_call", f"Only the first {MAX_CALL_LINES} call lines of a document are looked at.", span=comment.span
+            )
             break
         lines.append(check.line(read_call(comment, problems, limits)))
     return Calls(tuple(lines), problems.listing())

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.editor.limits import MAX_STYLE_CONTAINERS
 from rrext.pipefile.text.source import SourceMap
 from rrext.pipefile.text.tree import Located
 
 BLANKS: Final = " \t\r\n"
-LOOK: Final = 300
-"""The number of objects and lists that are examined; authors write consistently."""
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 _COLON: Final = re.compile(r"[ \t]*:[ \t]*")
@@ -85,7 +84,7 @@ def margin_of(text: str, offset: int) -> str:
 def style_of(where: SourceMap) -> Style:
     """The style of a document; the usual one for undetermined traits."""
     text = where.text
-    some = list(islice(_containers(where.root), LOOK))
+    some = list(islice(_containers(where.root), MAX_STYLE_CONTAINERS))
     newline = _NEWLINE.search(text)
     colon = _first(_colon(text, child) for holder in some for child in holder.children[:1])
     wide = [holder for holder in some if _is_wide(text, holder)]

@@ -7,15 +7,14 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Final, Literal, TypeAlias
 
+from rrext.editor.limits import MARK_STEP
+
 Unit: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 Position: TypeAlias = tuple[int, int]
 """Line and character, both from 0; characters count in the text's unit."""
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-STEP: Final = 512
-"""In a longer line, the units before every 512th character are counted once and kept."""
 
 
 class Text:
@@ -49,11 +48,11 @@ class Text:
         character = max(character, 0)
         if self.unit == "utf-32" or self.content.isascii():
             return min(start + character, end)
-        if end - start > STEP:
+        if end - start > MARK_STEP:
             marks = self._marks_of(line)
             passed = bisect_right(marks, character) - 1
-            start, character = min(start + passed * STEP, end), character - marks[passed]
-        return start + _points(self.content[start : min(end, start + STEP)], character, self.unit)
+            start, character = min(start + passed * MARK_STEP, end), character - marks[passed]
+        return start + _points(self.content[start : min(end, start + MARK_STEP)], character, self.unit)
 
     def position(self, offset: int) -> Position:
         """The position of an offset; inside a line end, the position before it."""
@@ -65,10 +64,10 @@ class Text:
             offset -= 1
         if self.unit == "utf-32" or content.isascii():
             return line, offset - start
-        if offset - start <= STEP:
+        if offset - start <= MARK_STEP:
             return line, _units(content[start:offset], self.unit)
-        rest = (offset - start) % STEP
-        return line, self._marks_of(line)[(offset - start) // STEP] + _units(content[offset - rest : offset], self.unit)
+        rest = (offset - start) % MARK_STEP
+        return line, self._marks_of(line)[(offset - start) // MARK_STEP] + _units(content[offset - rest : offset], self.unit)
 
     def line(self, line: int) -> str:
         """The content of a line, without its end."""
@@ -123,11 +122,11 @@ class Text:
         return start, end
 
     def _marks_of(self, line: int) -> list[int]:
-        """The units before each `STEP`th character of a line."""
+        """The units before each `MARK_STEP`th character of a line."""
         marks = self._marks.get(line)
         if marks is None:
             start, end = self._bounds(line)
-            pieces = (self.content[at : min(at + STEP, end)] for at in range(start, end, STEP))
+            pieces = (self.content[at : min(at + MARK_STEP, end)] for at in range(start, end, MARK_STEP))
             marks = self._marks[line] = [0, *accumulate(_units(piece, self.unit) for piece in pieces)]
         return marks
 

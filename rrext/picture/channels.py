@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Final
 
-ORDERED: Final = 40
-"""The number of lines up to which an order with few crossings is searched."""
+from rrext.limits import MAX_ORDERED_LINES
 
 
 class ChannelLine:
@@ -31,7 +29,7 @@ def assign_tracks(runs: Sequence[ChannelLine], gap: int, *, tight: bool) -> int:
 
     With `tight` the number of tracks is minimal, else a simple search reduces crossings.
     """
-    if tight or len(runs) > ORDERED:
+    if tight or len(runs) > MAX_ORDERED_LINES:
         return _packed(runs, gap)
     order: list[ChannelLine] = []
     for run in sorted(runs, key=_span):

@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis, AnalysisSettings, analyse
-from rrext.editor.checked_calls import MOST, CallLine
+from rrext.editor.checked_calls import CallLine
+from rrext.editor.limits import MAX_CALL_LINES
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
@@ -242,8 +243,8 @@ def test_a_schema_that_depends_on_settings_is_left_to_the_call() -> None:
 
 
 def test_of_very_many_calls_only_the_first_are_looked_at_and_that_is_told() -> None:
-    analysis = look("// rrext tool wait\n" * (MOST + 5))
-    assert len(analysis.calls.lines) == MOST
+    analysis = look("// rrext tool wait\n" * (MAX_CALL_LINES + 5))
+    assert len(analysis.calls.lines) == MAX_CALL_LINES
     assert [(code, marked) for code, marked, _ in told(analysis)] == [("invalid_call", "rrext tool wait")]
 
 

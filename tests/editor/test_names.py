@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rrext.editor.analysis import Analysis
-from rrext.editor.checked_calls import MOST
 from rrext.editor.edits import applied
+from rrext.editor.limits import MAX_CALL_LINES
 from rrext.editor.outline import names as names_module
 from rrext.editor.outline.names import Name, Names, NotRenamed
 from rrext.editor.written import WrittenPipeline, text_of
@@ -249,5 +249,5 @@ def test_of_a_hundred_thousand_call_lines_only_those_that_are_looked_at_name_any
     wrapped = names_module.read_call
     monkeypatch.setattr(names_module, "read_call", lambda *args: read.append(args) or wrapped(*args))
     names = Names(analysis)
-    assert len(read) == MOST
-    assert len(names.meaning(name_at(analysis, '"a"'))) == MOST + 1
+    assert len(read) == MAX_CALL_LINES
+    assert len(names.meaning(name_at(analysis, '"a"'))) == MAX_CALL_LINES + 1

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.editor.pages.page import LONGEST_BLOCK, Code, Page
+from rrext.editor.limits import MAX_BLOCK
+from rrext.editor.pages.page import Code, Page
 
 HOSTILE = st.lists(
     st.sampled_from(
@@ -143,6 +144,6 @@ def test_ordinary_words_are_left_alone(name: str) -> None:
 
 
 def test_what_is_too_long_is_cut_and_says_so() -> None:
-    assert Page().block("x" * (LONGEST_BLOCK + 7)).plain().endswith("… and 7 more characters")
+    assert Page().block("x" * (MAX_BLOCK + 7)).plain().endswith("… and 7 more characters")
     assert Page().text(Code("y" * 10_000)).plain().endswith("y…")
     assert len(Page().prose("word " * 10_000).plain()) < 5000

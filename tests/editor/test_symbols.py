@@ -10,7 +10,8 @@ from editor.readers import CATALOG, TALK, VALUE, broken, documents, look, writte
 from hypothesis import given
 
 from rrext.editor.analysis import AnalysisSettings, analyse
-from rrext.editor.outline.symbols import MOST, Symbol, symbols_of
+from rrext.editor.limits import MAX_SYMBOLS
+from rrext.editor.outline.symbols import Symbol, symbols_of
 from rrext.pipefile.environment import Environment
 
 
@@ -143,11 +144,11 @@ def test_there_are_only_so_many_symbols_and_every_component_is_among_them() -> N
     many = [{**node(f"n{index}"), "config": {f"k{key}": key for key in range(40)}} for index in range(300)]
     found = symbols_of(analyse(str({"components": many}).replace("'", '"'), AnalysisSettings(CATALOG, Environment())))
     assert len(found) == 300
-    assert len(list(everything(found))) == MOST
+    assert len(list(everything(found))) == MAX_SYMBOLS
 
 
 def test_a_heap_of_things_that_should_be_components_is_no_heap_of_symbols() -> None:
-    assert len(symbols_of(look('{"components": [' + "1," * (MOST + 10) + "]}"))) == MOST
+    assert len(symbols_of(look('{"components": [' + "1," * (MAX_SYMBOLS + 10) + "]}"))) == MAX_SYMBOLS
 
 
 def assert_sound(symbols: list[Symbol], around: tuple[int, int]) -> None:

@@ -7,7 +7,8 @@ from editor.unit_oracle import NaiveText, units_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rrext.editor.text import STEP, Position, Text, Unit
+from rrext.editor.limits import MARK_STEP
+from rrext.editor.text import Position, Text, Unit
 
 UNITS: tuple[Unit, ...] = ("utf-8", "utf-16", "utf-32")
 
@@ -112,7 +113,7 @@ def assert_fresh(text: Text) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("size", [2 * STEP - 1, 2 * STEP, 2900])
+@pytest.mark.parametrize("size", [2 * MARK_STEP - 1, 2 * MARK_STEP, 2900])
 def test_a_long_line_has_places_everywhere(unit: Unit, size: int) -> None:
     line = ("x" * 700 + "é😀字" * 500 + "y" * 700)[-size:]
     naive, ours = NaiveText(f"\n{line}\n", unit), Text(f"\n{line}\n", unit)

@@ -1,4 +1,4 @@
-"""Constants of behaviour stand in `limits.py`, or in the `limits.py` of a family of nodes."""
+"""Constants of behaviour stand in `limits.py`, or in the `limits.py` of a room or of a family of nodes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,50 @@ from pathlib import Path
 
 import rrext
 
-NODES = Path(rrext.__file__).parent / "nodes"
+PACKAGE = Path(rrext.__file__).parent
 UNITS = re.compile(r"Seconds|Milliseconds|Bytes|Characters|Rows|Chunks|Descriptors|How (often|many)|Threads that")
+ANYWHERE = re.compile(r"\(?(EXIT_\w+|STDERR|[KMG]IB)(, EXIT_\w+)*\)?")
+"""Names that mean the same in every module: exit codes, a descriptor and units of bytes."""
 OF_FORMATS = {
-    "basic": {"memory.py", "prompt.py"},  # MIB
-    "child": {"landlock.py"},  # of the kernel
-    "databases": {"cells.py"},  # digits of a 64-bit float
-    "documents": {"kinds.py", "parse.py", "reader.py"},  # a flag of ZIP files, MIB
-    "embeddings": {"hashing.py", "transformer/bert.py"},  # other numbers would be another model
-    "files": {"filesystem.py"},  # KIB and MIB
-    "graph": {"ladybug/file.py"},  # MIB
-    "http": {"settings.py"},  # MIB
-    "sandbox": {
+    "nodes/child": {"landlock.py"},  # of the kernel
+    "nodes/databases": {"cells.py"},  # digits of a 64-bit float
+    "nodes/documents": {"kinds.py"},  # a flag of ZIP files
+    "nodes/embeddings": {"hashing.py", "transformer/bert.py"},  # other numbers would be another model
+    "nodes/sandbox": {
         *("capture.py", "outcome.py"),  # UTF-8, and exit codes of shells
         *("cell.py", "namespaces.py", "privileges.py", "seccomp.py", "warden.py"),  # of the kernel
         *("guest.py", "values.py"),  # run in the guest, where no module of rrext is
     },
-    "sql": {"duckdb/worker.py", "mysql/node.py", "mysql/types.py", "postgres/params.py", "sqlite/schema.py"},  # of protocols
-    "vectors": {
+    "nodes/sql": {  # of protocols
+        *("duckdb/worker.py", "mysql/node.py", "mysql/types.py", "postgres/params.py", "sqlite/schema.py"),
+    },
+    "nodes/vectors": {
         "edge/folder.py",  # the version of a format
-        "edge/node.py",  # MIB
         *("postgres/index.py", "postgres/session.py", "postgres/table.py", "postgres/words.py"),  # of PostgreSQL and pgvector
     },
+    "picture": {  # measures of a drawing, and directions in it
+        *("boxes.py", "canvas.py", "colours.py", "geometry.py", "layout.py", "mermaid.py", "nets.py", "placement.py"),
+        *("routes.py", "svg.py"),
+    },
+    "cli": {"syncstate.py"},  # the version of a format
+    "editor": {"completions/walk.py"},  # a state of a parser
+    "engine": {"flow/node_link.py", "status.py"},  # states
+    "faces": {"lsp/protocol.py"},  # a code of JSON-RPC
+    "pipefile": {"process_environment.py", "shape.py"},  # a column of /proc/self/stat, the version of a format
+    "server": {"reader.py", "session_commands.py"},  # a number that stands for all, the version of the protocol
+    "tools": {"decorator.py", "grammar.py"},  # flags of Python, the largest whole number of a double
+    "transports": {"claim.py", "unix.py"},  # a descriptor, the mode of a file
+    "wire": {"messages.py"},  # the largest id
 }
-"""Modules of families with numbers that are no choice: those of a format, a protocol, a kernel, and units of bytes."""
+"""Modules with numbers that are no choice: those of a format, a protocol, a kernel, states, and measures of drawings."""
+OF_OTHERS = {
+    "cli/sql/grid.py: GAP",  # a measure of a drawing
+    "engine/tasks/component.py: GIVEN",  # attributes that another function sets
+    "nodes/sql/mysql/types.py: LONGEST_CHARACTER",  # of the server
+    "nodes/vectors/postgres/table.py: MAX_NAME",  # of the server
+    "pipefile/text/jsonc.py: MAX_DIGITS",  # of Python
+    "wire/framing.py: _FOREVER",  # a number that stands for all
+}
 
 
 def numbers(module: Path) -> Iterator[tuple[str, str]]:
@@ -58,26 +78,33 @@ def is_number(value: ast.expr) -> bool:
     return False
 
 
-def modules() -> Iterator[tuple[str, str, Path]]:
-    """Family, path within it, and file of each module of nodes that has a family."""
-    for path in sorted(NODES.glob("*/**/*.py")):
-        family, *rest = path.relative_to(NODES).parts
-        yield family, "/".join(rest), path
+def is_of_a_format(module: str, text: str) -> bool:
+    """Whether a number at the top of a module, with the text that describes it, is no choice of rrext."""
+    if module in ("nodes/sandbox/guest.py", "nodes/sandbox/values.py"):
+        return True
+    listed = {f"{room}/{name}" for room, names in OF_FORMATS.items() for name in names}
+    return module in listed and not UNITS.match(text)
 
 
-def test_numbers_of_behaviour_stand_in_the_limits_of_their_family() -> None:
+def test_numbers_of_behaviour_stand_in_limits() -> None:
     elsewhere = {
-        f"{family}/{name}: {number}"
-        for family, name, path in modules()
+        f"{module}: {number}"
+        for path in sorted(PACKAGE.rglob("*.py"))
         if path.name != "limits.py"
+        for module in [path.relative_to(PACKAGE).as_posix()]
         for number, text in numbers(path)
-        if name not in OF_FORMATS.get(family, set()) or (UNITS.match(text) and name not in ("guest.py", "values.py"))
+        if not ANYWHERE.fullmatch(number) and not is_of_a_format(module, text)
     }
-    known = {"vectors/postgres/table.py: MAX_NAME", "sql/mysql/types.py: LONGEST_CHARACTER"}  # of the server
-    assert elsewhere - known == set()
+    assert elsewhere == OF_OTHERS
+
+
+def test_modules_of_formats_are_there_and_have_numbers() -> None:
+    for room, names in OF_FORMATS.items():
+        for name in names:
+            assert list(numbers(PACKAGE / room / name)), f"{room}/{name} has no number any more"
 
 
 def test_sections_of_limits_name_modules_that_are_there() -> None:
-    for path in NODES.glob("*/**/limits.py"):
+    for path in PACKAGE.rglob("limits.py"):
         for section in re.findall(r"^# (\S+\.py)$", path.read_text(), re.MULTILINE):
             assert (path.parent / section).exists(), f"{path} has a section for {section}"

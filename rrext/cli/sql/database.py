@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.cli.limits import CHUNK_ROWS, DEFAULT_ROWS, MAX_ROWS
 from rrext.cli.local import LocalPipeline
 from rrext.cli.report import print_error
 from rrext.cli.results import Results
@@ -21,12 +22,6 @@ from rrext.errors import InvalidArguments, NodeNotFound, RrextError, near_matche
 
 Params = list[Any] | dict[str, Any] | None
 
-ROWS: Final = 1000
-"""Rows of a table by default."""
-MOST_ROWS: Final = 25_000
-"""Rows of one answer of a node."""
-CHUNK_ROWS: Final = 5000
-"""Rows that are written at once; the node sends fewer large ones."""
 NEEDED: Final = {"query", "query_stream", "dialect", "get_schema"}
 """The tools of a database node."""
 ENDS: Final = {"commit": "commit", "end": "commit", "rollback": "rollback", "abort": "rollback"}
@@ -114,9 +109,9 @@ class StatementRunner:
         elif made.streams and not explain:
             await self._stream(given, made)
         else:
-            limit = self._limit or ROWS
-            if limit > MOST_ROWS:
-                raise InvalidArguments(f"A table has {MOST_ROWS:,} rows at most", hint="--csv and --json have all of them.")
+            limit = self._limit or DEFAULT_ROWS
+            if limit > MAX_ROWS:
+                raise InvalidArguments(f"A table has {MAX_ROWS:,} rows at most", hint="--csv and --json have all of them.")
             answer = await self._answer("query", {**given, "limit": limit, "explain": explain})
             more = f"there are more than {limit:,} rows; --limit N shows more, --csv and --json all"
             self._show(answer, made, more, explain=explain)

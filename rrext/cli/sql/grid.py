@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.cli.limits import MIN_COLUMN_WIDTH
 from rrext.columns import columns, cut, one_line
 
 NULL: Final = "NULL"
-LEAST: Final = 8
-"""The minimal width of a readable column; below it, rows are lists."""
 GAP: Final = 3
 _NUMERIC: Final = re.compile(r"(?i)(?:tiny|small|medium|big|huge|u)*int|integer|numeric|decimal|real|float|double|money|serial")
 
@@ -99,9 +98,9 @@ def _narrowed(widths: list[int], width: int) -> list[int] | None:
     room = width - GAP * (len(widths) - 1)
     if sum(widths) <= room:
         return widths
-    if sum(min(size, LEAST) for size in widths) > room:
+    if sum(min(size, MIN_COLUMN_WIDTH) for size in widths) > room:
         return None
-    low, high = LEAST, max(widths)
+    low, high = MIN_COLUMN_WIDTH, max(widths)
     while low < high:  # the largest common limit that fits
         middle = (low + high + 1) // 2
         low, high = (middle, high) if sum(min(size, middle) for size in widths) <= room else (low, middle - 1)

@@ -22,6 +22,7 @@ from rrext.editor.completions.summaries import ComponentSummaries
 from rrext.editor.completions.template import Indent
 from rrext.editor.completions.variables import variables_as_values, variables_in_text
 from rrext.editor.known_nodes import KnownNodes
+from rrext.editor.limits import MAX_OFFERS, STYLE_COMPONENTS
 from rrext.editor.pages.page import Page
 from rrext.editor.style import Style, margin_of, style_of
 from rrext.pipefile.catalog.catalog import Catalog
@@ -31,12 +32,6 @@ from rrext.pipefile.text.tree import Located
 
 TRIGGERS: Final = ('"', ":", "{")
 """Characters after which an editor may ask unprompted; `Completer.complete` answers only in helpful positions."""
-
-MOST: Final = 200
-"""The number of offers that are listed; of more, those that match the typed text."""
-
-FEW: Final = 10
-"""The number of components from which the style of a document is derived."""
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -73,7 +68,7 @@ class Completer:
         context = CompletionContext(analysis, gap, summaries, known_nodes)
         offers = variables_in_text(context, offset) if _takes_variables(context) else []
         offers = ranked(offers or _offers(context))
-        kept = offers if len(offers) <= MOST else [offer for offer in offers if _resembles(offer, gap)][:MOST]
+        kept = offers if len(offers) <= MAX_OFFERS else [offer for offer in offers if _resembles(offer, gap)][:MAX_OFFERS]
         items = tuple(completion_item(offer, gap, analysis.text, style) for offer in kept)
         return Completion(items, Indent(margin_of(analysis.text, gap.start), style.indent), len(kept) < len(offers))
 
@@ -96,9 +91,11 @@ def _style(analysis: Analysis) -> Style:
     """The style of the document, from its first components; reading all of them takes long."""
     where = analysis.map
     listed = where.find(below(analysis.base, "components"))
-    if listed is None or len(listed.children) <= FEW:
+    if listed is None or len(listed.children) <= STYLE_COMPONENTS:
         return style_of(where)
-    return style_of(SourceMap(where.text, Located("array", None, listed.start, listed.end, inside=listed.children[:FEW])))
+    return style_of(
+        SourceMap(where.text, Located("array", None, listed.start, listed.end, inside=listed.children[:STYLE_COMPONENTS]))
+    )
 
 
 def _is_wanted(gap: Gap, text: str, offset: int, trigger: str | None) -> bool:

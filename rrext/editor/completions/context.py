@@ -11,12 +11,11 @@ from rrext.editor.completions.gap import Gap
 from rrext.editor.completions.summaries import ComponentSummaries, ComponentSummary
 from rrext.editor.completions.template import Wrapping
 from rrext.editor.known_nodes import KnownNodes
+from rrext.editor.limits import MIN_PARSED_REST
 from rrext.nodes.base.node import Node
 from rrext.pipefile.text.pointer import below, parts_of
 from rrext.pipefile.text.source import SourceMap, parse
 
-REST: Final = 10_000
-"""The number of characters after the gap that are always parsed."""
 NO_KEY: Final = '"\\u0000"'
 """A placeholder for a key that is being typed."""
 
@@ -120,12 +119,12 @@ class CompletionContext:
     def _around(self, start: int) -> tuple[str, str]:
         """The component's text before the gap, and the text after it that may belong to the component.
 
-        In broken text the start of the next component is uncertain, so at least `REST` characters are taken.
+        In broken text the start of the next component is uncertain, so at least `MIN_PARSED_REST` characters are taken.
         """
         text, gap = self.analysis.text, self.gap
         following = bisect_left(self.summaries.starts, gap.end)
         end = self.summaries.starts[following] if following < len(self.summaries.starts) else len(text)
-        return text[start : gap.start], text[gap.end : max(end, gap.end + REST)]
+        return text[start : gap.start], text[gap.end : max(end, gap.end + MIN_PARSED_REST)]
 
     def _filled(self) -> str:
         """The placeholder in the gap while the component is parsed."""

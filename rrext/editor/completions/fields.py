@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from rrext.editor.completions.offer import About, Offer
 from rrext.editor.completions.template import literal
 from rrext.editor.completions.values import template_of, values_of
+from rrext.editor.limits import MAX_DETAIL_VALUE, MAX_LABEL_VALUE
 from rrext.editor.schemas.descriptions import type_text
 from rrext.editor.schemas.lookup import Field, Schema, kinds_of
 from rrext.editor.secrets import masked
-
-LONG: Final = 40
-"""Characters of a value in the detail of another offer."""
-LONGEST: Final = 60
-"""Characters of a value as the label of an offer."""
 
 
 def schema_keys(
@@ -51,9 +47,9 @@ def schema_values(root: Schema, schemas: Sequence[Schema], about: About) -> Iter
 def _label(text: str) -> str:
     """A value as it is shown: a string without its quotes, unless it is empty."""
     shown = text[1:-1] if text.startswith('"') and len(text) > 2 else text
-    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}…"
+    return shown if len(shown) <= MAX_LABEL_VALUE else f"{shown[:MAX_LABEL_VALUE]}…"
 
 
 def _short(value: Any) -> str:
     text = literal(value)
-    return text if len(text) <= LONG else f"{text[:LONG]}…"
+    return text if len(text) <= MAX_DETAIL_VALUE else f"{text[:MAX_DETAIL_VALUE]}…"

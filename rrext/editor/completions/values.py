@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from rrext.editor.completions.template import Stop, Template, inside_quotes, joined, literal
+from rrext.editor.limits import MAX_TEMPLATE_DEPTH
 from rrext.editor.schemas.examples import choices_of
 from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
-
-DEEPEST_TEMPLATE: Final = 3
-"""The nesting depth of objects in a template."""
 
 
 def values_of(schemas: Sequence[Schema]) -> dict[str, str]:
@@ -60,7 +58,7 @@ def _begun(kind: str, root: Schema, schemas: Sequence[Schema], depth: int) -> Te
         return ("[", Stop(), "]")
     if kind != "object":
         return (Stop("null"),)
-    needed = [field for field in fields_of(root, schemas) if field.required] if depth < DEEPEST_TEMPLATE else []
+    needed = [field for field in fields_of(root, schemas) if field.required] if depth < MAX_TEMPLATE_DEPTH else []
     if not needed:
         return ("{", Stop(), "}")
     inner = [(f"{literal(field.name)}: ", *template_of(root, field.schemas, depth=depth + 1)) for field in needed]

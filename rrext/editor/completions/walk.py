@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from rrext.editor.limits import MAX_WALK_TOKENS
 from rrext.editor.style import begin_of
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.jsonc import KINDS
@@ -21,8 +22,6 @@ from rrext.pipefile.text.tree import AFTER_ELEMENT, AFTER_VALUE, ELEMENT, KEY, N
 COLON: Final = 7
 """An expectation besides those of a `Tree`: the colon after a key."""
 
-MOST: Final = 20_000
-"""The number of tokens that are read; only a text in which the parser gave up needs more."""
 
 _CLOSED: Final = {
     '"': re.compile(r'"(?:[^"\\\r\n]++|\\[^\r\n])*+"'),
@@ -114,7 +113,7 @@ class Walk:
 
     def _run(self, cursor: int) -> None:
         match, text = tokens.TOKEN.match, self._text
-        for _ in range(MOST):
+        for _ in range(MAX_WALK_TOKENS):
             found = match(text, self._at)
             assert found is not None  # one alternative fits everywhere
             kind = found.lastindex or tokens.END

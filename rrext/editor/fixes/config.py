@@ -11,6 +11,7 @@ from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.replacements import replacements
 from rrext.editor.fixes.values import allowed_near
 from rrext.editor.layout import Edits
+from rrext.editor.limits import MAX_VALUE_FIXES
 from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.lookup import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
@@ -19,15 +20,13 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
-MANY: Final = 6
-
 
 def profile_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """An existing profile, or none."""
     yield from replacements(context, problem)
     draft = context.draft(problem.path)
     known = tuple(draft.node.profiles) if draft is not None and draft.node is not None else ()
-    for name in known[:MANY]:
+    for name in known[:MAX_VALUE_FIXES]:
         if name not in problem.near:
             title = f"Choose the profile {shown(name)}"
             yield fix(problem, title, context.replace(problem.path, name), preferred=len(known) == 1 and not problem.near)
@@ -103,7 +102,7 @@ def invalid_config(context: FixContext, problem: Problem) -> Iterator[Fix | None
         return
     values = allowed_near(located.value, schemas, root) if located.kind != "hole" else []
     old = context.text[located.start : located.end]
-    for value in values[:MANY]:
+    for value in values[:MAX_VALUE_FIXES]:
         new = context.layout.style.flat(value)
         title = f"Replace {old} with {new}" if len(old) <= 40 else f"Replace it with {new}"
         yield fix(problem, title, context.replace(problem.path, value), preferred=len(values) == 1)

@@ -21,13 +21,12 @@ from rrext.editor.fixes.nodes import (
     remove_component,
     remove_edge,
 )
+from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.ports import served_types
 from rrext.pipefile.reachability import sent_lanes
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, shown
-
-MANY: Final = 5
 
 
 class Join(msgspec.Struct, frozen=True):
@@ -66,7 +65,7 @@ def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     joins = [] if _is_led_to(context, draft) else joins_to(context, draft, _members(context))
     unread = [join for join in joins if join.unread]
     best = unread if len(unread) == 1 else joins
-    for join in sorted(joins, key=lambda join: not join.unread)[:MANY]:
+    for join in sorted(joins, key=lambda join: not join.unread)[:MAX_FIXES]:
         name = context.name(join.source)
         edits = add_edges(context, draft, join.kind, [edge_of(join.kind, join.name, name)])
         verb = "Connect it to" if join.kind == "input" else "Bind it to"
@@ -103,11 +102,11 @@ def invoke_missing(context: FixContext, problem: Problem) -> Iterator[Fix | None
         return
     edge = edge_of("control", class_type, context.name(draft))
     unbound = [other for other in context.analysis.drafts if _could_help(context, other, draft, class_type)]
-    for other in unbound[:MANY]:
+    for other in unbound[:MAX_FIXES]:
         title = f"Bind {shown(context.name(other))} to {shown(context.name(draft))} ({class_type})"
         yield fix(problem, title, add_edges(context, other, "control", [edge]), preferred=len(unbound) == 1)
     nodes = [(name, node) for name, node in catalog_nodes(context) if class_type in served_types(node) and not node.is_source()]
-    for name, node in nodes[:MANY]:
+    for name, node in nodes[:MAX_FIXES]:
         id_ = fresh_id(context, name)
         component = new_component(context, name, node, node_id=id_, controls=[edge])
         title = f"Add {shown(id_)}, bound to {shown(context.name(draft))} ({class_type})"
@@ -155,7 +154,7 @@ def invoke_excess(context: FixContext, problem: Problem) -> Iterator[Fix | None]
         return
     paths = {other.path for other in problem.related}
     for class_type in draft.node.invoke:
-        for helper, index in _bound(context, draft, class_type)[:MANY]:
+        for helper, index in _bound(context, draft, class_type)[:MAX_FIXES]:
             if below(helper.path, "id") in paths:
                 title = f"Unbind {shown(context.name(helper))} from {shown(context.name(draft))}"
                 yield fix(problem, title, remove_edge(context, below(helper.path, "control", index)))

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from rrext.editor.completions.fitting import names_between
 from rrext.editor.cursor_target import EdgeKind
 from rrext.editor.fixes.context import FixContext
+from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
 from rrext.pipefile.graph import reached
 from rrext.pipefile.shape import Draft
-
-MANY: Final = 5
-"""The number of fixes offered; for more, completion is the better choice."""
 
 
 def ends_of(context: FixContext, draft: Draft, source: str) -> tuple[Draft, Draft] | None:
@@ -28,7 +24,7 @@ def names_for(kind: EdgeKind, source: Draft, end: Draft) -> list[str]:
     """The lanes or class types that both ends have; none if one of them is unknown."""
     if source.node is None or end.node is None:
         return []
-    return list(names_between(kind, source.node, end.node))[:MANY]
+    return list(names_between(kind, source.node, end.node))[:MAX_FIXES]
 
 
 def sources_for(context: FixContext, draft: Draft, kind: EdgeKind, name: str) -> list[str]:
@@ -41,7 +37,7 @@ def sources_for(context: FixContext, draft: Draft, kind: EdgeKind, name: str) ->
         for other in context.analysis.drafts
         if other is not draft and other.id not in after and name in names_for(kind, other, draft) and is_first(context, other)
     ]
-    return [name for name in found if name][:MANY]
+    return [name for name in found if name][:MAX_FIXES]
 
 
 def is_first(context: FixContext, draft: Draft) -> bool:

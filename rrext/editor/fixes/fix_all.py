@@ -16,10 +16,8 @@ from rrext.editor.fixes.literals import LITERAL_MAKERS
 from rrext.editor.fixes.punctuation import PUNCTUATION_MAKERS
 from rrext.editor.fixes.table import fixes_for
 from rrext.editor.known_nodes import KnownNodes
+from rrext.editor.limits import MAX_FIX_ROUNDS
 from rrext.pipefile.text.problems import Problem
-
-ROUNDS: Final = 50
-"""Errors behind more rounds are left for the next invocation."""
 
 _WITHOUT_LOSS: Final = frozenset(
     {*BRACKET_MAKERS, *PUNCTUATION_MAKERS, *LITERAL_MAKERS, "duplicate_key", "duplicate_edge", "invalid_version"}
@@ -63,7 +61,7 @@ def fix_all_edits(
     known_nodes = KnownNodes(analysis.settings.catalog) if known_nodes is None else known_nodes
     changes, context = Changes(analysis.text), FixContext(analysis, known_nodes)
     seen = {analysis.text}
-    for _ in range(ROUNDS):
+    for _ in range(MAX_FIX_ROUNDS):
         after = _round(context, wanted, changes)
         if after is None or after.text in seen:
             break

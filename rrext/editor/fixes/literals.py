@@ -11,6 +11,7 @@ from rrext.editor.edits import Edit
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix
 from rrext.editor.fixes.trial import Candidate, certain, tried
+from rrext.editor.limits import MAX_NUMBER_LENGTH
 from rrext.editor.style import quoted
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.problems import Problem, shown
@@ -20,8 +21,6 @@ _SINGLE_QUOTED: Final = re.compile(r"'(?:[^'\\\r\n]++|\\.)*+'")
 _NOTE: Final = re.compile(r"[ \t](?://|/\*)")
 _HEX: Final = re.compile(r"[+-]?0[xX][0-9a-fA-F]{1,16}")
 _BYTE: Final = re.compile(r"\\x([0-9a-fA-F]{2})")
-_LONG: Final = 100
-"""Characters of a number that a fix rewrites; longer ones are other text."""
 _SHORT_ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -185,7 +184,7 @@ def _in_double_quotes(inside: str) -> str:
 
 def _number_in(word: str) -> str:
     """A number in JSON notation; empty if the word holds none."""
-    if len(word) > _LONG:
+    if len(word) > MAX_NUMBER_LENGTH:
         return ""
     if _HEX.fullmatch(word):
         return str(int(word, 16))

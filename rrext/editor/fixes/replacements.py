@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Final
 
 from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.fix import Fix, fix
+from rrext.editor.limits import OBVIOUS_DISTANCE, OBVIOUS_SIMILARITY
 from rrext.pipefile.text.problems import Problem, shown
-
-ALIKE: Final = 0.85
-APART: Final = 0.1
-"""A name is obvious if its similarity is at least `ALIKE`, and exceeds the next one by `APART`."""
 
 
 def replacements(context: FixContext, problem: Problem, skip: Collection[str] = ()) -> Iterator[Fix | None]:
@@ -34,4 +30,4 @@ def is_obvious(old: str, names: Sequence[str]) -> bool:
     if len(names) < 2 or len(old) > 100:
         return len(names) == 1
     first, second = (SequenceMatcher(None, old, name).ratio() for name in names[:2])
-    return first >= ALIKE and first - second >= APART
+    return first >= OBVIOUS_SIMILARITY and first - second >= OBVIOUS_DISTANCE

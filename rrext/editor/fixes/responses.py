@@ -10,6 +10,7 @@ from rrext.editor.fixes.context import FixContext
 from rrext.editor.fixes.edge_ends import catalog_nodes, ends_of, is_first, names_for
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_components, add_edges, edge_of, fresh_id, new_component, response_for
+from rrext.editor.limits import MAX_FIXES
 from rrext.editor.written import member, text_of
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import offered_lanes
@@ -18,7 +19,6 @@ from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
-MANY: Final = 5
 _USUAL: Final = ("text", "answers", "questions", "documents", "json", "table")
 """The lanes that people most likely want to see, in that order."""
 
@@ -29,7 +29,7 @@ def no_response(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     leaves = [leaf for leaf in found if leaf is not None and is_first(context, leaf)]
     if len(leaves) > 1:
         yield _response(context, problem, [(leaf, lane) for leaf in leaves for lane in sent_lanes(leaf)], preferred=True)
-    for leaf in leaves[:MANY]:
+    for leaf in leaves[:MAX_FIXES]:
         yield from _after(context, problem, leaf, preferred=len(leaves) == 1)
 
 
@@ -44,7 +44,7 @@ def _after(context: FixContext, problem: Problem, leaf: Draft, *, preferred: boo
     lanes = sent_lanes(leaf)
     yield _response(context, problem, [(leaf, lane) for lane in lanes], preferred=preferred)
     if len(lanes) > 1:
-        for lane in lanes[:MANY]:
+        for lane in lanes[:MAX_FIXES]:
             yield _response(context, problem, [(leaf, lane)])
 
 
@@ -73,13 +73,13 @@ def source_unread(context: FixContext, problem: Problem) -> Iterator[Fix | None]
         return
     idle = [draft for draft in context.analysis.drafts if draft is not source and not draft.inputs and not draft.controls]
     joins = [(draft, join) for draft in idle for join in joins_to(context, draft, [source]) if join.kind == "input"]
-    for draft, join in joins[:MANY]:
+    for draft, join in joins[:MAX_FIXES]:
         edits = add_edges(context, draft, "input", [edge_of("input", join.name, context.name(source))])
         title = f"Connect {shown(context.name(draft))} to it ({join.name})"
         yield fix(problem, title, edits, preferred=len(joins) == 1)
     offered = offered_lanes(source.node)
     answering = _answering(context) if "chat" in source.node.accepts and "questions" in offered else []
-    for name, node in answering[:MANY]:
+    for name, node in answering[:MAX_FIXES]:
         yield _answer(context, problem, source, name, node, preferred=len(answering) == 1 and not joins)
     for lane in [lane for lane in (*_USUAL, *offered) if lane in offered][:1]:
         yield _response(context, problem, [(source, lane)], preferred=not joins and not answering)
@@ -120,7 +120,7 @@ def response_key_unread(context: FixContext, problem: Problem) -> Iterator[Fix |
     entries = context.children(below(draft.path, "config", "lanes"))
     named = {text_of(member(entry, "laneId")) for entry in entries}
     arriving = [other for other in _arriving(context, draft) if other not in named]
-    for other in arriving[:MANY]:
+    for other in arriving[:MAX_FIXES]:
         title = f"Replace {shown(lane)} with {shown(other)}"
         yield fix(problem, title, context.replace(problem.path, other), preferred=len(arriving) == 1)
     for edge in _also_offering(context, draft, lane):
@@ -145,7 +145,7 @@ def _also_offering(context: FixContext, draft: Draft, lane: str) -> list[dict[st
         ends = ends_of(context, draft, source)
         if ends is not None and lane in names_for("input", *ends):
             found.append(edge_of("input", lane, source))
-    return found[:MANY]
+    return found[:MAX_FIXES]
 
 
 RESPONSE_MAKERS: Final = {

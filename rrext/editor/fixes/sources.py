@@ -11,12 +11,11 @@ from rrext.editor.fixes.edge_ends import catalog_nodes
 from rrext.editor.fixes.fix import Fix, fix
 from rrext.editor.fixes.nodes import add_components, edge_of, fresh_id, new_component, remove_component, response_for
 from rrext.editor.fixes.replacements import replacements
+from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes
 from rrext.pipefile.shape import ROOT_KEYS, Draft
 from rrext.pipefile.text.problems import Problem, shown
-
-MANY: Final = 5
 
 
 def empty_file(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
@@ -44,7 +43,7 @@ def no_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     sources = [(name, node) for name, node in catalog_nodes(context) if node.is_source() and node.provider == name]
     sources.sort(key=lambda each: _fitness(each[1], lanes))
     fitting = [name for name, node in sources if lanes.intersection(offered_lanes(node))]
-    for name, node in sources[:MANY]:
+    for name, node in sources[:MAX_FIXES]:
         id_ = fresh_id(context, name)
         edits = add_components(context, new_component(context, name, node, node_id=id_), first=True)
         yield fix(problem, f"Add the source {shown(id_)}", edits, preferred=name == (fitting[0] if fitting else "webhook"))
@@ -61,7 +60,7 @@ def multiple_sources(context: FixContext, problem: Problem) -> Iterator[Fix | No
     """The explicit choice of one source; preferably the only one whose output is read."""
     sources = _sources(context)
     read = [draft for draft in sources if context.written.edges_from.get(context.name(draft))]
-    for draft in sources[:MANY]:
+    for draft in sources[:MAX_FIXES]:
         preferred = len(read) == 1 and draft is read[0]
         yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))}", preferred=preferred)
 
@@ -70,7 +69,7 @@ def source_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | No
     """The intended id, or the id of a source; or no `source` if there is only one."""
     sources = _sources(context)
     yield from replacements(context, problem)
-    for draft in sources[:MANY]:
+    for draft in sources[:MAX_FIXES]:
         if draft.id not in problem.near:
             title = f"Begin at {shown(context.name(draft))}"
             yield _named(context, problem, draft, title, preferred=len(sources) == 1 and not problem.near)
@@ -80,7 +79,7 @@ def source_not_found(context: FixContext, problem: Problem) -> Iterator[Fix | No
 def not_a_source(context: FixContext, problem: Problem) -> Iterator[Fix | None]:
     """The id of a source, or no `source`."""
     sources = _sources(context)
-    for draft in sources[:MANY]:
+    for draft in sources[:MAX_FIXES]:
         yield _named(context, problem, draft, f"Begin at {shown(context.name(draft))}", preferred=len(sources) == 1)
     yield fix(problem, 'Remove "source"', context.remove(problem.path))
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from rrext.editor.limits import MAX_VALUE_FIXES
 from rrext.editor.schemas.examples import choices_of, example_of
 from rrext.editor.schemas.lookup import Schema, kinds_of
 from rrext.errors import near_matches
 from rrext.tools.validation import InvalidSchema, SchemaValidator
-
-MANY: Final = 6
-"""The number of choices offered if none resembles the invalid value."""
 
 _WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
@@ -87,7 +85,7 @@ def _near_choices(value: Any, schema: Schema) -> list[Any]:
         near = near_matches(value[:100], [choice for choice in choices if isinstance(choice, str)])
         if near:
             return near
-    return list(choices[:MANY])
+    return list(choices[:MAX_VALUE_FIXES])
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from rrext.editor.analysis import Analysis
 from rrext.editor.checked_calls import CallLine, source_takes
+from rrext.editor.limits import MAX_LENS_VALUE
 from rrext.editor.pages.page import readable
 from rrext.pipefile.shape import Draft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
 
 Action: TypeAlias = Literal["run_tool", "send_file", "chat", "show_graph"]
-
-_LONG: Final = 40
-"""Characters of a path or a question in a title."""
 
 
 class Lens(msgspec.Struct, frozen=True):
@@ -84,4 +82,4 @@ def _of_call(call: CallLine) -> Lens:
 
 
 def _cut(text: str) -> str:
-    return readable(" ".join(text.split()), _LONG)
+    return readable(" ".join(text.split()), MAX_LENS_VALUE)

@@ -13,8 +13,8 @@ import msgspec
 from rrext.editor.analysis import Analysis
 from rrext.editor.calls.comments import comments_with
 from rrext.editor.calls.lines import COMMAND, read_call
-from rrext.editor.checked_calls import MOST
 from rrext.editor.edits import Edit
+from rrext.editor.limits import MAX_CALL_LINES
 from rrext.editor.written import WrittenPipeline, member
 from rrext.pipefile.text.problems import Problems, Span, shown
 from rrext.pipefile.text.tree import Located
@@ -150,7 +150,7 @@ def _names(written: WrittenPipeline, text: str) -> Iterator[Name]:
 
 def _called(analysis: Analysis) -> Iterator[Name]:
     """The ids in call lines: `// rrext tool read_file --node files_1`."""
-    for comment in islice(comments_with(COMMAND, analysis.map), MOST):  # further call lines are not read
+    for comment in islice(comments_with(COMMAND, analysis.map), MAX_CALL_LINES):  # further call lines are not read
         call = read_call(comment, Problems(), analysis.settings.limits)
         if call.node:
             start, end = call.node_span

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.limits import MAX_OUTLINE_DEPTH, MAX_SYMBOLS
 from rrext.editor.outline.chain import ChainStep, chain_of
 from rrext.editor.pages.page import readable
 from rrext.editor.secrets import is_secret, masked
@@ -35,11 +36,6 @@ SymbolKind: TypeAlias = Literal[
     "object",
     "null",
 ]
-
-DEEPEST: Final = 3
-"""Levels of settings in the outline."""
-MOST: Final = 5000
-"""Symbols of one document; more are useless and slow to draw."""
 
 
 class Symbol(msgspec.Struct, frozen=True):
@@ -69,7 +65,7 @@ class _Outline:
     def __init__(self, analysis: Analysis, written: WrittenPipeline) -> None:
         self._analysis = analysis
         self._written = written
-        self._left = MOST
+        self._left = MAX_SYMBOLS
 
     def run(self) -> list[Symbol]:
         steps = chain_of(self._analysis, self._written)
@@ -132,7 +128,7 @@ class _Outline:
         assert key_span is not None
         secret = key if is_secret(key) and secret != "secureParameters" else secret
         members: list[Symbol] = []
-        if located.kind == "object" and depth < DEEPEST:
+        if located.kind == "object" and depth < MAX_OUTLINE_DEPTH:
             inner = [child for child in located.children if child.key_span is not None]
             members = [self._setting(child, depth + 1, secret) for child in inner[: self._take(len(inner))]]
         detail = (

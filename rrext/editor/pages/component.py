@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from rrext.editor.analysis import Analysis
+from rrext.editor.limits import MAX_PAGE_EDGES
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.node import add_lanes, add_tools
 from rrext.editor.pages.page import Code, Inline, Item, Page
@@ -15,9 +16,6 @@ from rrext.editor.written import WrittenComponent, WrittenEdge, WrittenPipeline
 from rrext.nodes.base.node import Node
 from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.catalog.services import definition_of
-
-MANY: Final = 12
-"""The number of edges of one kind that a page lists."""
 
 
 def component_page(analysis: Analysis, written: WrittenPipeline, component: WrittenComponent) -> Page:
@@ -83,26 +81,26 @@ def _add_edges(page: Page, edges: list[Item]) -> None:
 
 def _edges_in(component: WrittenComponent, written: WrittenPipeline) -> list[Item]:
     found: list[Item] = []
-    for edge in component.edges[:MANY]:
+    for edge in component.edges[:MAX_PAGE_EDGES]:
         source = _named(edge.source, written)
         if edge.kind == "input":
             found.append((0, ["receives ", *_lane(edge.name), " from ", *source]))
         else:
             found.append((0, ["is invoked by ", *source, *([" as ", Code(edge.name)] if edge.name else [])]))
-    return [*found, *_rest(len(component.edges) - MANY)]
+    return [*found, *_rest(len(component.edges) - MAX_PAGE_EDGES)]
 
 
 def _edges_out(component: WrittenComponent, written: WrittenPipeline) -> list[Item]:
     edges: list[WrittenEdge] = written.edges_from.get(component.id, []) if component.id and written.is_first(component) else []
     found: list[Item] = []
-    for edge in edges[:MANY]:
+    for edge in edges[:MAX_PAGE_EDGES]:
         holder = written.components[edge.holder]
         target: list[Inline] = [Code(holder.id)] if holder.id else [f"component {holder.index + 1}"]
         if edge.kind == "input":
             found.append((0, ["sends ", *_lane(edge.name), " to ", *target]))
         else:
             found.append((0, ["invokes ", *target, *([" as ", Code(edge.name)] if edge.name else [])]))
-    return [*found, *_rest(len(edges) - MANY)]
+    return [*found, *_rest(len(edges) - MAX_PAGE_EDGES)]
 
 
 def _lane(name: str) -> list[Inline]:

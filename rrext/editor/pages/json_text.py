@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-WIDTH: Final = 100
+from rrext.editor.limits import MAX_JSON_WIDTH
 
 
 def json_text(value: Any, margin: str = "") -> str:
     """A value as JSON, indented by two spaces per level. A value that JSON cannot hold is shown as text."""
     flat = json.dumps(value, ensure_ascii=False, default=str)
-    if len(margin) + len(flat) <= WIDTH or not value:
+    if len(margin) + len(flat) <= MAX_JSON_WIDTH or not value:
         return flat
     inner = margin + "  "
     if isinstance(value, Mapping):

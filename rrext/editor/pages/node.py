@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
+from rrext.editor.limits import MAX_FULL_TOOLS, MAX_PAGE_NAMES
 from rrext.editor.pages.json_text import json_text
 from rrext.editor.pages.page import Code, Inline, Item, Page, inlines_of
 from rrext.editor.schemas.descriptions import SchemaParameter, parameters_of, signature_of
-
-FEW_TOOLS: Final = 8
-"""Of more tools, only the first sentence is shown, without parameters."""
-MANY: Final = 20
-"""The number of names in a list."""
 
 
 def add_lanes(page: Page, definition: Mapping[str, Any]) -> None:
@@ -51,10 +47,10 @@ def slot_text(slot: Mapping[str, Any]) -> list[Inline]:
 def listed(names: Sequence[str]) -> list[Inline]:
     """Names separated by commas."""
     found: list[Inline] = []
-    for name in names[:MANY]:
+    for name in names[:MAX_PAGE_NAMES]:
         found += [", ", Code(name)] if found else [Code(name)]
-    if len(names) > MANY:
-        found.append(f" and {len(names) - MANY} more")
+    if len(names) > MAX_PAGE_NAMES:
+        found.append(f" and {len(names) - MAX_PAGE_NAMES} more")
     return found
 
 
@@ -68,7 +64,7 @@ def add_tools(page: Page, tools: Sequence[Mapping[str, Any]], before: str = "") 
     if len(tools) == 1:
         add_tool(page, tools[0])
     else:
-        page.items(item for tool in tools for item in _tool_items(tool, in_full=len(tools) <= FEW_TOOLS))
+        page.items(item for tool in tools for item in _tool_items(tool, in_full=len(tools) <= MAX_FULL_TOOLS))
 
 
 def add_tool(page: Page, tool: Mapping[str, Any]) -> None:

@@ -12,11 +12,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-LONGEST_CODE: Final = 200
-"""Characters of a name or value inside a sentence."""
-LONGEST_BLOCK: Final = 4000
-"""Characters of a code block; a hover should stay short."""
-LONGEST_PROSE: Final = 4000
+from rrext.editor.limits import MAX_BLOCK, MAX_CODE, MAX_PROSE
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _MARKS: Final = re.compile(r"[\\`*\[\]<>|~#]|(?<![^\W_])_|_(?![^\W_])|&(?=[#A-Za-z])")
@@ -83,15 +79,15 @@ class Page:
 
     def block(self, text: str, language: str = "") -> Page:
         """Add a code block; a long one is cut, with a note."""
-        if len(text) > LONGEST_BLOCK:
-            text = f"{text[:LONGEST_BLOCK]}\n… and {len(text) - LONGEST_BLOCK} more characters"
+        if len(text) > MAX_BLOCK:
+            text = f"{text[:MAX_BLOCK]}\n… and {len(text) - MAX_BLOCK} more characters"
         self._elements.append(_Block(text, language))
         return self
 
     def prose(self, text: str) -> Page:
         """Add hand-written text, such as a docstring: paragraphs, lists, `names` in backticks."""
-        if len(text) > LONGEST_PROSE:
-            text = text[:LONGEST_PROSE] + "…"
+        if len(text) > MAX_PROSE:
+            text = text[:MAX_PROSE] + "…"
         for paragraph in re.split(r"\n\s*\n", text.replace("\r\n", "\n").strip("\n")):
             lines = paragraph.splitlines()
             if lines and all(line.startswith(("    ", ">>>", "...")) for line in lines):
@@ -156,9 +152,7 @@ def _as_plain(element: _PageElement) -> str:
 
 
 def _words(content: Iterable[Inline]) -> str:
-    return "".join(
-        readable(piece.text, LONGEST_CODE) if isinstance(piece, Code) else _one_line(piece) for piece in content
-    ).strip()
+    return "".join(readable(piece.text, MAX_CODE) if isinstance(piece, Code) else _one_line(piece) for piece in content).strip()
 
 
 def _sentence(content: Iterable[Inline]) -> str:
@@ -192,7 +186,7 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    text = readable(text, LONGEST_CODE) or " "
+    text = readable(text, MAX_CODE) or " "
     fence = "`" * (_longest_run(text) + 1)
     pad = " " if text[0] in "` " or text[-1] in "` " else ""
     return f"{fence}{pad}{text}{pad}{fence}"

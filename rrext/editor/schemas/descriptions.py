@@ -8,13 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.editor.schemas.limits import MAX_CHOICES, MAX_DEFAULT, MAX_TYPE_DEPTH
 from rrext.editor.schemas.lookup import Schema, alternatives_in, list_of, members_of
-
-MANY: Final = 12
-"""The number of values of a choice that are listed."""
-LONG: Final = 40
-"""Characters of a default in a signature."""
-DEEP: Final = 6
 
 _WORDS: Final = {"string": "text", "boolean": "true or false"}
 _BOUNDS: Final = (
@@ -64,10 +59,10 @@ def _in_signature(parameter: SchemaParameter) -> str:
     if parameter.required:
         return parameter.name
     default = parameter.default
-    return f"{parameter.name}={default}" if default is not None and len(default) <= LONG else f"{parameter.name}?"
+    return f"{parameter.name}={default}" if default is not None and len(default) <= MAX_DEFAULT else f"{parameter.name}?"
 
 
-def type_text(schema: Any, root: Schema, depth: int = DEEP) -> str:
+def type_text(schema: Any, root: Schema, depth: int = MAX_TYPE_DEPTH) -> str:
     """A type: `integer`, `list of text`, `"metric" or "imperial"`. `root` has the definitions."""
     if not isinstance(schema, Mapping) or depth == 0:
         return "any JSON"
@@ -77,8 +72,8 @@ def type_text(schema: Any, root: Schema, depth: int = DEEP) -> str:
         return _json(schema["const"])
     values = list_of(schema, "enum")
     if values:
-        more = f" or {len(values) - MANY} more" if len(values) > MANY else ""
-        return " or ".join(_json(value) for value in values[:MANY]) + more
+        more = f" or {len(values) - MAX_CHOICES} more" if len(values) > MAX_CHOICES else ""
+        return " or ".join(_json(value) for value in values[:MAX_CHOICES]) + more
     members = alternatives_in(schema)
     if members:
         return " or ".join(dict.fromkeys(type_text(member, root, depth - 1) for member in members))

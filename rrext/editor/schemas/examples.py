@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from rrext.editor.schemas.limits import MAX_EXAMPLE_DEPTH
 from rrext.editor.schemas.lookup import Schema, fields_of, kinds_of, list_of
-
-DEEP: Final = 4
-"""The depth to which objects are filled in."""
 
 _EMPTY: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {}}
 
 
-def example_of(root: Schema, schemas: Sequence[Schema], depth: int = DEEP) -> Any:
+def example_of(root: Schema, schemas: Sequence[Schema], depth: int = MAX_EXAMPLE_DEPTH) -> Any:
     """The default, the first choice or example, or an empty value with its required members; None if the type is unknown.
 
     `schemas` apply to the value, without references; `root` has the definitions.

@@ -7,10 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-Schema: TypeAlias = Mapping[str, Any]
+from rrext.editor.schemas.limits import MAX_REFERENCES
 
-DEEPEST: Final = 20
-"""The number of references that are followed; a schema may contain itself."""
+Schema: TypeAlias = Mapping[str, Any]
 
 _OWN_WORDS: Final = ("description", "default", "examples")
 
@@ -37,7 +36,7 @@ def schemas_at(root: Schema, parts: Sequence[str]) -> tuple[Schema, ...]:
 def schema_at(root: Schema, parts: Sequence[str]) -> Schema | None:
     """The schema of the value at a path, with its choices; None for an unknown path."""
     for said in _subschemas_at(root, parts):
-        for _ in range(DEEPEST):
+        for _ in range(MAX_REFERENCES):
             if "$ref" not in said:
                 return said
             said = _referred(said, root)
@@ -120,7 +119,7 @@ def _step(schema: Schema, part: str) -> Iterator[Schema]:
 
 def _alternatives(schema: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
     """A schema, or all schemas that it refers to and chooses from."""
-    if depth > DEEPEST:
+    if depth > MAX_REFERENCES:
         return
     if "$ref" in schema:
         inner = _referred(schema, root)

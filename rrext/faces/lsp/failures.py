@@ -10,12 +10,11 @@ from cattrs import transform_error
 from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams, JsonRpcRequestCancelled
 
 from rrext.errors import RrextError, number_of
+from rrext.faces.lsp.limits import MAX_REASONS
 from rrext.limits import DEFAULTS
 from rrext.wire.failure import wire_error
 
 log: Final = logging.getLogger("rrext.lsp")
-
-MOST: Final = 3  # reasons named in one error of invalid parameters
 
 
 def as_failure(error: RrextError) -> JsonRpcException:
@@ -44,6 +43,6 @@ def invalid_params(method: str, error: Exception) -> JsonRpcInvalidParams:
         reasons = transform_error(error, path="params")
     except Exception:  # cattrs cannot describe every exception
         reasons = [str(error)]
-    more = f" (and {len(reasons) - MOST} more)" if len(reasons) > MOST else ""
-    text = f"Invalid parameters of {method}: {'; '.join(reasons[:MOST])}{more}"
+    more = f" (and {len(reasons) - MAX_REASONS} more)" if len(reasons) > MAX_REASONS else ""
+    text = f"Invalid parameters of {method}: {'; '.join(reasons[:MAX_REASONS])}{more}"
     return JsonRpcInvalidParams(text[: DEFAULTS.max_error_text])

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from rrext.faces.lsp.incoming import Incoming
+from rrext.faces.lsp.limits import ANSWERS_FLUSH_TIMEOUT, END_MARGIN, RUNS_END_TIMEOUT
 from rrext.faces.lsp.server import PipeServer
 from rrext.limits import DEFAULTS, Limits
 from rrext.server.end_watch import EndWatch
@@ -26,9 +27,6 @@ from rrext.wire.framing import ContentLength
 
 log: Final = logging.getLogger("rrext.lsp")
 
-LEAVE: Final = 1.0  # seconds for what runs to end, beyond the grace
-FLUSH: Final = 0.5  # seconds for the client to read the last answers
-OVERDUE: Final = 0.25  # seconds beyond all of that, until the watchman ends the process
 EXIT_UNREADABLE: Final = 1
 
 
@@ -68,7 +66,7 @@ class LspServing:
             stdio.read_fd,
             parent=parent or ParentWatch(),
             poll=limits.parent_poll,
-            drain=LEAVE + FLUSH + OVERDUE,
+            drain=RUNS_END_TIMEOUT + ANSWERS_FLUSH_TIMEOUT + END_MARGIN,
             patience=limits.eof_grace,
             on_signal=partial(self._end_within, 0),
             on_orphaned=partial(self._end_within, limits.eof_grace - limits.parent_poll, "the parent process is gone"),
@@ -121,7 +119,7 @@ class LspServing:
             log.info("ending: %s", why)
             self._exit_code = code if code is not None else 0 if self.server.protocol.is_shut_down else 1
             self._ending = self._loop.create_task(self._end(), name=f"end: {why}")
-        self._watchman.expect_end(seconds + LEAVE + FLUSH + OVERDUE)
+        self._watchman.expect_end(seconds + RUNS_END_TIMEOUT + ANSWERS_FLUSH_TIMEOUT + END_MARGIN)
 
     # the end
 
@@ -131,8 +129,8 @@ class LspServing:
         idle.add_done_callback(lambda _: self._grace.look())
         await self._grace.until(idle.done)
         protocol.give_up()
-        await at_most(LEAVE, self._leave())
-        if not await at_most(FLUSH, self._outbox.drained()):
+        await at_most(RUNS_END_TIMEOUT, self._leave())
+        if not await at_most(ANSWERS_FLUSH_TIMEOUT, self._outbox.drained()):
             log.warning("the client did not read the last %d bytes", self._outbox.size)
         self._code.set_result(self._exit_code)
 

@@ -8,7 +8,7 @@ from typing import Any
 from faces.lsp.editors import URI, Editor
 from faces.lsp.places import DOCUMENT, piece_of, place
 
-from rrext.faces.lsp.features.ranges import MOST
+from rrext.faces.lsp.limits import MAX_FOLDS
 
 TEXT = """// A talk,
 // in chain order.
@@ -109,8 +109,8 @@ async def test_no_more_folds_are_sent_than_the_client_asked_for() -> None:
 async def test_a_client_that_names_no_number_gets_no_flood_of_folds() -> None:
     editor = Editor()
     await editor.start()
-    editor.open('{"components": [\n' + "[\n],\n" * (MOST + 10) + "]}")
-    assert len(await editor.request("textDocument/foldingRange", DOCUMENT)) == MOST
+    editor.open('{"components": [\n' + "[\n],\n" * (MAX_FOLDS + 10) + "]}")
+    assert len(await editor.request("textDocument/foldingRange", DOCUMENT)) == MAX_FOLDS
 
 
 async def test_selections_grow_one_for_each_place() -> None:

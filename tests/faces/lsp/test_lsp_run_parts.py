@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from lsprotocol import types
 
 from rrext.errors import InvalidArguments
+from rrext.faces.lsp.limits import MAX_RUN_OUTPUT, MAX_UNFINISHED_LINE
 from rrext.faces.lsp.runs.files import matching
-from rrext.faces.lsp.runs.output import LINE, SHARE, EngineOutput
+from rrext.faces.lsp.runs.output import EngineOutput
 from rrext.faces.lsp.runs.progress import WorkProgress
 from rrext.faces.lsp.runs.results import ResultFiles, shown
 
@@ -46,18 +47,18 @@ def test_bytes_that_are_no_text_are_told_all_the_same() -> None:
 def test_a_line_without_end_is_told_when_it_is_long() -> None:
     told: list[str] = []
     output = EngineOutput(told.append)
-    output(b"x" * LINE)
+    output(b"x" * MAX_UNFINISHED_LINE)
     assert told == []
     output(b"x")
-    assert told == ["x" * (LINE + 1)]
+    assert told == ["x" * (MAX_UNFINISHED_LINE + 1)]
 
 
 def test_a_flood_is_told_up_to_its_share_and_then_that_there_is_more() -> None:
     told: list[str] = []
     output = EngineOutput(told.append)
-    for _ in range(3 * SHARE // 1000):
+    for _ in range(3 * MAX_RUN_OUTPUT // 1000):
         output(b"y" * 999 + b"\n")
-    assert sum(map(len, told)) <= SHARE + 1000
+    assert sum(map(len, told)) <= MAX_RUN_OUTPUT + 1000
     assert "more output" in told[-1]
     output.refill()
     output(b"again\n")

@@ -22,6 +22,7 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.pages.page import readable
 from rrext.faces.lsp.diagnostics import SOURCE, as_told
 from rrext.faces.lsp.documents import State
+from rrext.faces.lsp.limits import MAX_FIXED_PROBLEMS, MAX_TITLE
 from rrext.faces.lsp.positions import as_range, offset_of
 from rrext.faces.lsp.runs.offers import RUN, wants
 from rrext.faces.lsp.runs.questions import workspace_edit
@@ -35,11 +36,6 @@ T = TypeVar("T")
 QUICK: Final = types.CodeActionKind.QuickFix.value
 FIX_ALL: Final = f"{types.CodeActionKind.SourceFixAll.value}.rrext"
 
-MOST: Final = 20
-"""The number of problems whose fixes are offered at once; a selection may hold a thousand."""
-
-TITLE: Final = 200
-"""Characters of a title, which may quote the file."""
 
 _MODIFIED: Final = types.LSPErrorCodes.ContentModified.value
 
@@ -140,7 +136,7 @@ class Actions:
     def _quick(self, uri: str, state: State, same: Sequence[Fix], told: _SentDiagnostics) -> types.CodeAction:
         """One action for the fixes that make the same edits."""
         return types.CodeAction(
-            readable(same[0].title, TITLE),
+            readable(same[0].title, MAX_TITLE),
             kind=QUICK,
             diagnostics=[told.diagnostic(fix.problem) for fix in same],
             is_preferred=True if any(fix.preferred for fix in same) else None,
@@ -197,7 +193,7 @@ class _SentDiagnostics:
     def at(self, span: Span) -> list[Problem]:
         """The problems that a selection touches, and those of the diagnostics in the request."""
         found = [problem for problem in self._analysis.problems if self._is_meant(problem, span)]
-        return found[:MOST]
+        return found[:MAX_FIXED_PROBLEMS]
 
     def _is_meant(self, problem: Problem, span: Span) -> bool:
         start, end = self._analysis.map.span_of(problem)

@@ -17,6 +17,7 @@ from rrext.editor.completions.offer import CompletionItem, Kind
 from rrext.editor.completions.template import Indent, as_plain, as_snippet, has_stops
 from rrext.editor.text import Text
 from rrext.faces.lsp.features.hover import as_markup
+from rrext.faces.lsp.limits import MAX_OFFER_WIDTH
 from rrext.faces.lsp.positions import as_position
 from rrext.faces.lsp.sync import Identifier, SyncPosition, read
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BY_SIGN: Final = types.CompletionTriggerKind.TriggerCharacter.value
-LONGEST: Final = 200
-"""Columns of a text in the list."""
 
 _KINDS: Final[dict[Kind, types.CompletionItemKind]] = {
     "provider": types.CompletionItemKind.Class,
@@ -141,7 +140,7 @@ def _item(
     snippet = support.snippets and has_stops(item.template)
     written = as_snippet(item.template, as_is) if snippet else as_plain(item.template, as_is)
     found: dict[str, Any] = {
-        "label": cut(one_line(offer.label), LONGEST),
+        "label": cut(one_line(offer.label), MAX_OFFER_WIDTH),
         "kind": _KINDS[offer.kind].value,
         "sortText": f"{number:04}",
         "filterText": item.finds,
@@ -149,7 +148,7 @@ def _item(
         "data": list(offer.about),
     }
     if offer.detail:
-        found["detail"] = cut(one_line(offer.detail), LONGEST)
+        found["detail"] = cut(one_line(offer.detail), MAX_OFFER_WIDTH)
     if snippet:
         found["insertTextFormat"] = types.InsertTextFormat.Snippet.value
     if "\n" in written and support.adjusts:

@@ -10,6 +10,7 @@ from pygls.capabilities import get_capability
 from rrext.editor.outline.folding import Fold, FoldKind, by_lines, folds_of, limited
 from rrext.editor.outline.selection import selections_at
 from rrext.editor.text import Text
+from rrext.faces.lsp.limits import MAX_FOLDS
 from rrext.faces.lsp.positions import as_position, as_range, offset_of
 from rrext.pipefile.text.problems import Span
 
@@ -21,9 +22,6 @@ _KINDS: Final[dict[FoldKind, types.FoldingRangeKind | None]] = {
     "comment": types.FoldingRangeKind.Comment,
     "region": types.FoldingRangeKind.Region,
 }
-
-MOST: Final = 5000
-"""The number of folds for a client without a limit; more delay other answers."""
 
 
 def register(server: PipeServer) -> None:
@@ -37,7 +35,7 @@ def register(server: PipeServer) -> None:
         most = get_capability(can, "text_document.folding_range.range_limit", None)
         folds = folds_of(analysis)
         folds = by_lines(folds) if lines_only else folds
-        folds = limited(folds, MOST if most is None else most)
+        folds = limited(folds, MAX_FOLDS if most is None else most)
         return [_range(fold, text, lines_only=bool(lines_only), labels=bool(labels)) for fold in folds]
 
     async def selection(params: types.SelectionRangeParams) -> list[types.SelectionRange]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import ResultTooLarge, RrextError
+from rrext.faces.lsp.limits import MAX_CHUNK
 from rrext.faces.lsp.runs.deployments import Ready
 from rrext.faces.lsp.runs.errors import FilesFailed
 from rrext.faces.lsp.runs.files import matching
@@ -18,8 +19,6 @@ from rrext.wire.codec import encode_own
 if TYPE_CHECKING:
     from rrext.client.upload import FileResult, UploadProgress
 
-CHUNK: Final = 80
-"""Characters of a chunk in a progress message."""
 GENERATORS: Final = ("generator", "async_generator")
 
 
@@ -56,8 +55,8 @@ class _Chunks:
         if self._size > DEFAULTS.max_result:
             raise ResultTooLarge.of(self._size, DEFAULTS.max_result, "What the tool gave so far")
         self.values.append(chunk)
-        text = encoded[: 4 * CHUNK].decode("utf-8", "ignore")
-        self._progress.report(f"chunk {len(self.values)}: {text if len(text) <= CHUNK else f'{text[:CHUNK]}…'}")
+        text = encoded[: 4 * MAX_CHUNK].decode("utf-8", "ignore")
+        self._progress.report(f"chunk {len(self.values)}: {text if len(text) <= MAX_CHUNK else f'{text[:MAX_CHUNK]}…'}")
 
 
 def _is_generator(ready: Ready, node: str, tool: str) -> bool:

@@ -10,20 +10,13 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
+from rrext.faces.lsp.limits import MAX_LOGGED_RESULT, MAX_MESSAGE_LINES, MAX_MESSAGE_TEXT
 from rrext.faces.lsp.runs.results import ResultFiles, Shown
-from rrext.limits import KIB
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
 log: Final = logging.getLogger("rrext.lsp")
-
-SHORT: Final = 500
-"""Characters of a result that a message shows."""
-LINES: Final = 12
-"""Lines of a result that a message shows."""
-LOGGED: Final = 4 * KIB
-"""Characters of a result in the editor's log."""
 
 
 class Display:
@@ -66,15 +59,15 @@ class Display:
 
     def _log(self, name: str, result: Shown, place: str | None) -> None:
         text = f"{len(result.content)} bytes" if result.text is None else result.text
-        if len(text) > LOGGED:
-            text = f"{text[:LOGGED]}… ({len(text)} characters)"
+        if len(text) > MAX_LOGGED_RESULT:
+            text = f"{text[:MAX_LOGGED_RESULT]}… ({len(text)} characters)"
         where = "" if place is None else f" ({place})"
         self._server.window_log_message(types.LogMessageParams(types.MessageType.Info, f"{name}{where}: {text}"))
 
 
 def _in_short(result: Shown, place: str | None) -> str:
     text = result.text
-    if text is not None and len(text) <= SHORT and text.count("\n") < LINES:
+    if text is not None and len(text) <= MAX_MESSAGE_TEXT and text.count("\n") < MAX_MESSAGE_LINES:
         return text.strip()
     size = f"{len(result.content)} bytes"
     return f"{size}, in the editor's log as far as they fit" if place is None else f"{size}, in {place}"

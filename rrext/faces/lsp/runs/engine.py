@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rrext.errors import NotConnected, RrextError
+from rrext.faces.lsp.limits import ENGINE_DRAIN, ENGINE_STOP_TIMEOUT
 from rrext.faces.lsp.options import Options
 from rrext.faces.lsp.runs.errors import NotTrusted
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from rrext.client.client import Client
 
 log: Final = logging.getLogger("rrext.lsp")
-
-DRAIN: Final = 0.25  # seconds that running calls get at the end of the engine
-PATIENCE: Final = 0.25  # seconds between the end of its stdin, SIGTERM and SIGKILL: editors kill servers that linger
 
 
 class EngineProcess:
@@ -88,7 +86,7 @@ class _Life:
 
         # -P: a folder that is open in an editor may hold modules of any name, and `-m` alone would put it first.
         program = (sys.executable, "-P", "-m", "rrext", "serve")
-        command = serve_command((), program, nodes=options.nodes, env_names=options.env, root=options.root, drain=DRAIN)
+        command = serve_command((), program, nodes=options.nodes, env_names=options.env, root=options.root, drain=ENGINE_DRAIN)
         self.process = Launch(command=command, env=engine_environment(), on_stderr=on_output).start()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._client.add_done_callback(lambda ready: ready.cancelled() or ready.exception())  # nobody may be waiting
@@ -128,7 +126,7 @@ class _Life:
 
     async def end(self) -> None:
         """End the process, by force if necessary."""
-        await self.process.stop(PATIENCE)
+        await self.process.stop(ENGINE_STOP_TIMEOUT)
         await asyncio.wait([self._task])
 
 

@@ -13,15 +13,13 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 
+from rrext.faces.lsp.limits import PROGRESS_DELAY
 from rrext.limits import CLIENT_DEFAULTS
 
 if TYPE_CHECKING:
     from rrext.faces.lsp.server import PipeServer
 
 log: Final = logging.getLogger("rrext.lsp")
-
-QUIET: Final = 0.2
-"""Seconds before a run is shown; shorter ones need no progress bar."""
 
 
 class WorkProgress:
@@ -54,7 +52,7 @@ class WorkProgress:
         wanted: Future[None] = Future()
         wanted.add_done_callback(lambda future: self._cancel() if future.cancelled() else None)
         self._server.protocol.progress.tokens[self._token] = wanted
-        self._timer = self._loop.call_later(QUIET, self._tick)
+        self._timer = self._loop.call_later(PROGRESS_DELAY, self._tick)
 
     def report(self, message: str | None, share: float | None = None) -> None:
         """Report the progress; `share` is between 0 and 1 if known."""

@@ -12,12 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
+from rrext.faces.lsp.limits import MAX_FILE_STEM
 from rrext.wire.codec import encode_own
 
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 _MARKDOWN: Final = re.compile(r"\s*#{1,6} \S|(?:.*\n)*```")
-NAME: Final = 120
-"""Bytes of a file name without its extension; file systems allow 255."""
 KINDS: Final = (
     (b"\x89PNG\r\n\x1a\n", ".png"),
     (b"\xff\xd8\xff", ".jpg"),
@@ -64,7 +63,7 @@ class ResultFiles:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="rrext-"))
         folder = self._folders.setdefault(uri, self._folder / str(len(self._folders) + 1))
-        stem = _UNSAFE.sub("_", name).encode()[:NAME].decode("utf-8", "ignore")
+        stem = _UNSAFE.sub("_", name).encode()[:MAX_FILE_STEM].decode("utf-8", "ignore")
         path = folder / (stem + result.extension)
         await asyncio.get_running_loop().run_in_executor(None, _replace, path, result.content)
         return path
