@@ -18,13 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from rrext.errors import Cancelled, ToolError, Unavailable
 from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space, VectorStore
+from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, VectorSpace, VectorStore
 from rrext.tools.context import CancelToken, ToolContext
 
 NewStore = Callable[[], VectorStore]
 
 SIZE = 32
-SPACE = Space("hashing-32", SIZE)
+SPACE = VectorSpace("hashing-32", SIZE)
 ODD_NAMES = (
     "a b", "ä", "e\u0301", "日本語", "🙂", "x'; DROP TABLE chunks; --", '"quoted"', "back\\slash", "100%_", "*", "?",
     "a\tb\nc", "../../etc/passwd", "C:\\x", "{}", "null", "0", "-1", "a" * 1500, "\u202e", "\x7f\x01",
@@ -41,7 +41,7 @@ def chunk(object_id: str, chunk_id: int = 0, content: str = "some words", *, par
     return Chunk(object_id, chunk_id, content, extra.pop("node_id", "node"), parent, extra)
 
 
-def put(store: VectorStore, *chunks: Chunk, space: Space = SPACE) -> None:
+def put(store: VectorStore, *chunks: Chunk, space: VectorSpace = SPACE) -> None:
     store.upsert(chunks, [hashed(one.content, space.size) for one in chunks], space, call())
 
 
@@ -137,7 +137,7 @@ class StoreContract:
     def test_an_emptied_store_takes_vectors_of_another_model_and_a_filled_one_does_not(self, store: VectorStore) -> None:
         put(store, chunk("a"), chunk("b", 0, "number 77", parent="/b"))
         store.list(None, 0, 10, call())
-        other = Space("other", 5)
+        other = VectorSpace("other", 5)
         store.delete(Scope(object_ids=("a",)), call())
         with pytest.raises(ToolError) as failure:
             put(store, chunk("c"), space=other)
@@ -229,7 +229,7 @@ class StoreContract:
         texts = {"word": "plums and figs", "aside": "nothing of it", "alike": "kiwis in general", "opposite": "nor of that"}
         directions = [[0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [-1.0, 0.0]]
         chunks = [chunk(name, 0, texts[name]) for name in vectors]
-        store.upsert(chunks, [directions[n] for n in vectors.values()], Space("two", 2), call())
+        store.upsert(chunks, [directions[n] for n in vectors.values()], VectorSpace("two", 2), call())
 
         def scores(text: str) -> dict[str, float]:
             return {hit.chunk.object_id: hit.score for hit in store.search(Search("hybrid", 9, text, [1.0, 0.0]), call())}
@@ -288,7 +288,7 @@ class StoreContract:
 
     def test_vectors_of_another_model_or_size_are_refused_and_change_nothing(self, store: VectorStore) -> None:
         put(store, chunk("a"))
-        for other in (Space("other", SIZE), Space(SPACE.model, SIZE + 1)):
+        for other in (VectorSpace("other", SIZE), VectorSpace(SPACE.model, SIZE + 1)):
             with pytest.raises(ToolError) as failure:
                 put(store, chunk("a", 0, "never"), chunk("b"), space=other)
             assert failure.value.code == "embedding_model_mismatch"
@@ -399,7 +399,7 @@ class StoreContract:
 
         def work(n: int) -> None:
             try:
-                put(store, chunk(f"o{n}"), space=Space(f"model-{n % 2}", SIZE))
+                put(store, chunk(f"o{n}"), space=VectorSpace(f"model-{n % 2}", SIZE))
                 outcomes.append(f"model-{n % 2}")
             except ToolError as error:
                 codes.append(error.code)

@@ -20,7 +20,7 @@ OF_FORMATS = {
     "nodes/embeddings": {"hashing.py", "transformer/bert.py"},  # other numbers would be another model
     "nodes/sandbox": {
         *("capture.py", "outcome.py"),  # UTF-8, and exit codes of shells
-        *("cell.py", "namespaces.py", "privileges.py", "seccomp.py", "warden.py"),  # of the kernel
+        *("guest_process.py", "namespaces.py", "privileges.py", "seccomp.py", "warden.py"),  # of the kernel
         *("guest.py", "values.py"),  # run in the guest, where no module of rrext is
     },
     "nodes/sql": {  # of protocols

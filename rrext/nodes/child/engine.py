@@ -21,7 +21,7 @@ from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.child.calls import Answer, Failed, frame, receive
 from rrext.nodes.child.launch import environment
 from rrext.nodes.child.limits import ENDING_TIMEOUT, LOGGED_LINE, SETTLING_TIMEOUT, SETTLING_TURN
-from rrext.nodes.child.outbox import RequestQueue
+from rrext.nodes.child.request_queue import RequestQueue
 from rrext.threads import Workers
 from rrext.tools.context import CancelReason, ToolContext
 
@@ -151,7 +151,7 @@ class ChildEngine:
         self._what = what
         self._crash = crash
         self._closed = closed
-        self._outbox = RequestQueue(cast(io.FileIO, self._child.stdin))  # an unbuffered pipe is a FileIO
+        self._requests = RequestQueue(cast(io.FileIO, self._child.stdin))  # an unbuffered pipe is a FileIO
         self._answers = io.BufferedReader(cast(io.FileIO, self._child.stdout))
         self._lock = threading.Lock()
         self._numbers = itertools.count()
@@ -192,10 +192,10 @@ class ChildEngine:
         ctx.on_cancel(call.changed.set)
         is_left = False
         try:
-            self._outbox.send(data)
+            self._requests.send(data)
             if not call.wait(ctx):
                 # The waiting thread sends this: the cancelling thread has other calls to cancel.
-                self._outbox.send(frame(number, Cancel(ctx.token.reason or "timeout")))
+                self._requests.send(frame(number, Cancel(ctx.token.reason or "timeout")))
                 patience = request.patience
                 if patience is not None:
                     is_left = not request.changes
@@ -215,13 +215,13 @@ class ChildEngine:
 
     def tell(self, message: msgspec.Struct) -> None:
         """Send a message that has no answer or whose answer no thread waits for. Never blocks."""
-        self._outbox.send(frame(next(self._numbers), message))
+        self._requests.send(frame(next(self._numbers), message))
 
     def close(self, patience: float) -> None:
         """Let the process finish its requests and end; kill it after `patience` seconds."""
         deadline = time.monotonic() + patience
         self._is_closing = True
-        self._outbox.close()
+        self._requests.close()
         self._reader.join(max(0.0, deadline - time.monotonic()))
         if self._reader.is_alive():
             log.warning("the process of %s did not end and is killed", self._what)
@@ -292,7 +292,7 @@ class ChildEngine:
             ended = self._ending = _Ended(how, 0 if self._is_doomed else len(calls))
         for call in calls:
             call.settle(ended)
-        self._outbox.close()
+        self._requests.close()
         self.let_go()
 
     def _listen(self) -> None:

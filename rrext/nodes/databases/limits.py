@@ -8,7 +8,7 @@ from typing import Final
 SESSION_TURN: Final = 0.25
 """Seconds between checks whether a call that waits for its turn in a session has been cancelled."""
 
-# running.py
+# running_statement.py
 CANCEL_AGAIN: Final = 0.05
 """Seconds until a cancel of a statement is repeated: the first may have come before the statement began."""
 

@@ -12,13 +12,13 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from rrext.errors import ToolError
 from rrext.nodes.databases.limits import SESSION_TURN
-from rrext.nodes.databases.watch import Watch
+from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.tools.context import ToolContext
 
 log: Final = logging.getLogger("rrext.sql")
 
 
-class Ending(Protocol):
+class SessionTransaction(Protocol):
     """A transaction of any kind of database, as sessions use it."""
 
     @property
@@ -31,11 +31,11 @@ class Ending(Protocol):
         ...
 
 
-Work = TypeVar("Work", bound=Ending)
-Made = TypeVar("Made", bound=Ending, covariant=True)
+Work = TypeVar("Work", bound=SessionTransaction)
+Made = TypeVar("Made", bound=SessionTransaction, covariant=True)
 
 
-class Begin(Protocol[Made]):
+class BeginTransaction(Protocol[Made]):
     """Begins the transaction of a session. The call of `ctx` waits for it, and the transaction outlives that call."""
 
     def __call__(self, ctx: ToolContext, /, *, read_only: bool) -> Made: ...
@@ -65,7 +65,7 @@ class DatabaseSession(Generic[Work]):
 class Sessions(Generic[Work]):
     """The open sessions of one database. Thread-safe."""
 
-    def __init__(self, begin: Begin[Work], watch: Watch, idle: float) -> None:
+    def __init__(self, begin: BeginTransaction[Work], watch: TimerThread, idle: float) -> None:
         self._begin = begin
         self._watch = watch
         self._idle = idle

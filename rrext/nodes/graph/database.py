@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rrext.nodes.databases.sessions import Sessions
-from rrext.nodes.databases.watch import Watch
+from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.graph.backend import GraphBackend, GraphSchema
 from rrext.nodes.graph.limits import SCHEMA_ROWS
 from rrext.nodes.graph.work import GraphWork
@@ -36,7 +36,7 @@ class Graph:
         self.shown = shown
         self._limits = limits
         self._schema: GraphSchema | None = None
-        self._watch = Watch()
+        self._watch = TimerThread()
         self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
     def begin(self, ctx: ToolContext, *, read_only: bool, timeout: float) -> GraphWork:

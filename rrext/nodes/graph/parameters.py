@@ -2,7 +2,7 @@
 
 `{"base64": …}` is bytes. Ladybug gets integers beyond 64 bits as decimals. It turns texts into dates, times, numbers and UUIDs
 by itself where it expects these, but takes no ISO duration for an interval and no object for a map: that its error says, and
-`Readings` gives the parameters in the way that it expects there. A text elsewhere stays a text, and an object a struct.
+`ParameterVariants` makes the parameters as expected there. A text elsewhere stays a text, and an object a struct.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def wide_integers_in(value: Any) -> Any:
             return value
 
 
-class Readings:
+class ParameterVariants:
     """The parameters of one Ladybug statement, and their variants with other types.
 
     An error says what is expected, and not where. So places are tried one by one, then two by two: the fewest that help are

@@ -9,8 +9,8 @@ from typing import Any, Final
 from rrext.errors import RrextError, ToolError
 from rrext.nodes.child.engine import EngineLost
 from rrext.nodes.databases.failure import CYPHER
-from rrext.nodes.databases.running import Running, cancellation, too_slow
-from rrext.nodes.databases.watch import Watch
+from rrext.nodes.databases.running_statement import RunningStatement, cancellation, too_slow
+from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.graph.backend import GraphBackend, GraphCursor, GraphTransaction
 from rrext.tools.context import ToolContext
 
@@ -27,7 +27,7 @@ class GraphWork:
         self,
         backend: GraphBackend,
         transaction: GraphTransaction,
-        watch: Watch,
+        watch: TimerThread,
         timeout: float,
         *,
         limit: float,
@@ -113,7 +113,7 @@ class GraphWork:
                 hint='Only "rollback" is left; begin anew after it.',
             )
         ctx.check()
-        stop = Running(transaction.cancel, self._watch, self._timeout, ctx)
+        stop = RunningStatement(transaction.cancel, self._watch, self._timeout, ctx)
         try:
             with stop:
                 yield transaction
@@ -126,7 +126,7 @@ class GraphWork:
                 raise
             raise told from None  # the driver's error quotes the statement
 
-    def _told(self, error: Exception, stop: Running, ctx: ToolContext) -> Exception:
+    def _told(self, error: Exception, stop: RunningStatement, ctx: ToolContext) -> Exception:
         """The caller's error for an exception. The reason of a stop comes first: the errors that follow from it say little."""
         if ctx.cancelled and (stopped := cancellation(ctx)) is not None:
             return stopped

@@ -31,7 +31,7 @@ class SandboxLimits(NamedTuple):
     """Bytes of `result` as JSON: a quarter of what an answer may have."""
 
 
-# cell.py
+# guest_process.py
 NICENESS: Final = 5
 """The priority of a guest: when processors are busy, the server comes first."""
 

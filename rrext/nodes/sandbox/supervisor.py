@@ -18,8 +18,8 @@ from typing import Any
 
 from rrext.nodes.child.blocks import block, receive
 from rrext.nodes.sandbox.capture import Capture
-from rrext.nodes.sandbox.cell import Cell, WallMissing
 from rrext.nodes.sandbox.guest import LOCKED
+from rrext.nodes.sandbox.guest_process import GuestProcess, WallMissing
 from rrext.nodes.sandbox.interpreter import Files
 from rrext.nodes.sandbox.limits import ENVELOPE, GLANCE, GUEST_START, READ_AT_ONCE
 from rrext.nodes.sandbox.usage import Share
@@ -32,14 +32,14 @@ def supervise(host: socket.socket, files: Files, guest_code: bytes, share: Share
     """
     request: dict[str, Any] = json.loads(receive(host))
     try:
-        cell = Cell(files, guest_code)
+        guest = GuestProcess(files, guest_code)
     except Exception as error:
         _answer(host, {"why": f"walls: {error or type(error).__name__}"})
         return
     try:
-        _GuestWatch(host, request, cell, share).serve()
+        _GuestWatch(host, request, guest, share).serve()
     except Exception as error:
-        cell.kill()
+        guest.kill()
         _answer(host, {"why": f"broken: {type(error).__name__}: {error}"})
 
 
@@ -53,12 +53,12 @@ def _answer(host: socket.socket, answer: dict[str, Any], report: bytes = b"") ->
 class _GuestWatch:
     """Watches a running guest. All its output is bounded, and passed on without being parsed."""
 
-    def __init__(self, host: socket.socket, request: dict[str, Any], cell: Cell, share: Share) -> None:
+    def __init__(self, host: socket.socket, request: dict[str, Any], guest: GuestProcess, share: Share) -> None:
         self._share = share
         self._host = host
         self._request = request
-        self._cell = cell
-        self._streams = {fd: Capture(request["output"]) for fd in (cell.stdout, cell.stderr)}
+        self._guest = guest
+        self._streams = {fd: Capture(request["output"]) for fd in (guest.stdout, guest.stderr)}
         self._report = bytearray()
         self._why = ""
         self._locked = False
@@ -68,24 +68,24 @@ class _GuestWatch:
         """Run the program to its end and answer the server."""
         self._watch()
         self._share.note(0)
-        exit_code, signal_number = self._cell.wait()
+        exit_code, signal_number = self._guest.wait()
         answer = {
             "why": self._why or ("ended" if self._locked else "walls"),
             "exit_code": exit_code,
             "signal": signal_number,
-            "stdout": self._streams[self._cell.stdout].text(),
-            "stderr": self._streams[self._cell.stderr].text(),
+            "stdout": self._streams[self._guest.stdout].text(),
+            "stderr": self._streams[self._guest.stderr].text(),
         }
         _answer(self._host, answer, bytes(self._report))
 
     def _watch(self) -> None:
         """Move bytes and enforce limits until the guest is dead and its pipes are empty."""
-        cell, poll = self._cell, select.poll()
+        guest, poll = self._guest, select.poll()
         sources = {fd: stream.feed for fd, stream in self._streams.items()}
-        sources[cell.channel.fileno()] = self._hear
+        sources[guest.channel.fileno()] = self._hear
         for fd in sources:
             poll.register(fd, select.POLLIN)
-        poll.register(cell.pidfd, select.POLLIN)
+        poll.register(guest.pidfd, select.POLLIN)
         poll.register(self._host, select.POLLIN)  # the server says nothing more: whatever comes is its end
         glance = 0.0
         while True:
@@ -96,7 +96,7 @@ class _GuestWatch:
             if self._host.fileno() in ready:
                 poll.unregister(self._host)
                 self._stop("cancelled")
-            if cell.pidfd in ready:
+            if guest.pidfd in ready:
                 break
             now = time.monotonic()
             if now >= self._deadline:
@@ -111,16 +111,16 @@ class _GuestWatch:
 
     def _look(self) -> None:
         """Enforce the limits that the kernel does not."""
-        if self._cell.thread_count() > self._request["threads"]:
+        if self._guest.thread_count() > self._request["threads"]:
             self._stop("threads")
-        self._share.note(self._cell.memory())
+        self._share.note(self._guest.memory())
         if self._share.is_one_too_many(self._request["total_memory"]):
             self._stop("memory")
 
     def _stop(self, why: str) -> None:
         self._why = self._why or why
         self._deadline = float("inf")
-        self._cell.kill()
+        self._guest.kill()
 
     def _hear(self, data: bytes) -> None:
         if not self._locked and not self._why:
@@ -138,14 +138,14 @@ class _GuestWatch:
             cores = os.cpu_count() or 1
             # The time limit ends a program long before; this limit works even without a supervisor.
             cpu = int(request["timeout"] * cores) + 2
-            self._cell.bound(memory=request["memory"], open_files=request["open_files"], cpu=cpu)
-            self._cell.check_walls()
+            self._guest.bound(memory=request["memory"], open_files=request["open_files"], cpu=cpu)
+            self._guest.check_walls()
         except (WallMissing, OSError) as error:
             self._stop(f"walls: {error}")
             return
         self._locked = True
         self._deadline = time.monotonic() + request["timeout"]
-        self._cell.send(marshal.dumps((request["code"], request["result"])))
+        self._guest.send(marshal.dumps((request["code"], request["result"])))
 
 
 def _move(fd: int, take: Any) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from rrext.errors import ToolError
 from rrext.nodes.databases.sessions import Sessions
-from rrext.nodes.databases.watch import Watch
+from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.sql.backend import Backend
 from rrext.nodes.sql.conflicts import retried
 from rrext.nodes.sql.gate.gate import SqlGate
@@ -53,7 +53,7 @@ class SqlDatabase:
         self._writers = self._new_pool(read_only=False)
         self._readers = self._new_pool(read_only=True) if backend.separate_readers else self._writers
         self._schema: Schema | None = None
-        self._watch = Watch()
+        self._watch = TimerThread()
         self.sessions = Sessions(self._begin_session, self._watch, limits.session_idle)
 
     # transactions

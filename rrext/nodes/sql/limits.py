@@ -19,7 +19,7 @@ CONFLICT_FIRST_PAUSE: Final = 0.001
 CONFLICT_LAST_PAUSE: Final = 0.05
 """Seconds between attempts: at most so many, twice as many each time, and fewer by chance, so that no two meet again."""
 
-# rows_in.py
+# row_import.py
 MAX_INSERT_ROWS: Final = 10_000
 """Rows of one answer. They are one transaction, which holds locks in the database until the last one is inserted."""
 

@@ -17,7 +17,7 @@ from rrext.nodes.sql.calls import SqlCall
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
 from rrext.nodes.sql.gate.dialect import SqlDialect
 from rrext.nodes.sql.questions import data_for, sql_for
-from rrext.nodes.sql.rows_in import insert_rows
+from rrext.nodes.sql.row_import import insert_rows
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
 

@@ -13,11 +13,11 @@ from rrext.errors import InvalidArguments, ResultTooLarge, RrextError
 from rrext.limits import DEFAULTS
 from rrext.nodes.databases.cells import Rows, json_rows, size_of, unique_names
 from rrext.nodes.databases.failure import SQL
-from rrext.nodes.databases.running import Running, cancellation, too_slow
-from rrext.nodes.databases.watch import Watch
+from rrext.nodes.databases.running_statement import RunningStatement, cancellation, too_slow
+from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.sql.backend import Backend, Cursor
 from rrext.nodes.sql.limits import FIRST_BATCH, LAST_BATCH, SMALL_BATCH
-from rrext.nodes.sql.place import note_place
+from rrext.nodes.sql.mistake_position import note_place
 from rrext.tools.context import ToolContext
 
 _GAP: Final = r"(?:[\s;\ufeff]|--[^\n]*+|\#[^\n]*+|/\*.*?\*/|\*/)"
@@ -52,7 +52,7 @@ def error_of(backend: Backend, error: Exception) -> Exception:
     return error if failure is None else SQL.error(failure)
 
 
-class GiveBack(Protocol):
+class ReturnConnection(Protocol):
     """Returns a connection to its pool; a bad one is closed."""
 
     def __call__(self, *, is_good: bool) -> None: ...
@@ -127,14 +127,14 @@ class SqlTransaction:
         self,
         backend: Backend,
         connection: Any,
-        give_back: GiveBack,
-        watch: Watch,
+        give_back: ReturnConnection,
+        watch: TimerThread,
         timeout: float,
         *,
         read_only: bool,
     ) -> None:
         self._backend = backend
-        self._give_back: GiveBack | None = give_back
+        self._give_back: ReturnConnection | None = give_back
         self._watch = watch
         self._timeout = timeout
         self._is_stopped = False
@@ -173,7 +173,7 @@ class SqlTransaction:
         """A block that works with the connection: what runs there is cancelled with the call, and when it takes too long.
         Failures of the driver come out as ours."""
         ctx.check()
-        running = Running(partial(self._backend.cancel, self.connection), self._watch, self._timeout, ctx)
+        running = RunningStatement(partial(self._backend.cancel, self.connection), self._watch, self._timeout, ctx)
         try:
             with running:
                 yield
@@ -186,7 +186,7 @@ class SqlTransaction:
         finally:
             self._is_stopped = self._is_stopped or running.reason is not None
 
-    def _error_of(self, error: Exception, running: Running, ctx: ToolContext) -> Exception:
+    def _error_of(self, error: Exception, running: RunningStatement, ctx: ToolContext) -> Exception:
         """The caller's error for an exception of the statement."""
         if isinstance(error, RrextError):
             return error

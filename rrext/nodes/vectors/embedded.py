@@ -10,7 +10,7 @@ from rrext.errors import ToolError
 from rrext.nodes.embeddings.embedder import Embedder
 from rrext.nodes.vectors.incoming import ChunkDraft
 from rrext.nodes.vectors.limits import EMBED_BATCH
-from rrext.nodes.vectors.store import Space, VectorStore, require_space
+from rrext.nodes.vectors.store import VectorSpace, VectorStore, require_space
 from rrext.tools.context import ToolContext
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def store_drafts(
     store: VectorStore, embedder: Embedder, drafts: Sequence[ChunkDraft], ctx: ToolContext, *, replace: bool = False
-) -> tuple[Space, int]:
+) -> tuple[VectorSpace, int]:
     """Embed drafts without a vector and store all or nothing; return the vectors' space and the number of removed chunks.
 
     With `replace` the drafts are all chunks of their objects: the others go.
@@ -39,14 +39,14 @@ def query_vector(
     if given is not None:
         if stored is None:
             return None
-        require_space(stored, Space(model or stored.model, len(given)), doing="This embedding was made")
+        require_space(stored, VectorSpace(model or stored.model, len(given)), doing="This embedding was made")
         return given
     if stored is None:
         return None
     if embedder.model and embedder.size is not None:
-        require_space(stored, Space(embedder.model, embedder.size), doing="This query would be embedded")
+        require_space(stored, VectorSpace(embedder.model, embedder.size), doing="This query would be embedded")
     vector = embedder.embed([text], "query", ctx)[0]
-    require_space(stored, Space(embedder.model, len(vector)), doing="This query was embedded")
+    require_space(stored, VectorSpace(embedder.model, len(vector)), doing="This query was embedded")
     return vector
 
 
@@ -58,21 +58,21 @@ def chunk_ids_of(drafts: Iterable[ChunkDraft]) -> dict[str, set[int]]:
     return found
 
 
-def _brought_space(drafts: Sequence[ChunkDraft], stored: Space | None) -> Space | None:
+def _brought_space(drafts: Sequence[ChunkDraft], stored: VectorSpace | None) -> VectorSpace | None:
     """The space of the vectors in the documents; None if there are none. Raises if they disagree."""
     space = stored
-    found: Space | None = None
+    found: VectorSpace | None = None
     for draft in drafts:
         if draft.vector is not None:
-            found = Space(draft.model, len(draft.vector))
+            found = VectorSpace(draft.model, len(draft.vector))
             require_space(space, found, doing="This document was embedded")
             space = found
     return found
 
 
 def vectors_of(
-    drafts: Sequence[ChunkDraft], embedder: Embedder, stored: Space | None, ctx: ToolContext
-) -> tuple[list[array[float]], Space]:
+    drafts: Sequence[ChunkDraft], embedder: Embedder, stored: VectorSpace | None, ctx: ToolContext
+) -> tuple[list[array[float]], VectorSpace]:
     """A vector for every document, all of one space: the document's own, or the embedder's for documents without one.
 
     Raises `ToolError` (`embedding_model_mismatch`) if the vectors disagree with each other or with the store, before any text
@@ -82,7 +82,7 @@ def vectors_of(
     expected = brought or stored
     bare = [n for n, draft in enumerate(drafts) if draft.vector is None]
     if bare and expected is not None and embedder.model and embedder.size is not None:
-        require_space(expected, Space(embedder.model, embedder.size), doing="These documents would be embedded")
+        require_space(expected, VectorSpace(embedder.model, embedder.size), doing="These documents would be embedded")
     vectors = [draft.vector for draft in drafts]
     for positions in _slices(bare, EMBED_BATCH):
         ctx.check()
@@ -95,8 +95,8 @@ def vectors_of(
     return [vector for vector in vectors if vector is not None], expected
 
 
-def _embedded_space(embedder: Embedder, made: Sequence[Sequence[float]], expected: Space | None) -> Space:
-    space = Space(embedder.model, len(made[0]))
+def _embedded_space(embedder: Embedder, made: Sequence[Sequence[float]], expected: VectorSpace | None) -> VectorSpace:
+    space = VectorSpace(embedder.model, len(made[0]))
     require_space(expected, space, doing="These documents were embedded")
     if any(len(vector) != space.size for vector in made):
         raise ToolError(f'"{embedder.model}" made vectors of several sizes', code="embedding_size_mismatch")

@@ -116,6 +116,6 @@ ROWS_AT_ONCE: Final = 10_000
 INLINE_SIZE: Final = 500
 """Up to so many numbers (2 kB) a vector lies within its row: searching all of them is three times as fast."""
 
-# sent.py
+# pending_chunks.py
 KEPT_CHUNKS: Final = 100_000
 """Chunks that are kept before a part is stored, as many as one call of `upsert` takes."""

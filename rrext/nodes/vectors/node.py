@@ -23,9 +23,9 @@ from rrext.nodes.vectors.limits import (
     MAX_IDS,
     MAX_TOP_K,
 )
+from rrext.nodes.vectors.pending_chunks import PendingChunks
 from rrext.nodes.vectors.questions import answer_to, documents_for
 from rrext.nodes.vectors.scopes import SearchFilter, folder_of, scope_of, scope_to_delete
-from rrext.nodes.vectors.sent import Sent
 from rrext.nodes.vectors.store import Mode, Search, VectorStore
 from rrext.tools.context import ToolContext
 from rrext.tools.decorator import tool_function
@@ -68,7 +68,7 @@ class VectorStoreNode(Node):
     shared: VectorStore
 
     def __init__(self) -> None:
-        self._sent = Sent()
+        self._sent = PendingChunks()
 
     @tool_function(group="vectors", annotations=READS)
     def search(
@@ -266,7 +266,7 @@ class VectorStoreNode(Node):
     def open(self, entry: Entry) -> None:
         self._entry = entry
         self._asked = False
-        self._sent = Sent()
+        self._sent = PendingChunks()
 
     def write_documents(self, documents: Sequence[dict[str, Any]], ctx: ToolContext) -> None:
         drafts = []
@@ -288,7 +288,7 @@ class VectorStoreNode(Node):
                 self._sent.store(self.shared, ctx, is_last=False)
 
     def closing(self, ctx: ToolContext) -> None:
-        sent, self._sent = self._sent, Sent()
+        sent, self._sent = self._sent, PendingChunks()
         sent.store(self.shared, ctx, is_last=True)
         if not self._asked:
             self._entry.stored[self.node_id] = sent.count

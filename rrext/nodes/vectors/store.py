@@ -14,7 +14,7 @@ from rrext.tools.context import ToolContext
 Mode = Literal["dense", "keyword", "hybrid"]
 
 
-class Space(msgspec.Struct, frozen=True):
+class VectorSpace(msgspec.Struct, frozen=True):
     """The vector space of a store's content: the model that made the vectors, and how many numbers each has."""
 
     model: str
@@ -118,7 +118,7 @@ class StoreStats(msgspec.Struct, frozen=True):
     chunks: int
     objects: int
     parents: int
-    space: Space | None
+    space: VectorSpace | None
     disk_bytes: int | None
     keyword: str
     details: dict[str, Any] = {}
@@ -133,7 +133,7 @@ class VectorStore(Protocol):
     cancelled. Failures are `ToolError` or `Unavailable`, without secrets.
     """
 
-    def space(self, ctx: ToolContext) -> Space | None:
+    def space(self, ctx: ToolContext) -> VectorSpace | None:
         """The vector space of the content; None while the store is empty: it then takes vectors of any space."""
         ...
 
@@ -141,7 +141,7 @@ class VectorStore(Protocol):
         self,
         chunks: Sequence[Chunk],
         vectors: Sequence[Sequence[float]],
-        space: Space,
+        space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:
@@ -197,7 +197,7 @@ def fused_score(similarity: float, relevance: float) -> float:
     return (max(similarity, 0.0) + relevance) / 2
 
 
-def require_space(stored: Space | None, given: Space, *, doing: str) -> None:
+def require_space(stored: VectorSpace | None, given: VectorSpace, *, doing: str) -> None:
     """Raise `ToolError` (`embedding_model_mismatch`) unless vectors of `given` fit the store's content.
 
     `doing` begins the message, as "This text was embedded".

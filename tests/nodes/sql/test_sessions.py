@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rrext.errors import Cancelled, RrextError, ToolError
 from rrext.nodes.databases.sessions import DatabaseSession
-from rrext.nodes.databases.watch import Watch
+from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.nodes.sql.calls import SqlCall
 from rrext.nodes.sql.database import PoolLimits, SqlDatabase
 from rrext.nodes.sql.sqlite.node import MEMORY, SqliteBackend
@@ -252,7 +252,7 @@ TestSessionMachine.settings = settings(max_examples=25, stateful_step_count=20, 
 
 
 def test_a_watch_does_what_is_due_in_order_and_forgets_what_is_dropped() -> None:
-    watch = Watch()
+    watch = TimerThread()
     done: list[str] = []
     last = threading.Event()
     now = monotonic()

@@ -11,11 +11,11 @@ from postgres_server import Database
 from rrext.nodes.databases.postgres import PostgresSettings, connection_parameters
 from rrext.nodes.embeddings.hashing import hashed
 from rrext.nodes.vectors.postgres.store import PgVectorStore
-from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, Space
+from rrext.nodes.vectors.store import Chunk, Mode, Scope, Search, VectorSpace
 from rrext.tools.context import CancelToken, ToolContext
 
 SIZE = 32
-SPACE = Space("hashing-32", SIZE)
+SPACE = VectorSpace("hashing-32", SIZE)
 PATIENCE = 30.0
 """Seconds for what comes soon, on a loaded machine too."""
 
@@ -46,7 +46,7 @@ def vectors_of(chunks: Sequence[Chunk]) -> list[list[float]]:
     return [hashed(one.content, SIZE) for one in chunks]
 
 
-def fill(store: PgVectorStore, chunks: Sequence[Chunk], space: Space = SPACE) -> None:
+def fill(store: PgVectorStore, chunks: Sequence[Chunk], space: VectorSpace = SPACE) -> None:
     store.upsert(chunks, vectors_of(chunks), space, call())
 
 

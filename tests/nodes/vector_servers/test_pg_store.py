@@ -14,7 +14,7 @@ from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.postgres import frequent
 from rrext.nodes.vectors.postgres.store import PgVectorStore
 from rrext.nodes.vectors.postgres.words import any_of, telling_words
-from rrext.nodes.vectors.store import Chunk, Scope, Search, Space
+from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace
 from rrext.nodes.vectors.words import stored_words, unspaced_words, unsplit_words
 
 STRANGE = "a\"b'; DROP TABLE chunks; -- %s %(x)s {} \\ ü😀"
@@ -75,13 +75,13 @@ def test_a_table_of_somebody_else_is_left_alone(store: PgVectorStore, postgres_d
 def test_two_stores_in_one_schema_have_models_of_their_own(store: PgVectorStore, postgres_database: Database) -> None:
     other = open_store(postgres_database, table="others")
     fill(store, [chunk("a")])
-    other.upsert([chunk("b")], [[1.0, 0.0]], Space("tiny", 2), call())
-    assert (store.space(call()), other.space(call())) == (SPACE, Space("tiny", 2))
+    other.upsert([chunk("b")], [[1.0, 0.0]], VectorSpace("tiny", 2), call())
+    assert (store.space(call()), other.space(call())) == (SPACE, VectorSpace("tiny", 2))
     with pytest.raises(ToolError) as failure:
         fill(other, [chunk("c")])
     assert failure.value.code == "embedding_model_mismatch"
     with pytest.raises(ToolError) as failure:
-        fill(store, [chunk("c")], Space("another of that size", SIZE))
+        fill(store, [chunk("c")], VectorSpace("another of that size", SIZE))
     assert failure.value.code == "embedding_model_mismatch"
     assert (store.stats(call()).chunks, other.stats(call()).chunks) == (1, 1)
     other.close()
@@ -93,8 +93,8 @@ def test_a_dropped_table_is_an_empty_store_for_any_model(store: PgVectorStore, p
     assert names(store, "some words") == []
     assert store.space(call()) is None
     assert store.stats(call()).chunks == store.delete(Scope(prefix="/"), call()).chunks == 0
-    store.upsert([chunk("b")], [[1.0, 0.0]], Space("tiny", 2), call())
-    assert store.space(call()) == Space("tiny", 2)
+    store.upsert([chunk("b")], [[1.0, 0.0]], VectorSpace("tiny", 2), call())
+    assert store.space(call()) == VectorSpace("tiny", 2)
     assert names(store, "some words", "keyword") == ["b/0"]
 
 
@@ -210,7 +210,7 @@ def test_vectors_of_any_length_are_compared_by_direction(store: PgVectorStore) -
         "against": [-1.0, 0.0],
         "nowhere": [0.0, 0.0],
     }
-    store.upsert([chunk(name) for name in given], list(given.values()), Space("two", 2), call())
+    store.upsert([chunk(name) for name in given], list(given.values()), VectorSpace("two", 2), call())
     hits = store.search(Search("dense", 10, vector=along), call())
     scores = {hit.chunk.object_id: round(hit.score, 6) for hit in hits}
     assert scores == {"same": 1.0, "huge": 1.0, "tiny": 1.0, "across": 0.0, "nowhere": 0.0, "against": -1.0}
@@ -226,7 +226,7 @@ def test_an_index_loses_nothing_that_fits_a_filter(postgres_database: Database, 
     chunks = [chunk(f"o{n:03}", parent="/rare" if n % 100 == 7 else "/often") for n in range(400)]
     vectors = [[chance.gauss(0, 1) for _ in range(size)] for _ in chunks]
     vectors[7] = [0.0] * size
-    store.upsert(chunks, vectors, Space("chance", size), call())
+    store.upsert(chunks, vectors, VectorSpace("chance", size), call())
     question = [chance.gauss(0, 1) for _ in range(size)]
     rare = Search("dense", 10, vector=question, scope=Scope(parent="/rare"))
     everything = Search("dense", 400, vector=question)

@@ -17,19 +17,19 @@ from edge_process import edge_store
 from vector_contract import SPACE, call, chunk, put
 
 from rrext.nodes.embeddings.hashing import hashed
-from rrext.nodes.vectors.store import Chunk, Scope, Space, VectorStore
+from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore
 
 __all__ = ["NEW", "OLD", "REQUESTS", "put_version"]
 
 OLD = [chunk("a", n, f"old {n}", parent=f"/{n % 3}") for n in range(100)]
 NEW = [chunk("a", n, f"new {n}", parent=f"/{n % 2}") for n in range(30, 180)]
-OTHER = Space("other", 4)
+OTHER = VectorSpace("other", 4)
 STEPS = frozenset({"write", "update", "retrieve", "scroll", "unlink", "flush", "rename", "replace", "mkdir", "close", "load"})
 OWNERS = frozenset({"EdgeShard", "BufferedWriter", "module"})
 """The engine's and the system's functions before which a process is killed, and whose they are."""
 
 
-def put_version(store: VectorStore, chunks: list[Chunk], space: Space = SPACE) -> None:
+def put_version(store: VectorStore, chunks: list[Chunk], space: VectorSpace = SPACE) -> None:
     """Store the chunks as all of their object."""
     vectors = [hashed(one.content, space.size) for one in chunks]
     store.upsert(chunks, vectors, space, call(), {"a": {one.chunk_id for one in chunks}})

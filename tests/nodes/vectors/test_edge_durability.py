@@ -17,7 +17,7 @@ from vector_contract import SPACE, call, chunk, everything, found, in_threads, p
 
 from rrext.errors import Cancelled, ToolError
 from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
-from rrext.nodes.vectors.store import Scope, Space, VectorStore
+from rrext.nodes.vectors.store import Scope, VectorSpace, VectorStore
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a segment is gone": lambda data: shutil.rmtree(next((data / "shard" / "segments").iterdir())),
@@ -149,7 +149,7 @@ def test_a_call_that_waits_for_a_folder_ends_when_nobody_waits_for_it(tmp_path: 
     folder = StoreFolder(str(tmp_path), "shown")
     folder.acquire(0, lambda: None)
     store = edge_store(tmp_path, wait=600)
-    waiting = Call(lambda ctx: store.upsert([chunk("a")], [[1.0]], Space("model", 1), ctx))
+    waiting = Call(lambda ctx: store.upsert([chunk("a")], [[1.0]], VectorSpace("model", 1), ctx))
     wait_until(folder.is_wanted)
     waiting.token.cancel()
     assert isinstance(waiting.outcome(), Cancelled)

@@ -15,7 +15,7 @@ from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.engine import Cancel
 from rrext.nodes.vectors.edge.journal import StagedPiece, pieces_of
 from rrext.nodes.vectors.edge.messages import Delete, FindSpace, Get, List, Message, Query, Stage, Stats, Unstage, Upsert
-from rrext.nodes.vectors.store import Chunk, Scope, Search, Space
+from rrext.nodes.vectors.store import Chunk, Scope, Search, VectorSpace
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 COUNT = st.integers(0, 2**53)
@@ -26,7 +26,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 OBJECT = st.dictionaries(TEXT, JSON, max_size=3)
-SPACES = st.builds(Space, TEXT, st.integers(1, 4096))
+SPACES = st.builds(VectorSpace, TEXT, st.integers(1, 4096))
 SCOPES = st.builds(
     Scope, st.none() | st.lists(TEXT, max_size=3).map(tuple), st.none() | TEXT, st.none() | TEXT, st.none() | TEXT
 )

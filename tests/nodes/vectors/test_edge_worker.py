@@ -15,10 +15,10 @@ from rrext.nodes.child.calls import Answer, Done, Failed, frame, receive
 from rrext.nodes.child.engine import Cancel
 from rrext.nodes.vectors.edge.messages import Delete, Get, Message, Query, Upsert
 from rrext.nodes.vectors.edge.worker import EdgeWorker
-from rrext.nodes.vectors.store import ChunkPage, Deleted, Scope, Search, Space
+from rrext.nodes.vectors.store import ChunkPage, Deleted, Scope, Search, VectorSpace
 from rrext.tools.context import ToolContext
 
-SPACE = Space("model", 3)
+SPACE = VectorSpace("model", 3)
 SEARCH = Query(Search("keyword", 1, "words"))
 
 
@@ -36,7 +36,7 @@ class SlowStore:
         self.done.append("delete")
         return Deleted(1, frozenset())
 
-    def upsert_staged(self, request: int, space: Space, replace: Any, ctx: ToolContext) -> int:
+    def upsert_staged(self, request: int, space: VectorSpace, replace: Any, ctx: ToolContext) -> int:
         ctx.check()
         if "close" in self.done:
             raise Unavailable("closed")

@@ -19,7 +19,7 @@ from rrext.nodes.graph.ladybug.file import LentConnection, OpenDatabase
 from rrext.nodes.graph.ladybug.rules import EmbeddedError, EmbeddedSettings
 from rrext.nodes.graph.ladybug.tally import Tally
 from rrext.nodes.graph.limits import WRITE_TURN
-from rrext.nodes.graph.parameters import Readings
+from rrext.nodes.graph.parameters import ParameterVariants
 from rrext.nodes.graph.values import EmbeddedValues
 
 RAISED: Final = (RuntimeError, ValueError, TypeError, OverflowError)
@@ -93,13 +93,13 @@ class EmbeddedTransaction:
 
     def run(self, cypher: str, params: Mapping[str, Any], *, counts: bool = False) -> EmbeddedCursor:
         is_first, self._is_first = self._is_first, False
-        readings = Readings(params)
+        variants = ParameterVariants(params)
         while True:
             try:
-                return self._ran(cypher, readings.params, counts=counts)
+                return self._ran(cypher, variants.params, counts=counts)
             except EmbeddedError as error:
                 # Mostly the failure ended the transaction; a new one is as good if this one did nothing.
-                if not is_first or not readings.learn(str(error)):
+                if not is_first or not variants.learn(str(error)):
                     raise
             if (lease := self._lease) is not None:
                 _rolled_back(lease.connection)
@@ -118,7 +118,7 @@ class EmbeddedTransaction:
             result.close()
 
     def explain(self, cypher: str, params: Mapping[str, Any]) -> Any:
-        result = self._execute(f"EXPLAIN {cypher}", Readings(params).params)
+        result = self._execute(f"EXPLAIN {cypher}", ParameterVariants(params).params)
         try:
             return result.get_next()[0]
         finally:

@@ -23,7 +23,7 @@ from rrext.errors import ToolError
 from rrext.nodes.files.file_lock import NEXT, FileLock, InUse
 from rrext.nodes.vectors.edge.journal import Journal
 from rrext.nodes.vectors.limits import COMPARED_HEAD
-from rrext.nodes.vectors.store import Space
+from rrext.nodes.vectors.store import VectorSpace
 
 FORMAT: Final = 2
 """The version of this layout and of the engine's fields. A store of an unknown version is not opened."""
@@ -48,9 +48,9 @@ class Manifest(msgspec.Struct, frozen=True):
     files: dict[str, tuple[int, int]]
 
     @property
-    def space(self) -> Space:
+    def space(self) -> VectorSpace:
         """The space of the vectors in the store."""
-        return Space(self.model, self.vector_size)
+        return VectorSpace(self.model, self.vector_size)
 
 
 class StoreFolder:
@@ -142,7 +142,7 @@ class StoreFolder:
             elif files[name][0] == 0 < size:
                 raise self.corrupt(f'"{name}" is empty')
 
-    def begin(self, space: Space, make: Callable[[str], None]) -> Manifest:
+    def begin(self, space: VectorSpace, make: Callable[[str], None]) -> Manifest:
         """Create a store, whole or not at all: `make` puts the engine's files into the folder of its argument.
 
         Replaces an empty, closed store.

@@ -11,7 +11,7 @@ import msgspec
 
 from rrext.nodes.child.engine import Cancel, EngineRequest
 from rrext.nodes.vectors.edge.journal import StagedPiece
-from rrext.nodes.vectors.store import Scope, Search, Space
+from rrext.nodes.vectors.store import Scope, Search, VectorSpace
 from rrext.tools.context import ToolContext
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Upsert(StoreRequest, frozen=True, tag=True):
 
     method, in_turn, changes = "upsert_staged", True, True
     request: int
-    space: Space
+    space: VectorSpace
     replace: dict[str, frozenset[int]]
 
 

@@ -14,10 +14,10 @@ from rrext.errors import RrextError, ToolError, Unavailable
 from rrext.nodes.files.turns import Turns
 from rrext.nodes.vectors.edge.folder import Manifest, StoreFolder
 from rrext.nodes.vectors.edge.journal import StoreChange
-from rrext.nodes.vectors.edge.places import PathCounts
+from rrext.nodes.vectors.edge.path_counts import PathCounts
 from rrext.nodes.vectors.edge.requests import OBJECT, PARENT, create_shard, point_of
 from rrext.nodes.vectors.limits import ENGINE_BATCH, FLUSH_EVERY, WRITE_AGAIN, WRITTEN_TIMES
-from rrext.nodes.vectors.store import Space
+from rrext.nodes.vectors.store import VectorSpace
 from rrext.tools.context import ToolContext
 
 LOCKED: Final = "WouldBlock"
@@ -43,7 +43,7 @@ class OpenShard:
         self._unflushed = 0
 
     @property
-    def space(self) -> Space | None:
+    def space(self) -> VectorSpace | None:
         """The vector space of the stored vectors; None if the store is empty."""
         return None if self.is_empty else self.manifest.space
 
@@ -161,7 +161,7 @@ class ShardTurns:
                     self._turns.rest(lambda: None)
             self._writing.release()
 
-    def make(self, space: Space, ctx: ToolContext) -> None:
+    def make(self, space: VectorSpace, ctx: ToolContext) -> None:
         """Create the store, unless there is one that holds chunks or has the same space."""
 
         def check() -> None:

@@ -30,7 +30,18 @@ from rrext.nodes.vectors.edge.messages import (
     Upsert,
 )
 from rrext.nodes.vectors.limits import CLOSING_TIMEOUT, ENGINE_BATCH
-from rrext.nodes.vectors.store import Chunk, ChunkPage, Deleted, Hit, Listing, ObjectVersion, Scope, Search, Space, StoreStats
+from rrext.nodes.vectors.store import (
+    Chunk,
+    ChunkPage,
+    Deleted,
+    Hit,
+    Listing,
+    ObjectVersion,
+    Scope,
+    Search,
+    StoreStats,
+    VectorSpace,
+)
 from rrext.tools.context import ToolContext
 
 CLOSED: Final = "This vector store is closed: its pipeline ends"
@@ -78,14 +89,14 @@ class ProcessStore:
         process = self._process
         return None if process is None or process.is_over else process.id
 
-    def space(self, ctx: ToolContext) -> Space | None:
-        return msgspec.json.decode(self._ask(FindSpace(), ctx), type=Space | None)
+    def space(self, ctx: ToolContext) -> VectorSpace | None:
+        return msgspec.json.decode(self._ask(FindSpace(), ctx), type=VectorSpace | None)
 
     def upsert(
         self,
         chunks: Sequence[Chunk],
         vectors: Sequence[Sequence[float]],
-        space: Space,
+        space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:

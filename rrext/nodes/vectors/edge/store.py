@@ -13,7 +13,7 @@ from rrext.errors import ToolError
 from rrext.nodes.vectors.edge.folder import ENGINE, StoreFolder
 from rrext.nodes.vectors.edge.journal import StagedPiece, StoreChange, pieces_of
 from rrext.nodes.vectors.edge.opened import OpenShard, ShardTurns, engine_errors
-from rrext.nodes.vectors.edge.places import PathCounts
+from rrext.nodes.vectors.edge.path_counts import PathCounts
 from rrext.nodes.vectors.edge.requests import EXTRA, NUMBER, OBJECT, PARENT, chunk_of, chunks_request, condition
 from rrext.nodes.vectors.edge.search import found
 from rrext.nodes.vectors.limits import MAKE_TRIES, NAMES_PAGE
@@ -26,8 +26,8 @@ from rrext.nodes.vectors.store import (
     ObjectVersion,
     Scope,
     Search,
-    Space,
     StoreStats,
+    VectorSpace,
     require_space,
 )
 from rrext.tools.context import ToolContext
@@ -50,7 +50,7 @@ class EdgeStore:
         self._turns = ShardTurns(folder, min_free=min_free, wait=wait)
         self._staged: dict[int, list[StagedPiece]] = {}
 
-    def space(self, ctx: ToolContext) -> Space | None:
+    def space(self, ctx: ToolContext) -> VectorSpace | None:
         with self._turns.use(ctx) as opened:
             return None if opened is None else opened.space
 
@@ -58,7 +58,7 @@ class EdgeStore:
         self,
         chunks: Sequence[Chunk],
         vectors: Sequence[Sequence[float]],
-        space: Space,
+        space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:
@@ -72,12 +72,12 @@ class EdgeStore:
         """Discard the pieces of a request."""
         self._staged.pop(request, None)
 
-    def upsert_staged(self, request: int, space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
+    def upsert_staged(self, request: int, space: VectorSpace, replace: Mapping[str, Collection[int]], ctx: ToolContext) -> int:
         """See `upsert`; stores the staged pieces."""
         return self._upsert(self._staged.pop(request, []), space, replace, ctx)
 
     def _upsert(
-        self, pieces: Sequence[StagedPiece], space: Space, replace: Mapping[str, Collection[int]], ctx: ToolContext
+        self, pieces: Sequence[StagedPiece], space: VectorSpace, replace: Mapping[str, Collection[int]], ctx: ToolContext
     ) -> int:
         for _ in range(MAKE_TRIES):
             with self._turns.writing(ctx) as opened:

@@ -9,7 +9,7 @@ from psycopg import Connection, sql
 
 from rrext.nodes.vectors.postgres.search import COLUMNS, chunk_of, condition
 from rrext.nodes.vectors.postgres.table import StoreTable
-from rrext.nodes.vectors.store import ChunkPage, Listing, ObjectVersion, Scope, Space, StoredPath, StoreStats
+from rrext.nodes.vectors.store import ChunkPage, Listing, ObjectVersion, Scope, StoredPath, StoreStats, VectorSpace
 
 KEYWORD: Final = "ts_rank"
 
@@ -63,7 +63,7 @@ def versions_of(connection: Connection[Any], table: StoreTable, object_ids: Sequ
     return [ObjectVersion(*row) for row in connection.execute(sql.SQL(SIGNED).format(table=table.quoted), (list(object_ids),))]
 
 
-def counted(connection: Connection[Any], table: StoreTable, space: Space | None, *, index: str) -> StoreStats:
+def counted(connection: Connection[Any], table: StoreTable, space: VectorSpace | None, *, index: str) -> StoreStats:
     """Count the content in one statement. `disk_bytes` includes the indexes. Raises the driver's errors."""
     versions = connection.execute(VERSIONS).fetchone() or (None, None)
     details = {"server": versions[0], "pgvector": versions[1], "index": index}

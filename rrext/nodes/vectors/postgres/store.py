@@ -30,8 +30,8 @@ from rrext.nodes.vectors.store import (
     ObjectVersion,
     Scope,
     Search,
-    Space,
     StoreStats,
+    VectorSpace,
     require_space,
 )
 from rrext.tools.context import ToolContext
@@ -90,7 +90,7 @@ class PgVectorStore:
         self._connections = Connections(parameters, size=connections, prepare=prepare)
         self._builder = IndexBuilder(self._table, self._connections, threshold=threshold)
 
-    def space(self, ctx: ToolContext) -> Space | None:
+    def space(self, ctx: ToolContext) -> VectorSpace | None:
         with self._connections.use(ctx) as connection:
             return self._table.space(connection)
 
@@ -98,7 +98,7 @@ class PgVectorStore:
         self,
         chunks: Sequence[Chunk],
         vectors: Sequence[Sequence[float]],
-        space: Space,
+        space: VectorSpace,
         ctx: ToolContext,
         replace: Mapping[str, Collection[int]] | None = None,
     ) -> int:
@@ -182,7 +182,7 @@ class PgVectorStore:
         self,
         connection: Connection[Any],
         rows: Sequence[Row],
-        space: Space,
+        space: VectorSpace,
         replace: Mapping[str, Collection[int]],
         ctx: ToolContext,
     ) -> int | None:
@@ -206,7 +206,7 @@ class PgVectorStore:
         self,
         connection: Connection[Any],
         rows: Sequence[Row],
-        space: Space,
+        space: VectorSpace,
         replace: Mapping[str, Collection[int]],
         ctx: ToolContext,
     ) -> int:

@@ -10,7 +10,7 @@ from psycopg import Connection, sql
 from rrext.errors import ToolError, Unavailable
 from rrext.nodes.vectors.limits import INLINE_SIZE
 from rrext.nodes.vectors.postgres.failures import is_missing_table
-from rrext.nodes.vectors.store import Space
+from rrext.nodes.vectors.store import VectorSpace
 
 BOOK: Final = "rrext_vector_stores"
 """The table with one line for each store of a schema: its model, the size of its vectors, its language."""
@@ -45,12 +45,12 @@ class StoreTable:
         """As it stands in statements that have parameters, be they none."""
         self.book = _quoted(schema, BOOK)
 
-    def space(self, connection: Connection[Any]) -> Space | None:
+    def space(self, connection: Connection[Any]) -> VectorSpace | None:
         """The vector space of the content; None if the store is empty. Raises `ToolError` for an unknown version."""
         row = self._line(connection, filled=True)
-        return None if row is None else Space(row[0], row[1])
+        return None if row is None else VectorSpace(row[0], row[1])
 
-    def settled(self, connection: Connection[Any]) -> Space | None:
+    def settled(self, connection: Connection[Any]) -> VectorSpace | None:
         """The table's vector space, for writing. Raises `ToolError` (`language_mismatch`) if the languages differ."""
         row = self._line(connection, filled=True)
         if row is None:
@@ -61,9 +61,9 @@ class StoreTable:
                 code="language_mismatch",
                 hint=f'Set "language": "{row[2]}", or fill another table.',
             )
-        return Space(row[0], row[1])
+        return VectorSpace(row[0], row[1])
 
-    def create(self, connection: Connection[Any], space: Space) -> None:
+    def create(self, connection: Connection[Any], space: VectorSpace) -> None:
         """Create missing tables, for vectors of this space, in one transaction; do nothing if another process was faster.
 
         An empty table of another space or language is replaced.
@@ -141,7 +141,7 @@ class StoreTable:
             )
         return line
 
-    def _create_table(self, connection: Connection[Any], space: Space) -> None:
+    def _create_table(self, connection: Connection[Any], space: VectorSpace) -> None:
         # Code points sort alike everywhere, and ranges of them find prefixes: hence the collation "C".
         # Metadata is kept as it was written (json): jsonb would change numbers and refuse some texts.
         connection.execute(

@@ -34,7 +34,7 @@ class RequestQueue:
             self._left.append(view)
             if not self._is_writing:
                 self._is_writing = True
-                threading.Thread(target=self._write_on, name="rrext-child-outbox", daemon=True).start()
+                threading.Thread(target=self._write_on, name="rrext-child-requests", daemon=True).start()
 
     def close(self) -> None:
         """Refuse new frames, and close the pipe when all earlier ones are written."""

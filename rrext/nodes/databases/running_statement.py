@@ -10,19 +10,19 @@ from typing import Literal
 from rrext.errors import RrextError
 from rrext.nodes.databases.failure import Failure
 from rrext.nodes.databases.limits import CANCEL_AGAIN
-from rrext.nodes.databases.watch import Watch
+from rrext.nodes.databases.timer_thread import TimerThread
 from rrext.tools.context import ToolContext
 
 StopReason = Literal["timeout", "cancelled"]
 
 
-class Running:
+class RunningStatement:
     """One statement, from before it is sent until its rows are fetched. Leaving the block waits for a `stop` in progress,
     so that no cancel ever hits the next statement of the connection. `timeout` is in seconds, 0 for none."""
 
     __slots__ = ("_cancel", "_ctx", "_is_over", "_lock", "_timeout", "_watch", "reason")
 
-    def __init__(self, cancel: Callable[[], None], watch: Watch, timeout: float, ctx: ToolContext) -> None:
+    def __init__(self, cancel: Callable[[], None], watch: TimerThread, timeout: float, ctx: ToolContext) -> None:
         self._cancel = cancel
         self._watch = watch
         self._timeout = timeout
@@ -31,7 +31,7 @@ class Running:
         self._is_over = False
         self.reason: StopReason | None = None
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> RunningStatement:
         if self._timeout > 0:
             self._watch.set(self, monotonic() + self._timeout, self._time_out)
         self._ctx.on_cancel(self._call_cancelled)
@@ -62,7 +62,7 @@ class Running:
         return monotonic() + CANCEL_AGAIN
 
     def __repr__(self) -> str:
-        return f"<Running {self.reason or 'on'}>"
+        return f"<RunningStatement {self.reason or 'on'}>"
 
 
 def cancellation(ctx: ToolContext) -> RrextError | None:

@@ -34,7 +34,7 @@ class WallMissing(Exception):
     """A required protection is missing; no code of the program has run."""
 
 
-class Cell:
+class GuestProcess:
     """Starts a guest from this process, and takes over its descriptors 0, 1 and 2. One for each process."""
 
     def __init__(self, files: Files, guest_code: bytes) -> None:

@@ -15,7 +15,7 @@ Action = Callable[[], float | None]
 log: Final = logging.getLogger("rrext.sql")
 
 
-class Watch:
+class TimerThread:
     """A thread with a timetable: actions and their due times, each under a key. The thread starts with the first action.
 
     Adding and removing cost a lock and a dict: nearly every entry is removed before it is due.

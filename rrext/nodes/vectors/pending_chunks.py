@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from rrext.nodes.vectors.incoming import ChunkDraft
 from rrext.nodes.vectors.limits import KEPT_CHUNKS
-from rrext.nodes.vectors.store import Chunk, Scope, Space, VectorStore
+from rrext.nodes.vectors.store import Chunk, Scope, VectorSpace, VectorStore
 from rrext.tools.context import ToolContext
 
 
-class Sent:
+class PendingChunks:
     """The chunks of a pipe, with their vectors, and the objects that they belong to."""
 
     def __init__(self) -> None:
         self._chunks: dict[tuple[str, int], tuple[Chunk, array[float]]] = {}
         self._objects: dict[str, set[int]] = {}
-        self.space: Space | None = None
+        self.space: VectorSpace | None = None
 
     @property
     def count(self) -> int:
@@ -29,7 +29,7 @@ class Sent:
         """Whether a part has to be stored before the next chunks."""
         return len(self._chunks) >= KEPT_CHUNKS
 
-    def add(self, drafts: Sequence[ChunkDraft], vectors: Sequence[array[float]], space: Space) -> None:
+    def add(self, drafts: Sequence[ChunkDraft], vectors: Sequence[array[float]], space: VectorSpace) -> None:
         """Add the chunks of some objects; a repeated chunk replaces the earlier one."""
         self.space = space
         for draft, vector in zip(drafts, vectors, strict=True):
