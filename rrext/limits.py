@@ -177,8 +177,8 @@ STDERR_FLUSH_TIMEOUT: Final = 0.1
 """Seconds that a reader of stderr gets to make room for the last lines."""
 SHARED_CLOSE_TIMEOUT: Final = 0.1
 """Seconds beyond the last answers until what nodes share is not waited for any longer."""
-WATCHMAN_MARGIN: Final = 0.15
-"""Seconds beyond the last answers until the watchman takes over."""
+END_WATCH_MARGIN: Final = 0.15
+"""Seconds beyond the last answers until the end watch takes over."""
 THREADS_END_TIMEOUT: Final = 0.1
 """Seconds that threads and peers get after the last answers."""
 THREADS_POLL_INTERVAL: Final = 0.005

@@ -59,9 +59,9 @@ log: Final = logging.getLogger("rrext.engine")
 class LocalEngine(Engine):
     """Runs every operation on one asyncio loop and its worker threads.
 
-    Made on the loop's thread. `catalog` says which nodes there are, `environment` what `${NAME}` may mean. `root` is the
-    folder that no node setting may leave; without one, relative paths begin at the pipeline's own folder. `wait` is how many
-    seconds nodes wait for files that other processes have; without it, as long as their settings say.
+    Made on the loop's thread. `catalog` has the available nodes, `environment` the values of `${NAME}`. `root` is the folder
+    that no node setting may leave; without it, relative paths begin at the pipeline's own folder. `wait` is the number of
+    seconds that nodes wait for files locked by other processes; the default is in their settings.
     """
 
     __slots__ = (
@@ -97,17 +97,17 @@ class LocalEngine(Engine):
 
     @property
     def host(self) -> Host:
-        """The loop, clock, threads and limits that calls run with."""
+        """The services for calls: loop, clock, threads and limits."""
         return self._host
 
     def loop_watch(self) -> LoopWatch:
-        """A watch that names the tools which block the loop; a thread asks it now and then. Make it on the loop's thread."""
+        """Make a watch that logs tools which block the loop; a thread calls its `look` regularly. On the loop's thread."""
         return LoopWatch(self._tasks, get_ident())
 
     # -- operations
 
     def start(self, call: Call, *, alone: bool = False) -> bool:
-        if not call.unsettled:  # answered while the loop had not got it from the thread that read it
+        if not call.unsettled:  # answered before the loop got the call from the reading thread
             return False
         operation = call.operation
         call.redact = self._redact
@@ -125,13 +125,13 @@ class LocalEngine(Engine):
                 case Close():
                     self._objects.close(call, operation)
                 case _ if is_late:
-                    pass  # nothing of it begins
+                    pass  # the operation does not begin
                 case Open():
                     self._objects.open(call, self._live(operation.token), operation)
                     self._watch_idle()
                 case _:
                     self._host.spawn(self._answer(call), f"{type(operation).__name__} {call.request_id}")
-            if is_late:  # a write is stopped after it stands in its pipe's line: it fails the object that it is missing from
+            if is_late:  # a write is stopped after it joined its pipe's line: that fails the object, which has a gap
                 self._host.expire(call)
         except Exception as error:
             self._refuse(call, error)
@@ -163,7 +163,7 @@ class LocalEngine(Engine):
             call.fail(error)
         else:
             log.error("%s a bug of rrext", call.name, exc_info=error)
-            call.cancel("cancelled", internal_error())  # and stop whatever of it was begun
+            call.cancel("cancelled", internal_error())  # stop the parts that have begun
 
     def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
         return self._host.events.subscribe(filter, sink)
@@ -190,8 +190,8 @@ class LocalEngine(Engine):
     ) -> Task:
         """Load a pipeline under a token and keep it. `folder` is where relative paths begin without a root.
 
-        What runs already under that token or, without one, for that owner, project and source, is `TaskAlreadyRunning`,
-        or is returned if it is to be used. Raises `InvalidPipeline` with all problems.
+        If a task with that token or, without a token, with that owner, project and source runs already, it is returned
+        if the caller wants to use it; else `TaskAlreadyRunning` is raised. Raises `InvalidPipeline` with all problems.
         """
         environment = self.environment.with_values(env) if env else self.environment
         loaded = load_pipeline(text, self.catalog, environment, source=source, limits=self.limits)
@@ -221,7 +221,7 @@ class LocalEngine(Engine):
         return task
 
     async def _answer(self, call: Call) -> None:
-        """An operation that may take its time, or load modules: as a task, with its one answer."""
+        """Run an operation that may be slow or import modules, in a task that answers the call."""
         operation = call.operation
         if call.settled:
             return  # cancelled before it began
@@ -230,7 +230,7 @@ class LocalEngine(Engine):
         self._host.watch(call)
         try:
             if call.outlet is not None:
-                await call.outlet.room()  # many may be asked for at once, and none needs to be made before it can leave
+                await call.outlet.room()  # no answer needs to be made before there is room for it
             body = await self._body(call, operation)
             encoded = msgspec.json.encode(body)
         except asyncio.CancelledError:
@@ -239,14 +239,14 @@ class LocalEngine(Engine):
             raise
         except RrextError as error:
             call.fail(error)
-        except BaseException:  # a node's module may raise anything while it is imported, and must not end the loop
+        except BaseException:  # the import of a node's module may raise anything, and must not end the loop
             log.exception("%s a bug of rrext", call.name)
             call.fail(internal_error())
         else:
             call.succeed(encoded)
 
     async def _body(self, call: Call, operation: Operation) -> Any:
-        """The body of the answer to an operation that concerns neither a tool nor a pipe."""
+        """Run an operation other than those of tools and pipes, and return the body of its answer."""
         match operation:
             case ListTools():
                 task = self._tasks.get(operation.token)
@@ -254,7 +254,7 @@ class LocalEngine(Engine):
             case Execute():
                 return self._execute(call, operation)
             case Terminate():
-                # Once begun it is finished: who cancels it waits no longer, but nothing stays half unloaded.
+                # Shielded: a cancel ends the caller's wait, and the unload still finishes.
                 await asyncio.shield(self._begin_unload(self._tasks.get(operation.token), "terminated"))
                 return {}
             case Validate():
@@ -300,7 +300,7 @@ class LocalEngine(Engine):
         }
 
     def _task_of(self, call: Call, operation: Tool) -> Task:
-        """The task of a tool call: that of its pipe, or that of its token."""
+        """Find the task of a tool call, by its pipe or by its token."""
         if operation.pipe_id is None:
             return self._tasks.get(operation.token)
         pipe = self._pipes.find(operation.pipe_id, call.caller.connection_id)
@@ -316,7 +316,7 @@ class LocalEngine(Engine):
     # -- life
 
     async def unload(self, task: Task, patience: float | None = None, reason: EndReason = "terminated") -> None:
-        """Cancel the task's calls, free its pipes, close what its components share; `reason` is for those who watch.
+        """Cancel the task's calls, free its pipes, and close its components' shared state; `reason` is for the events.
 
         Calls that do not return within `patience` seconds, `limits.drain` unless given, are not waited for.
         """
@@ -327,7 +327,7 @@ class LocalEngine(Engine):
             events.task_ended(task.event_head, reason, task.now() - task.began)
 
     def _begin_unload(self, task: Task, reason: EndReason) -> asyncio.Task[None]:
-        """Unload, from this moment on: nobody finds the pipeline any more."""
+        """Remove the pipeline from the registry at once, so that no call finds it, and start the unload."""
         self._retire(task)
         return self._host.spawn(self.unload(task, reason=reason), f"unload {task.name}")
 
@@ -341,7 +341,7 @@ class LocalEngine(Engine):
             self._objects.reclaim(pipe, reason="terminated")
 
     async def _calls_returned(self, task: Task, patience: float) -> None:
-        """Wait for cancelled calls to unwind, while what nodes share is still open; stuck ones are left."""
+        """Wait until cancelled calls have ended, before their nodes' shared state is closed; stuck calls are left behind."""
         try:
             async with asyncio.timeout(patience):
                 await self._host.woken(task.places.when_free)
@@ -357,7 +357,7 @@ class LocalEngine(Engine):
                 component.disconnected(connection_id)
 
     async def aclose(self) -> None:
-        """Unload every pipeline and stop what runs on the loop. What is stuck is left behind."""
+        """Unload every pipeline and stop the engine's tasks on the loop. Stuck ones are left behind."""
         if self._reaper is not None:
             self._reaper.cancel()
         await asyncio.gather(*(self.unload(task, LAST_CALLS_TIMEOUT, "closed") for task in self._tasks))

@@ -1,4 +1,4 @@
-"""Which `async def` tool blocks the event loop: seen from another thread, at no cost for the loop."""
+"""Detects `async def` tools that block the event loop: from another thread, at no cost for the loop."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 TURN: Final = "_run_once"
 WAITING: Final = "select"
-"""Functions of asyncio and of selectors: one turn of a loop, and where it waits."""
+"""Functions of asyncio and of selectors: one turn of the loop, and its wait for events."""
 
 log: Final = logging.getLogger("rrext.engine")
 
 
 class LoopWatch:
-    """Looks now and then where the loop's thread is. A tool that is in one step for `BLOCKED_LOOP_TIME` blocks the loop.
+    """Samples the stack of the loop's thread. A tool that stays in one step for `BLOCKED_LOOP_TIME` blocks the loop.
 
-    The tool is named in the log with its stack, once per step, and counted for its task.
+    The tool is logged with its stack, once per step, and counted in the task's status.
     """
 
     def __init__(self, tasks: Iterable[Task], thread: int) -> None:
@@ -38,7 +38,7 @@ class LoopWatch:
         self._told = False
 
     def look(self) -> None:
-        """Look once; on any thread but the loop's."""
+        """Take one sample; on any thread but the loop's."""
         frames = _turn_of(sys._current_frames().get(self._thread))
         if not frames or not self._frames or frames[-1] is not self._frames[-1]:
             self._begin(frames)
@@ -51,7 +51,7 @@ class LoopWatch:
         self._frames, self._since, self._told = frames, monotonic(), False
 
     def _tell(self, frames: list[FrameType]) -> bool:
-        """Name the tool that was in this step all the time; False if there is none."""
+        """Log the tool that was in this step all the time; False if there is none."""
         by_code = {inspect.unwrap(route.spec.function).__code__: (task, route) for task, route in self._async_tools()}
         for depth, frame in enumerate(frames):
             found = by_code.get(frame.f_code)
@@ -72,7 +72,7 @@ class LoopWatch:
 
 
 def _turn_of(frame: FrameType | None) -> list[FrameType]:
-    """The frames of the turn that the loop's thread is in, the innermost first; none while it waits."""
+    """The frames of the current turn of the loop, the innermost first; none while the loop waits."""
     frames: list[FrameType] = []
     while frame is not None:
         frames.append(frame)

@@ -11,7 +11,7 @@ RUNNING: Final = 3  # NONE 0, STARTING 1, INITIALIZING 2, RUNNING 3, STOPPING 4,
 
 
 def summary_of(task: Task) -> dict[str, Any]:
-    """One row of `rrext_get_tasks`; the pipeline is the unresolved one, so it holds no secrets."""
+    """Make one row of `rrext_get_tasks`; its pipeline is the unresolved one, without secrets."""
     return {
         "name": task.name,
         "description": task.spec.description or "",
@@ -23,7 +23,7 @@ def summary_of(task: Task) -> dict[str, Any]:
 
 
 def status_of(task: Task, pipes: list[OpenPipe]) -> dict[str, Any]:
-    """The whole status object; every field is there from the start, with its type."""
+    """Make the whole status object; every field is present from the start, with its type."""
     counters = {f"{what}{unit}": 0 for what in ("total", "completed", "failed", "words", "rate") for unit in ("Size", "Count")}
     counters["completedCount"] = task.finished_count
     counters["failedCount"] = task.failed_count

@@ -23,10 +23,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def decode(arguments: dict[str, Any], shape: type[T], limits: Limits, *, also: frozenset[str] = frozenset()) -> T:
-    """The arguments as `shape`. Raises `InvalidArguments`.
+    """Convert the arguments to `shape`. Raises `InvalidArguments`.
 
-    Unknown arguments are ignored, so that newer clients work, except one that is a known one but for case, `_` or `-`.
-    `also` names arguments that the shape does not have and the command takes.
+    Unknown arguments are ignored, so that newer clients work, unless one differs from a known one in case, `_` or `-` only.
+    `also` names arguments of the command that are not in the shape.
     """
     known = _known(shape)
     if not arguments.keys() <= known:
@@ -57,7 +57,7 @@ def _refuse_misspelt(arguments: dict[str, Any], known: frozenset[str]) -> None:
 
 
 def _invalid(text: str, arguments: dict[str, Any]) -> InvalidArguments:
-    """msgspec's message, with its path as a JSON pointer. The message names types and fields, never values."""
+    """Translate msgspec's error, with its path as a JSON pointer. The message names types and fields, never values."""
     message, _, path = text.partition(" - at `")
     pointer = _pointer(path.rstrip("`"))
     if message.startswith("Object missing required field `"):
@@ -109,12 +109,12 @@ def refuse_long_names(request: Request, limits: Limits) -> None:
 
 
 def cut_short(name: str, most: int) -> str:
-    """A name that may be repeated: of one with more than `most` characters the beginning."""
+    """Shorten a name of more than `most` characters, so that a message may repeat it."""
     return name if len(name) <= most else f"{name[:MAX_SHOWN_NAME]}…"
 
 
 def refuse_tail() -> NoReturn:
-    """Raise `InvalidArguments` for raw bytes that came with a command which takes none."""
+    """Raise `InvalidArguments` for raw bytes with a command that takes none."""
     raise InvalidArguments.at("/data", "this command takes no raw tail (Json-Length)")
 
 
@@ -124,7 +124,7 @@ class _Context(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def caller_of(caller: Caller, context: Any, limits: Limits, path: str = "/context") -> Caller:
-    """The caller as one request's `context` describes it, replaced as a whole. Raises `InvalidArguments`."""
+    """Read the caller from a request's `context`, which replaces the connection's as a whole. Raises `InvalidArguments`."""
     if context is None:
         return caller
     if not isinstance(context, Mapping):

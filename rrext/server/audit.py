@@ -1,4 +1,4 @@
-"""The audit log: a line for each call when it has ended."""
+"""The audit log: one line at the end of each call."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 
 LOOKING: Final = ("list_tools", "list_tasks", "task_status", "services", "validate")
-"""Commands that change nothing and run no code of nodes: the debug log has them."""
+"""Commands that change nothing and run no code of nodes, logged at level debug."""
 
 audit: Final = logging.getLogger("rrext.calls")
 
 
 def begin_audit(engine: Engine) -> None:
-    """Log every call of the engine that ends from now on."""
+    """Begin to log every call of the engine at its end."""
     engine.subscribe(Filter(kinds=frozenset({kind_of(CallEnded)})), _log)
 
 
 def _log(event: Any) -> None:
     level = logging.DEBUG if event.command in LOOKING else logging.INFO
     if audit.isEnabledFor(level):
-        # By hand, because the logger looks for the line of code that calls it, which takes longer than the line itself.
+        # The record is made here, because the logger's search for the calling line takes longer than the line itself.
         audit.handle(logging.LogRecord(audit.name, level, "", 0, line_of(event), None, None))
 
 
 def line_of(event: CallEnded) -> str:
-    """The audit line of a call: names and values, with texts in quotes that could be read as more than one."""
+    """Make the audit line of a call: names and values; ambiguous texts are quoted."""
     request, outcome = event.request_id, event.code or "done"
     what = f"command={event.command}" if event.tool is None else f"node={in_log(event.node_id)} tool={in_log(event.tool)}"
     line = (

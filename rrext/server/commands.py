@@ -29,7 +29,7 @@ SUBCOMMANDS: dict[str, type[Operation]] = {
     "tool": Tool,
     "tools": ListTools,
 }
-"""Of `rrext_process`."""
+"""Subcommand of `rrext_process` -> operation."""
 
 ENGINE_COMMANDS: dict[str, type[Operation]] = {
     "execute": Execute,
@@ -40,7 +40,7 @@ ENGINE_COMMANDS: dict[str, type[Operation]] = {
     "rrext_get_tasks": ListTasks,
     "rrext_get_task_status": TaskStatus,
 }
-"""Commands that are one engine operation each."""
+"""Command -> engine operation, for commands that are one operation each."""
 
 COMMANDS: tuple[str, ...] = (
     "initialize",
@@ -55,7 +55,7 @@ COMMANDS: tuple[str, ...] = (
 
 
 class InitializeArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Say who connects and what it can take. → `{server, protocol, capabilities, limits, commands}`"""
+    """Announce the client and its capabilities. → `{server, protocol, capabilities, limits, commands}`"""
 
     client_name: str | None = None
     client_version: str | None = None
@@ -70,7 +70,7 @@ class CancelArguments(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 def operation_for(command: str, arguments: dict[str, Any]) -> type[Operation]:
-    """The operation that a command asks for. Raises `UnknownCommand` and `InvalidArguments`."""
+    """Decode a command to its operation. Raises `UnknownCommand` and `InvalidArguments`."""
     if command == "rrext_process":
         subcommand = arguments.get("subcommand")
         if isinstance(subcommand, str) and subcommand in SUBCOMMANDS:

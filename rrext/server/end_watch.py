@@ -1,4 +1,4 @@
-"""A thread that notices the causes of an end: signals, a dead parent, a closed pipe. The loop may be blocked by a tool."""
+"""A thread that notices the reasons to end, also while the loop is blocked: signals, a dead parent, a closed pipe."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ log: Final = logging.getLogger("rrext.server")
 
 
 class EndWatch:
-    """Tells the loop of SIGTERM, SIGINT and SIGHUP, and sees that an end is one; where the process has a client on stdio, also
-    of the parent's death and of a peer that hung up.
+    """Reports SIGTERM, SIGINT and SIGHUP to the loop and enforces the end; for a client on stdio, it also reports the death of
+    the parent process and a hang-up.
 
-    `on_signal(name)`, `on_orphaned()` and `on_hung_up()` run on the loop, the last one at each look for as long as the
-    loop can run it. `on_unheard()` and `on_overdue()` run on this thread: the first when nobody reads stderr any more, the
-    other one, which must end the process, once the time given to `expect_end` is over, `drain` seconds after a signal, or
-    when nobody is left to ask for anything and the loop did not move for `patience` seconds.
+    `on_signal(name)`, `on_orphaned()` and `on_hung_up()` run on the loop, the last one at each look while the loop moves.
+    `on_unheard()` and `on_overdue()` run on this thread. `on_unheard()` runs when stderr has no reader. `on_overdue()` must
+    end the process: it runs at the time given to `expect_end`, `drain` seconds after a signal, and when no client is left
+    and the loop did not move for `patience` seconds.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class EndWatch:
         self._heard = float("inf")
 
     def start(self) -> None:
-        """Begin to watch; on the main thread. The signals are ours from now on, but not in forked children."""
+        """Begin to watch, and install the signal handlers, which forked children drop. On the main thread."""
         signal.set_wakeup_fd(self._ring, warn_on_full_buffer=False)
         for number in SIGNALS:
             if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
@@ -83,13 +83,13 @@ class EndWatch:
             signal.siginterrupt(number, False)
         os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_come, after_in_child=_forget_signals)
         try:
-            threading.Thread(target=self._watch, name="rrext-watchman", daemon=True).start()
+            threading.Thread(target=self._watch, name="rrext-end-watch", daemon=True).start()
         except RuntimeError:
             raise Unavailable("the system gives no thread, and a server needs one (ulimit -v, ulimit -u)") from None
         self._watchdog.arm()
 
     def expect_end(self, seconds: float, slack: float = END_SLACK) -> None:
-        """The process is to end within this time; the shortest one that was ever given counts. It is killed after `slack`."""
+        """Set the time in which the process must end; the shortest one counts. The watchdog kills it after `slack`."""
         until = monotonic() + seconds
         if until >= self._until:
             return
@@ -98,17 +98,17 @@ class EndWatch:
         try:
             os.write(self._ring, b"\0")
         except BlockingIOError:
-            pass  # it rings already
+            pass  # the pipe is full, so the thread is woken already
 
     def _hear(self, number: int, frame: object) -> None:
-        """Python's own way to tell of a signal: too late if the main thread is stuck, but in nobody else's hands."""
+        """Python's signal handler: it runs late while the main thread is stuck, but no tool can intercept it."""
         self._tell(self._on_signal, signal.Signals(number).name)
 
     def _watch(self) -> None:
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         if self._fd is not None:
-            poll.register(self._fd, 0)  # a hang-up is always told
+            poll.register(self._fd, 0)  # poll always reports a hang-up
         if self._unread is not None:
             poll.register(self._unread, 0)
         poll.register(STDERR, 0)
@@ -147,7 +147,7 @@ class EndWatch:
                 self._tell(self._on_signal, signal.Signals(number).name)
 
     def _is_alone(self, since: float = 0.0) -> None:
-        """From now on the loop has to show that it moves; nobody has been there for `since` seconds."""
+        """Watch that the loop moves from now on: no client has been connected for `since` seconds."""
         self._heard = min(self._heard, monotonic() - since)
 
     def _look(self) -> None:
@@ -170,7 +170,7 @@ class EndWatch:
 
 
 def _hold_signals() -> None:
-    """Around a fork: a child that is ended at once must not ring at its parent's before it has forgotten the signals."""
+    """Block signals during a fork: a child that is killed at once must not write to its parent's pipe."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
@@ -179,7 +179,7 @@ def _let_signals_come() -> None:
 
 
 def _forget_signals() -> None:
-    """In a forked child: its signals are its own, and must not ring at its parent's."""
+    """Reset signal handling in a forked child, so that its signals are not written to its parent's pipe."""
     signal.set_wakeup_fd(-1)
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:

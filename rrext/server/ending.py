@@ -1,7 +1,8 @@
-"""The end of a served peer, over any transport: it drains, gets a grace, is lost, or cannot be read any more.
+"""The end of a served peer, over any transport: by draining, by the end of its input, by its loss, or by bad bytes.
 
-`shutdown`, `disconnect` and signals drain; the end of its input leaves a peer a short grace for what was read; one that no
-longer reads, and bytes that cannot be resynchronised, end at once. Every request is answered before the connection goes.
+`shutdown`, `disconnect` and signals drain. At the end of its input a peer gets a short grace for the requests that were
+read. A peer that reads no more, or that sent bytes without recognizable frames, ends at once. Every request is answered
+before the connection is closed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ log: Final = logging.getLogger("rrext.server")
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Why a peer ends: what calls are told that did not finish, and the exit code of a process that ends with it."""
+    """The reason of a peer's end, the error of its unfinished calls, and the exit code of a process that ends with it."""
 
     reason: CancelReason
     error: Callable[[], RrextError]
@@ -35,7 +36,7 @@ class Cause(msgspec.Struct, frozen=True):
     flush: float = 0.4
     """Seconds beyond the grace in which threads may finish answers, and the peer may read the last ones."""
     slack: float = 0.3
-    """Seconds after the time of its end in which a process may still end by itself; then the watchdog kills the process."""
+    """Seconds after its time in which a process may still end by itself; then the watchdog kills it."""
 
 
 DRAINED: Final = Cause("shutting_down", lambda: ShuttingDown("the server ended before this call did"))
@@ -45,7 +46,7 @@ UNREADABLE: Final = Cause("disconnected", lambda: Cancelled("cancelled: the conn
 
 
 class Grace:
-    """The time that is left until an end. What begins the end gives it; what comes later can only shorten it."""
+    """The time left until an end. The first `shorten` begins the end; later ones can only shorten the time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -53,7 +54,7 @@ class Grace:
         self._changed = asyncio.Event()
 
     def shorten(self, seconds: float) -> bool:
-        """Leave at most so many seconds from now; False if no more than these were left."""
+        """Leave at most `seconds` from now; False if no more were left."""
         until = self._loop.time() + seconds
         if self._until is not None and until >= self._until:
             return False
@@ -63,31 +64,31 @@ class Grace:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is an end."""
+        """Whether an end has begun."""
         return self._until is not None
 
     def left(self, extra: float = 0.0) -> float:
-        """Seconds until the end, and `extra` more. The end has begun."""
+        """Seconds until the end plus `extra`. The end must have begun."""
         assert self._until is not None
         return max(0.0, self._until + extra - self._loop.time())
 
     def look(self) -> None:
-        """Let who waits in `until` see whether it is reached."""
+        """Let the waiters in `until` check their conditions."""
         self._changed.set()
 
     async def until(self, reached: Callable[[], bool], extra: float = 0.0) -> None:
-        """Wait until `reached`, which is asked after each `look`, at most until `extra` seconds after the grace."""
+        """Wait until `reached()`, checked after each `look`, at most until `extra` seconds after the grace."""
         while not reached() and (left := self.left(extra)) > 0:
             self._changed.clear()
             await at_most(left, self._changed.wait())
 
     async def within(self, extra: float, work: Coroutine[Any, Any, Any]) -> bool:
-        """Wait for `work` until `extra` seconds after the grace; False if it was not done in time, and was cancelled."""
+        """Wait for `work` until `extra` seconds after the grace; False if it was late and cancelled."""
         return await at_most(self.left(extra), work)
 
 
 class RestartingTask:
-    """A task that begins again when somebody cancels it: a tool may cancel all tasks of the loop."""
+    """A task that begins again after a cancel, because a tool may cancel all tasks of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         self._loop = loop
@@ -108,11 +109,11 @@ class PeerReader(Protocol):
     """The reader of a peer's bytes."""
 
     def stop(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         ...
 
     def unpause(self) -> None:
-        """Read again, if reading paused and no more waits than may."""
+        """Resume paused reading, if the unanswered requests are below their limit."""
         ...
 
     @property
@@ -122,10 +123,10 @@ class PeerReader(Protocol):
 
 
 class Peer:
-    """One served peer: its session, and how that ends.
+    """One served peer: its session, and the end of it.
 
-    `on_shutdown(why)` runs the command `shutdown`, if that is to end more than this peer; `on_ending(seconds)` is told when
-    the end begins, and when it comes sooner. `reading` is to be set before anything is read.
+    `on_shutdown(why)` runs the command `shutdown`, if that ends more than this peer. `on_ending(seconds)` is called when the
+    end begins or is shortened. `reading` must be set before the first read.
     """
 
     reading: PeerReader
@@ -153,7 +154,7 @@ class Peer:
         self.grace = Grace(self._loop)
         self.cause: Cause = closed
         self.is_delivered = False
-        """Whether the peer got all of its answers, or was gone; once it has ended."""
+        """Whether the peer got all of its answers or was gone; valid after the end."""
         self.session = Session(
             engine,
             connection,
@@ -166,10 +167,10 @@ class Peer:
             on_answer=self._on_answer,
         )
 
-    # -- what begins the end
+    # -- reasons to end
 
     def _on_command(self, why: str) -> None:
-        """`shutdown` or `disconnect`, or bytes that are no frames."""
+        """End the peer after `shutdown`, `disconnect`, or bytes that are no frames."""
         if why == "fatal":
             self.reading.stop()
             self.end_within(0, why, UNREADABLE)
@@ -179,15 +180,15 @@ class Peer:
             self.end_within(self._limits.drain, why, self._closed)
 
     def input_ended(self, why: str = "end of input") -> None:
-        """The input has ended: no more requests come, but the peer may still read answers."""
+        """End the peer after its last request; it may still read answers."""
         self.end_within(self._limits.eof_grace, why, GONE)
 
     def lost(self, why: str = "nobody reads the answers") -> None:
-        """Nobody can be answered."""
+        """End the peer at once: it cannot get answers."""
         self.end_within(0, why, GONE)
 
     def end_within(self, seconds: float, why: str, cause: Cause) -> None:
-        """Begin to end; if that has begun, be ready no later than this. On the loop's thread."""
+        """Begin the end, or shorten the time of one that has begun. On the loop's thread."""
         begins = not self.grace.has_begun
         if not self.grace.shorten(seconds):
             return
@@ -201,7 +202,7 @@ class Peer:
     # -- the end
 
     async def ended(self) -> None:
-        """Return when the session is closed."""
+        """Wait until the session is closed."""
         await asyncio.shield(self._over)
 
     async def _end(self) -> None:
@@ -233,7 +234,7 @@ class Peer:
             log.warning("the peer did not read the last %d bytes", session.outbox.size)
 
     async def _read_rest(self) -> None:
-        """Refuse what was sent before the peer could know of the end. One that goes on to send is not waited for."""
+        """Refuse requests that were sent before the peer could know of the end, for a limited time."""
         until = self._loop.time() + LAST_REQUESTS_TIMEOUT
         for _ in range(int(LAST_REQUESTS_TIMEOUT / LAST_REQUESTS_POLL_INTERVAL)):
             if not self.reading.has_more or self._loop.time() >= until:
@@ -256,7 +257,7 @@ class Peer:
         self.reading.unpause()
 
     def answer_without_loop(self) -> None:
-        """Answer what can be answered, though the loop is stuck. From any thread."""
+        """Answer the unanswered requests while the loop is stuck. From any thread."""
         session, cause = self.session, self.cause
         session.is_draining = True
         session.fail_all(cause.reason, cause.error)
@@ -264,7 +265,7 @@ class Peer:
 
 
 async def at_most(seconds: float, work: Coroutine[Any, Any, Any]) -> bool:
-    """Wait for it; False if it was not done in time, and was cancelled."""
+    """Wait for `work`; False if it was late and cancelled."""
     try:
         await asyncio.wait_for(work, seconds)
     except TimeoutError:

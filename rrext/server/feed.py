@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class SessionFeed:
-    """Sends the progress and chunks of a call as events. Progress that waits behind a slow reader leaves before the answer, or
-    not at all; none leaves after it.
+    """Sends the progress and chunks of a call as events. Progress for a slow reader waits; it is sent before the answer or
+    dropped.
     """
 
     __slots__ = ("_ended", "_id", "_latest", "_lock", "_session")
@@ -26,7 +26,7 @@ class SessionFeed:
         self._lock = threading.Lock()  # what was begun before the end is in the outbox before the answer
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
-        """Send it, or keep it as the latest while the outbox is full."""
+        """Send progress; while the outbox is full, keep the latest one for later."""
         if self._ended:
             return
         body: dict[str, object] = {"request": self._id, "progress": value}
@@ -48,14 +48,14 @@ class SessionFeed:
                 session.send(pieces)
 
     def catch_up(self) -> None:
-        """There is room again: send the latest progress."""
+        """Send the latest progress, now that the outbox has room."""
         with self._lock:
             latest, self._latest = self._latest, None
             if latest is not None:
                 self._session.send(latest)
 
     def end(self) -> list[bytes]:
-        """No more events: what is left to send before the answer."""
+        """End the feed; return the last events to send before the answer."""
         with self._lock:
             self._ended = True
             latest, self._latest = self._latest, None

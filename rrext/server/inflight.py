@@ -15,11 +15,11 @@ from rrext.wire.messages import Request
 
 
 class DuplicateId(InvalidRequest):
-    """An id that is in flight: answered without usable id, so that the first call's answer stays its own."""
+    """The id of a request is in flight already. The error is answered without the id, which belongs to the first request."""
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
-    """A request that waits for room in the outbox: what it asks for (None: a command of the session), and when it came."""
+    """A request that waits for room in the outbox: its operation (None: a command of the session) and its arrival time."""
 
     request: Request
     shape: type[Operation] | None
@@ -27,12 +27,12 @@ class HeldRequest(msgspec.Struct, frozen=True):
 
     @property
     def counts(self) -> bool:
-        """Whether it counts against `max_inflight`."""
+        """Whether the request counts against `max_inflight`."""
         return self.shape is Tool or self.shape is Open
 
 
 class InFlight:
-    """Calls that run, in two tables by request id, and requests that are held back.
+    """The running calls, in two tables by request id, and the held requests.
 
     `calls` are those that count against `max_inflight`; a call without id is its own key. `held` waits for room in the
     outbox, in order and by request id. `leaving` are the calls that are out of their table, and not in the outbox yet.
@@ -53,14 +53,14 @@ class InFlight:
         self.answered_over = 0
 
     def add(self, call: Call, nbytes: int, *, counts: bool) -> None:
-        """A call begins; `counts` says whether against `max_inflight`."""
+        """Add a call that begins; `counts` says whether it counts against `max_inflight`."""
         table = self.calls if counts else self.others
         table[call if call.request_id is None else call.request_id] = call
         if nbytes > REQUEST_COST:
             self._large[call] = nbytes
 
     def remove(self, call: Call) -> None:
-        """The call is answered."""
+        """Remove an answered call."""
         key = call if call.request_id is None else call.request_id
         if self.calls.pop(key, None) is None:
             self.others.pop(key, None)
@@ -68,22 +68,22 @@ class InFlight:
             self._large.pop(call, None)
 
     def find(self, request_id: int | str) -> Call | None:
-        """The call that runs under this id."""
+        """The running call with this id, or None."""
         return self.calls.get(request_id) or self.others.get(request_id)
 
     def hold(self, held: HeldRequest) -> None:
-        """A request waits for room."""
+        """Add a request that waits for room."""
         request_id = held.request.id
         self.held[object() if request_id is None else request_id] = held
         self._held_bytes += held.request.nbytes
         self._held_calls += held.counts
 
     def next_held(self) -> HeldRequest:
-        """The request that waits for longest; it waits no longer."""
+        """Remove and return the request that waits longest."""
         return self._no_longer(self.held.popitem(last=False)[1])
 
     def take_held(self, request_id: int | str) -> HeldRequest | None:
-        """The request that waits under this id; it waits no longer."""
+        """Remove and return the held request with this id."""
         held = self.held.pop(request_id, None)
         return None if held is None else self._no_longer(held)
 
@@ -93,7 +93,7 @@ class InFlight:
         return held
 
     def has(self, request_id: int | str) -> bool:
-        """Whether a request under this id is not answered yet."""
+        """Whether a request with this id is unanswered."""
         return request_id in self.calls or request_id in self.others or request_id in self.held
 
     def check_id(self, request_id: int | str | None) -> None:
@@ -102,7 +102,7 @@ class InFlight:
             raise DuplicateId(f"request {request_id} is in flight already", data={"id": request_id})
 
     def check_room(self, maximum: int) -> None:
-        """Raise `TooManyRequests` if one more `open` or `tool` request would be one too many."""
+        """Raise `TooManyRequests` if one more `open` or `tool` request would exceed the limit."""
         if len(self.calls) + self._held_calls >= maximum:
             raise TooManyRequests(
                 f"{maximum} open and tool requests of this connection are in flight (max_inflight)",
@@ -111,16 +111,16 @@ class InFlight:
             )
 
     def running(self) -> list[Call]:
-        """Every call that runs."""
+        """All running calls."""
         return [*self.calls.values(), *self.others.values()]
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is not answered yet."""
+        """Whether a request is unanswered."""
         return bool(self.calls or self.others or self.held or self.leaving)
 
     @property
     def nbytes(self) -> int:
-        """The size of the unanswered requests, and of those whose answers the outbox had no room for."""
+        """The size of the unanswered requests, and of those answered though the outbox was full."""
         number = len(self.calls) + len(self.others) + len(self.held) + self.answered_over
         return number * REQUEST_COST + self._held_bytes + sum(list(self._large.values()))

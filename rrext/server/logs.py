@@ -31,7 +31,7 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 
     0x2028: "\\u2028",
     0x2029: "\\u2029",
 }
-"""What could end a line, or steer a terminal: a log must not be forged by what tools and peers put into their texts."""
+"""Line ends and terminal controls -> escapes, so that texts of tools and peers cannot forge log lines."""
 
 
 def set_up_logging(
@@ -39,7 +39,7 @@ def set_up_logging(
 ) -> LossyWriter:
     """Log events of `level` and above to stderr, or append them to a file, which is made readable for its owner alone.
 
-    `redact` takes out of each text what nobody may read.
+    `redact` removes secrets from each text.
     Returns the writer, to be flushed at the end. Raises `OSError` when the file cannot be opened.
     """
     fd = 2 if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -57,9 +57,9 @@ def set_up_logging(
 
 
 class LineHandler(logging.Handler):
-    """Writes each event as one line.
+    """Writes each event as one line: text or JSON.
 
-    As text, a traceback follows on lines of its own, which begin with a space, as no event does. As JSON it is a member.
+    In text, a traceback follows on lines that begin with a space, which no event does. In JSON it is a member.
     """
 
     def __init__(self, writer: LossyWriter, form: LogForm, redact: Callable[[str], str] = str) -> None:
@@ -71,7 +71,7 @@ class LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             line = self._line(record, self._redact(_message(record)), self._redact(_trace(record)))
-        except Exception as error:  # whatever an argument's __str__ raises
+        except Exception as error:  # an argument's __str__ may raise anything
             line = self._line(record, f"an event of {record.pathname}:{record.lineno} has no text: {type(error).__name__}", "")
         self._writer.write(line)
 

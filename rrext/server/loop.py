@@ -1,4 +1,4 @@
-"""The event loop of a serving process: tools may listen to signals on it, and the server hears its own as before."""
+"""The event loop of a serving process: tools may add signal handlers to it, without taking the server's signals."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 class ServingLoop(asyncio.SelectorEventLoop):
     """A selector loop that leaves Python's wake-up descriptor for signals to the server.
 
-    That descriptor is the only way by which the watchman and the watchdog hear of a signal while the loop, or the whole
-    interpreter, is stuck. asyncio's own `add_signal_handler` would take it.
+    Only by that descriptor the end watch and the watchdog notice a signal while the loop, or the whole interpreter, is
+    stuck. asyncio's own `add_signal_handler` would take it.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class ServingLoop(asyncio.SelectorEventLoop):
         self._before: dict[int, Any] = {}
 
     def add_signal_handler(self, sig: int, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
-        """Call `callback` on the loop at a signal. At one that ends the server it is called as well."""
+        """Call `callback` on the loop at a signal, in addition to the end of the server where the signal asks for it."""
         if inspect.iscoroutinefunction(callback):
             raise TypeError("coroutines cannot be used with add_signal_handler()")
 
@@ -30,13 +30,13 @@ class ServingLoop(asyncio.SelectorEventLoop):
 
         try:
             before = signal.signal(sig, hear)
-        except ValueError as error:  # as asyncio's own does on another thread than the main one
+        except ValueError as error:  # as asyncio does outside of the main thread
             raise RuntimeError(str(error)) from None
         signal.siginterrupt(sig, False)
         self._before.setdefault(sig, before)
 
     def remove_signal_handler(self, sig: int) -> bool:
-        """Put back what was there before the first `add_signal_handler`; False if there was none."""
+        """Restore the handler from before the first `add_signal_handler`; False if none was added."""
         if sig not in self._before:
             return False
         signal.signal(sig, self._before.pop(sig))

@@ -1,7 +1,7 @@
 """The queue of bytes to one peer. Any thread may send; no write ever blocks.
 
-Pieces leave in the order in which they came, many in one `writev`. When the peer reads slowly the rest waits for the
-loop to say that there is room; `outbox_bytes` is where producers of chunks begin to wait and new calls to be held.
+Pieces are sent in the order of `append`, many in one `writev`. While the peer reads slowly, the rest waits until the loop
+finds the descriptor writable. Over `outbox_bytes`, producers of chunks wait and new calls are held.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Sink(Protocol):
     """Takes the bytes of answers."""
 
     def write(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """Write what fits now and return how many bytes did; 0 when there is no room. Never blocks.
+        """Write without blocking and return the number of written bytes; 0 when there is no room.
 
         Raises `OSError` when the peer is gone.
         """
         ...
 
     def when_writable(self, action: Callable[[], None]) -> None:
-        """Call `action` on the loop's thread once there is room. From any thread."""
+        """Call `action` on the loop's thread when there is room. From any thread."""
         ...
 
 
@@ -58,7 +58,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether more waits than `outbox_bytes`."""
+        """Whether more than `outbox_bytes` wait in the queue."""
         return self.size > self._limit
 
     def append(self, pieces: Sequence[bytes]) -> None:
@@ -69,26 +69,26 @@ class Outbox:
             self.size += size
 
     def send(self, pieces: Sequence[bytes]) -> None:
-        """Queue pieces of one frame and write what fits."""
+        """Queue pieces of one frame, and write as much of the queue as possible without blocking."""
         with self._lock:
             self._queue.extend(pieces)
             self.size += sum(map(len, pieces))
             self._write()
 
     def flush(self) -> None:
-        """Write what fits."""
+        """Write as much of the queue as possible without blocking."""
         if self._queue:
             with self._lock:
                 self._write()
 
     def retry(self) -> None:
-        """Write what fits, though the loop has not said that there is room. From any thread."""
+        """Write although the loop has not reported room. From any thread."""
         with self._lock:
             self._blocked = False
             self._write()
 
     def wait_for_room(self, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Block this worker thread until the outbox is not full, or broken, or until `wake_waiters` finds it over."""
+        """Block this worker thread until the outbox is not full or is broken, or `wake_waiters` finds its wait over."""
         if self.is_full:
             with self._lock:
                 while self.is_full and not self.is_broken and not is_over():
@@ -96,12 +96,12 @@ class Outbox:
                     self._waiters.wait()
 
     def wake_waiters(self) -> None:
-        """Let the threads that wait for room look whether theirs is over. From any thread."""
+        """Let the threads that wait for room check whether their wait is over. From any thread."""
         with self._lock:
             self._waiters.notify_all()
 
     def want_room(self) -> None:
-        """Have `on_room` called when the outbox is not full, though it may never have been blocked."""
+        """Request a call of `on_room` when the outbox is not full, also if it never was."""
         with self._lock:
             self._wanted = True
             if not self.is_full:
@@ -112,11 +112,11 @@ class Outbox:
         await self._wait(self._rooms, lambda: not self.is_full)
 
     async def drained(self) -> None:
-        """Wait on the loop until everything is written, or nothing can be."""
+        """Wait on the loop until the queue is written or the outbox is broken."""
         await self.until(lambda: not self._queue)
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait on the loop until `reached`, which is asked whenever bytes have left, or until the outbox is broken."""
+        """Wait on the loop until `reached()`, checked after each write, or until the outbox is broken."""
         await self._wait(self._watchers, reached)
 
     async def _wait(self, line: deque[asyncio.Future[None]], reached: Callable[[], bool]) -> None:
@@ -158,7 +158,7 @@ class Outbox:
             self._forget()
 
     def _consume(self, written: int, pieces: list[bytes | memoryview]) -> bool:
-        """Take `written` bytes off the queue; False if some of `pieces` is left."""
+        """Remove `written` bytes from the queue; False if a part of `pieces` is left."""
         self.size -= written
         queue = self._queue
         for piece in pieces:
@@ -172,19 +172,19 @@ class Outbox:
         return True
 
     def _resume(self) -> None:
-        """On the loop's thread: there is room."""
+        """Go on to write, now that the descriptor is writable. On the loop's thread."""
         with self._lock:
             self._blocked = False
             self._wanted = True
             self._write()
 
     def _tell(self) -> None:
-        """Under the lock: the outbox is not full; who waits for that goes on, each on its own thread."""
+        """Wake the threads and coroutines that wait for room. Under the lock."""
         self._wanted = False
         self._waiters.notify_all()
         try:
             self._loop.call_soon_threadsafe(self._told)
-        except RuntimeError:  # the loop is closed: nobody waits on it
+        except RuntimeError:  # the loop is closed, so no coroutine waits
             pass
 
     def _told(self) -> None:
@@ -195,7 +195,7 @@ class Outbox:
         self._on_room()
 
     def break_off(self) -> None:
-        """The peer is gone: nothing can be written any more, and nobody waits for it. On the loop's thread."""
+        """Break the outbox of a peer that is gone: drop the queue and wake all waiters. On the loop's thread."""
         with self._lock:
             self.is_broken = True
             self._forget()

@@ -1,8 +1,8 @@
 """A serving process: its peers, the causes of its end, and its exit code.
 
-The client that spawned it, on stdin and stdout, ends the process with itself; clients of a socket come and go. `shutdown`,
-SIGTERM and SIGINT drain, and end it for all. No stuck tool keeps the process: where the loop itself is stuck, the watchman
-ends without it.
+The process ends with the client that spawned it, on stdin and stdout; clients of a socket come and go. `shutdown`, SIGTERM
+and SIGINT drain, and end it for all clients. No stuck tool keeps the process: if the loop itself is stuck, the end watch
+ends the process without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NoReturn, Protocol
 from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Caller
 from rrext.engine.interface.engine import Engine
-from rrext.limits import SHARED_CLOSE_TIMEOUT, THREADS_END_TIMEOUT, THREADS_POLL_INTERVAL, WATCHMAN_MARGIN, Limits
+from rrext.limits import END_WATCH_MARGIN, SHARED_CLOSE_TIMEOUT, THREADS_END_TIMEOUT, THREADS_POLL_INTERVAL, Limits
 from rrext.server.end_watch import EndWatch
 from rrext.server.ending import DRAINED, GONE, Grace, Peer, RestartingTask
 from rrext.server.reader import Reader
@@ -36,24 +36,24 @@ log: Final = logging.getLogger("rrext.server")
 
 
 class Listener(Protocol):
-    """A source of clients; it adds each of them to the process as a peer."""
+    """A source of clients, which adds each client to the process as a peer."""
 
     def start(self, process: ServingProcess) -> None:
-        """Begin to take clients."""
+        """Begin to accept clients."""
         ...
 
     def close(self) -> None:
-        """Take no more clients. On the loop's thread, once or often."""
+        """Accept no more clients. On the loop's thread; repeated calls are allowed."""
         ...
 
     def remove(self) -> None:
-        """Leave nothing behind where clients look for the server. From any thread."""
+        """Remove the server's address, such as the file of a socket. From any thread."""
         ...
 
 
 class ServingProcess:
-    """A process that serves stdin and stdout, or what `listener` brings, or both. `run` returns the exit code, unless the
-    loop is stuck: then the process ends without it, after `last_words`, which write what is buffered.
+    """A process that serves stdin and stdout, the clients of `listener`, or both. `run` returns the exit code. If the loop is
+    stuck, the process ends without returning from `run`, after `last_words`, which flushes the log.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class ServingProcess:
         self._is_fork = False
         self._peers: dict[Peer, int] = {}
         self._stdio = self._stdio_peer(claimed) if serves_stdio else None
-        self._watchman = EndWatch(
+        self._end_watch = EndWatch(
             host.loop,
             claimed.read_fd if serves_stdio else None,
             parent=(parent or ParentWatch()) if serves_stdio else None,
             poll=limits.parent_poll,
-            drain=limits.drain + DRAINED.flush + WATCHMAN_MARGIN,
+            drain=limits.drain + DRAINED.flush + END_WATCH_MARGIN,
             patience=limits.eof_grace,
             on_signal=self.shut_down,
             on_orphaned=self._on_orphaned,
@@ -135,57 +135,57 @@ class ServingProcess:
 
     async def _start(self) -> None:
         os.register_at_fork(after_in_child=self._in_fork)
-        self._watchman.start()
+        self._end_watch.start()
         if self._listener is not None:
             self._listener.start(self)
         if self._stdio is not None:
             self._reader.start()
 
     def _in_fork(self) -> None:
-        """In a forked child, which may return from a tool into code of ours: that must answer nobody, and end."""
+        """Prepare a forked child, which may return from a tool into the server's code: it must not answer, and ends."""
         self._is_fork = self.host.workers.is_fork = True
         for peer in self._peers:
-            peer.session.connection = _Nobody()  # pyright: ignore[reportAttributeAccessIssue]
+            peer.session.connection = _ExitOnUse()  # pyright: ignore[reportAttributeAccessIssue]
         self.host.loop.stop()
 
     # -- peers
 
     def add(self, peer: Peer, fd: int) -> None:
-        """One more peer, which writes to `fd`; it ends with the process."""
+        """Add a peer, which writes to `fd`; it ends with the process."""
         self._peers[peer] = fd
 
     def remove(self, peer: Peer) -> None:
-        """The peer has ended."""
+        """Remove a peer that ended."""
         self._peers.pop(peer, None)
 
-    # -- what begins the end
+    # -- reasons to end
 
     def shut_down(self, why: str) -> None:
-        """By `shutdown` or by a signal."""
+        """Drain and end the process, after `shutdown` or a signal."""
         self._end_within(self.limits.drain, why)
 
     def _on_orphaned(self) -> None:
-        """EOF does not come while a sibling process holds the pipe. That the parent is gone was noticed late."""
-        assert self._stdio is not None  # nobody else has a parent
+        """End after the parent's death, which was noticed late: EOF does not come while a sibling process holds the pipe."""
+        assert self._stdio is not None  # only the client on stdio is a parent
         self._stdio.end_within(self.limits.eof_grace - self.limits.parent_poll, "the parent process is gone", GONE)
 
     def _on_hung_up(self) -> None:
-        """The peer is gone, and what it wrote last may never be read, as it waits behind work that nobody needs."""
+        """stdin hung up while reading is paused: treat it as the end of input, so that unread requests do not delay the end."""
         if self._stdio is not None and self._reader.paused:
             self._stdio.input_ended("end of stdin")
 
     def _on_unread(self) -> None:
-        """Nobody can read stdout, though nothing was written yet that would fail."""
+        """End the client on stdio: stdout has no reader, though no write has failed yet."""
         if self._stdio is not None:
             self._stdio.lost("nobody reads stdout")
 
     def _end_within(self, seconds: float, why: str) -> None:
-        """Begin to end, and every peer with it; if that has begun, be ready no later than this."""
+        """Begin the end of the process and its peers, or shorten the time of one that has begun."""
         begins = not self._grace.has_begun
         if not self._grace.shorten(seconds):
             return
         cause = DRAINED if self._stdio is None else self._stdio.cause
-        self._watchman.expect_end(seconds + cause.flush + WATCHMAN_MARGIN, cause.slack)
+        self._end_watch.expect_end(seconds + cause.flush + END_WATCH_MARGIN, cause.slack)
         if self._listener is not None:
             self._listener.close()
         for peer in list(self._peers):
@@ -213,7 +213,7 @@ class ServingProcess:
         return 0 if self._stdio is None else self._stdio.cause.code
 
     def _end_without_loop(self) -> None:
-        """On the watchman's thread: something blocks the loop and does not come back. Answer what can be answered, and go."""
+        """Answer the unanswered requests and exit, though the loop is blocked. On the end watch's thread."""
         is_delivered = False
         try:
             log.error("the event loop is stuck, probably in a tool: ending without it")
@@ -228,15 +228,15 @@ class ServingProcess:
             os._exit(self._exit_code(is_delivered))
 
 
-class _Nobody:
-    """In place of a connection, in a process that must not answer: whoever wants to, ends it."""
+class _ExitOnUse:
+    """Replaces a connection in a forked child, which must not answer: each use ends the child."""
 
     def __getattr__(self, name: str) -> NoReturn:
         os._exit(0)
 
 
 def _write_last(peers: dict[Peer, int]) -> None:
-    """Give threads a moment to finish the answers that they are at, and the peers to make room for what is left."""
+    """Wait a moment for threads that are sending answers, and write the rest of the outboxes."""
     until = monotonic() + THREADS_END_TIMEOUT
     while monotonic() < until and any(peer.session.is_busy for peer in peers):
         sleep(THREADS_POLL_INTERVAL)

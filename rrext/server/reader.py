@@ -1,13 +1,13 @@
-"""Reads requests on the loop, or for a while on a worker thread that also runs quick tools.
+"""Reads requests on the loop, or temporarily on a worker thread that also runs quick tools.
 
-A sync tool must not block the loop, and a hop to a thread and back costs more than most tools. So when a batch was
-nothing but quick sync calls, the loop hands reading to a worker. That thread reads, runs each quick tool itself and
-writes the answer: no hop at all. What it cannot finish itself it hands back, together with reading. A watch on the loop
-ticks while it reads: a tool that stays longer than `limits.quick` loses reading to the loop, and everybody else goes on.
+A sync tool must not block the loop, and a hop to a thread and back costs more than most tools. So after a batch of only
+quick sync calls the loop hands reading to a worker. That thread reads, runs each quick tool itself and writes the answer,
+without a hop. It hands other requests back to the loop, together with reading. Meanwhile a watch ticks on the loop: if a
+tool runs longer than `limits.quick`, the loop takes reading back and serves the other requests.
 
-Whoever stops a turn takes `_turn` away under the lock. The thread that had it sees that, and from then on it only finishes
-the tool that it is in. Reading is taken away only inside a tool (`Session.runs_inline`), never while the thread decides
-about a request: so no request is ever in nobody's hands.
+To stop a turn, `_turn` is removed under the lock. Its thread sees that, and only finishes the tool that it runs. Reading is
+taken away only inside a tool (`Session.runs_inline`), never while the thread decides about a request, so that no request
+is lost.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ log: Final = logging.getLogger("rrext.reader")
 class _ReadTurn:
     """One thread's time as the reader.
 
-    `calls` counts up with every call, so that the watch sees whether one stays. `todo` is what was read and is not done;
-    its first event is the one that the thread handles, if it is `in_call`. A thread that `has_left` reads no more.
+    `calls` counts up with every call, so that the watch notices a call that stays. `todo` are the events that were read and
+    not handled; the first one is being handled while `in_call` is set. A thread that `has_left` reads no more.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class _ReadTurn:
 
 
 class Reader:
-    """Reads one descriptor into one session, through its connection's framer, until the end; then `on_end` runs on the loop."""
+    """Reads a descriptor for a session until the end of the input, then calls `on_end` on the loop."""
 
     __slots__ = (
         "_fd", "_file_batch", "_framer", "_last_turn", "_lock", "_loop", "_most", "_on_end", "_on_left", "_rest", "_session",
@@ -67,7 +67,7 @@ class Reader:
         *,
         share: int = ALL,
     ) -> None:
-        """`share` is how many events are handled in one turn of the loop, so that others have theirs."""
+        """`share` is the number of events handled in one turn of the loop, so that other work gets turns."""
         self._session = session
         self._framer = framer
         self._fd = fd
@@ -87,15 +87,15 @@ class Reader:
         self.paused = False
 
     def start(self) -> None:
-        """Begin to read, on the loop; a regular file, which a loop cannot watch, is read by a thread."""
+        """Begin to read on the loop. A regular file, which a loop cannot watch, is read by a thread."""
         try:
             self._loop.add_reader(self._fd, self._readable)
-        except PermissionError:  # who wrote a file cannot be told to wait: read no more than half of what may be in flight
+        except PermissionError:  # a file cannot be paused: read at most half of what may be in flight
             self._most = min(self._most, self._session.limits.max_inflight * REQUEST_COST // 2)
             self._workers.run(self._read_file)
 
     def stop(self) -> None:
-        """Read no more. A thread that waits in a read is left there; what it reads is dropped."""
+        """Stop reading. A thread that waits in a read is left there, and its input is dropped."""
         self.ended = True
         with self._lock:
             turn, self._turn = self._turn, None
@@ -104,14 +104,14 @@ class Reader:
 
     @property
     def has_more(self) -> bool:
-        """Whether something was read and not handled, or has arrived and was not read. A regular file only ever has more."""
+        """Whether input has arrived that was not read or not handled. Always true for a regular file."""
         if self.ended or self._file_batch is not None:
             return False
         turn = self._turn
         return bool(self._rest or (turn is not None and turn.todo)) or waits_to_be_read(self._fd)
 
     def when_left(self, action: Callable[[], object]) -> None:
-        """Run `action`, which may close the descriptor, once no thread reads from it any more. After `stop`, on the loop."""
+        """Run `action`, which may close the descriptor, when no thread reads from it. After `stop`, on the loop."""
         self._on_left = action
         if self._last_turn is None or self._last_turn.has_left:
             self._leave()
@@ -122,7 +122,7 @@ class Reader:
             action()
 
     def unpause(self) -> None:
-        """Read again, once no more waits than may."""
+        """Resume paused reading, if the unanswered requests are below their limit."""
         session = self._session
         if not self.paused or self.ended or session.unread_bytes > self._most:
             return
@@ -135,7 +135,7 @@ class Reader:
             self._loop.add_reader(self._fd, self._readable)
 
     def _pause(self) -> None:
-        """Wait for answers; one that was given just before it was asked for is seen in the next turn."""
+        """Pause reading until answers make room; an answer that came just before is noticed in the next turn."""
         log.debug("reading pauses: too much waits for its turn")
         self.paused = self._session.reports_answers = True
         self._loop.call_soon(self.unpause)
@@ -146,7 +146,7 @@ class Reader:
         framer = self._framer
         try:
             count = read_into(self._fd, framer.get_buffer())
-        except BlockingIOError:  # somebody else took it, or it was a false alarm
+        except BlockingIOError:  # another reader took the input, or it was a false alarm
             return
         except OSError as error:
             log.warning("stdin cannot be read any more: %s", error)
@@ -177,7 +177,7 @@ class Reader:
             self._hand_over()
 
     def _go_on(self) -> None:
-        """Handle what was read before others had their turn."""
+        """Handle the rest of the read events, after other work had its turn."""
         events, self._rest = self._rest, []
         if not self.ended:
             self._loop.add_reader(self._fd, self._readable)
@@ -201,7 +201,7 @@ class Reader:
         turn = self._turn = self._last_turn = _ReadTurn()
         if self._workers.run_now(lambda: self._lead(turn)):
             self._watch(turn)
-        else:  # no thread is free to read, and none can be had
+        else:  # no thread is free, and none can be started
             turn.has_left = True
             self._take_back(turn)
 
@@ -224,7 +224,7 @@ class Reader:
                 if not self._work_off(turn):
                     return
         except BaseException as error:
-            if not isinstance(error, OSError):  # one of reading the loop meets too, and knows what to do
+            if not isinstance(error, OSError):  # the loop gets the same read error, and handles it
                 log.exception("the reading thread failed: the loop reads on")
             session.end_inline()
             self._loop.call_soon_threadsafe(self._take_back, turn)
@@ -234,11 +234,11 @@ class Reader:
                 self._loop.call_soon_threadsafe(self._leave)
 
     def _work_off(self, turn: _ReadTurn) -> bool:
-        """Handle what was read; False if reading is not this thread's any more, or goes back with what is left."""
+        """Handle the read events; False if reading was taken away, or goes back to the loop with the remaining events."""
         session, todo = self._session, turn.todo
         handle = session.handle_inline
         while todo:
-            session.inline_call = None  # one that went to a worker still runs: this request is not to be taken for it
+            session.inline_call = None  # the last call may still run on a worker: the watch must not take this request for it
             turn.calls += 1
             turn.in_call = True
             if not turn.watched:
@@ -261,7 +261,7 @@ class Reader:
         return True
 
     def _watch(self, turn: _ReadTurn) -> None:
-        """On the loop, every tick: take reading back from a thread whose tool stays; sleep when nothing happens."""
+        """Take reading back from a thread whose tool stays too long; sleep without calls. On the loop, at every tick."""
         if self._turn is not turn:
             return
         if turn.calls != turn.seen:
@@ -279,7 +279,7 @@ class Reader:
         self._loop.call_later(self._tick, self._watch, turn)
 
     def _may_sleep(self, turn: _ReadTurn) -> bool:
-        """Let the thread wake the watch with its next call, unless that call has just begun."""
+        """Put the watch to sleep until the thread's next call; False if that call has just begun."""
         turn.still = 0
         turn.watched = False
         return turn.calls == turn.seen
@@ -313,7 +313,7 @@ class Reader:
     # -- a regular file
 
     def _read_file(self) -> None:
-        """Read to the end, a batch at a time, each handled by the loop before the next one is read."""
+        """Read a file to the end in batches; the loop handles each before the next is read."""
         framer = self._framer
         self._file_batch = done = threading.Event()
         count = 1

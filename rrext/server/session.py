@@ -31,13 +31,13 @@ log: Final = logging.getLogger("rrext.session")
 
 
 class Session:
-    """Decides what each event of a connection means, and keeps the table of calls that are not answered yet.
+    """Handles the events of one connection, and keeps the table of its unanswered calls.
 
     `handle_all` and the answers of coroutines run on the loop's thread; `handle_inline` runs on a thread that took over
-    reading; answers come from any thread. A call is in the table until it is answered, so whoever takes it out answers.
-    `inline_call` is the call that `handle_inline` began last; its caller takes it away before the next one.
-    `on_shutdown(why)` is asked to drain and to end this connection or the process; `on_answer` is told of each answer
-    while `reports_answers` is set.
+    reading; answers come from any thread. A call is in the table until it is answered, and removing it is the right to
+    answer. `inline_call` is the last call that `handle_inline` began; its caller clears it before the next one.
+    `on_shutdown(why)` drains and ends this connection or the process. `on_answer` is called after each answer while
+    `reports_answers` is set.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Session:
     # -- in
 
     def handle_all(self, events: Sequence[Any]) -> None:
-        """Handle a batch on the loop's thread; what it answers at once leaves in one write."""
+        """Handle a batch on the loop's thread; its immediate answers leave in one write."""
         self._batch_thread = get_ident()
         self.last_was_quick = True
         self._is_alone = len(events) == 1
@@ -99,7 +99,7 @@ class Session:
             self.outbox.flush()
 
     def handle(self, event: Any) -> None:
-        """Handle one event of the connection, or a call that a reading thread left. Nothing a peer sends raises here."""
+        """Handle one event of the connection, or a call that a reading thread left. No input of a peer raises here."""
         kind = type(event)
         quick = False
         try:
@@ -121,7 +121,7 @@ class Session:
             self.last_was_quick = False
 
     def handle_inline(self, event: Any, alone: bool = False) -> Any:
-        """On a thread that may block: run a quick tool call or write to its end; None, or what the loop has to handle.
+        """Run a quick tool call or write to its end, on a thread that may block; None, or the event for the loop to handle.
 
         `alone` says that no other event waits for it.
         """
@@ -142,7 +142,7 @@ class Session:
         except RrextError as error:
             self._refuse(event, error)
             return None
-        if self.is_closed:  # meanwhile, and `close` may have looked at the table before the call was there
+        if self.is_closed:  # closed meanwhile, and `close` may have read the table before the call was in it
             call.fail(Cancelled("cancelled: the connection is gone"))
             return None
         self.inline_call = call
@@ -150,24 +150,24 @@ class Session:
 
     @property
     def runs_inline(self) -> bool:
-        """Whether the thread that took over reading is inside a tool or a write, and will not say that it took nothing."""
+        """Whether the thread that took over reading is inside a tool or a write, and past handing the call to the loop."""
         call = self.inline_call
         return call is not None and call.work is not None
 
     def end_inline(self) -> None:
-        """The thread that ran tools goes on to read: what was answered leaves now."""
+        """Send the collected answers of a thread that goes on to read."""
         self._batch_thread = 0
         self.outbox.flush()
 
     def overstayed(self) -> None:
-        """The tool that runs inline keeps its thread: what it answered before leaves now, and its like go to workers."""
+        """Note that a tool keeps the reading thread: send the earlier answers, and run its next calls on workers."""
         work = None if self.inline_call is None else self.inline_call.work
         if work is not None:
             work.overstay()
         self.end_inline()
 
     def _request(self, request: Request) -> bool:
-        """Start what is asked for, or hold it; True if it was a tool call that a reading thread may run itself."""
+        """Start or hold a request; True if it was a tool call that a reading thread may run itself."""
         inflight = self._inflight
         inflight.check_id(request.id)
         if request.nbytes > self.limits.max_name:
@@ -189,7 +189,7 @@ class Session:
         return self._engine.start(self._admit(request, shape), alone=self._is_alone)
 
     def _start(self, request: Request, shape: type[Operation] | None, received: float | None = None) -> bool:
-        """Do what is asked for; `shape` is None for a command of the session's own."""
+        """Start the operation of a request; `shape` is None for a command of the session itself."""
         if shape is None:
             if request.tail is not None:
                 refuse_tail()
@@ -198,7 +198,7 @@ class Session:
         return self._engine.start(self._admit(request, shape, received), alone=self._is_alone)
 
     def _admit(self, request: Request, shape: type[Operation], received: float | None = None) -> Call:
-        """The call that a request asks for, in the table."""
+        """Make the call of a request, and add it to the table."""
         arguments = request.arguments
         if request.tail is not None and shape is not Write:
             refuse_tail()
@@ -216,7 +216,7 @@ class Session:
         return call
 
     def _refuse(self, event: Any, error: Exception) -> None:
-        """Answer an event that started no call, without touching a call that may have the same id."""
+        """Answer an event that started no call with an error; a call with the same id is not affected."""
         request_id = getattr(event, "id", None)
         if not isinstance(error, RrextError):
             log.error("%s a bug of rrext", request_name(request_id, self.caller.connection_id), exc_info=error)
@@ -240,12 +240,12 @@ class Session:
             if held.shape is not Write and held.shape is not Close:
                 self._refuse(held.request, Cancelled())
                 return True
-            self._begin_held(held)  # the engine knows what becomes of its pipe
+            self._begin_held(held)  # the engine handles its pipe
         call = inflight.find(request_id)
         return call is not None and call.cancel("cancelled", Cancelled())
 
     def begin_end(self, request: Request) -> None:
-        """Begin to drain; `end_with` answers the request when that is over. Raises `ShuttingDown` if it has begun."""
+        """Begin to drain; `end_with` answers the request after that. Raises `ShuttingDown` if the drain has begun already."""
         if self.is_draining or self._last_request is not None:
             raise ShuttingDown("the server ends already")
         self._last_request = request
@@ -258,7 +258,7 @@ class Session:
         self.outbox.send(pieces)
 
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
-        """Answer a call with a body; raw bytes as a tail, or in base64 for a peer that takes no tails."""
+        """Answer a call with a body; raw bytes are sent as a tail, or in base64 to a peer without tails."""
         connection, request_id = self.connection, call.request_id
         if request_id is None:
             pieces = []
@@ -283,9 +283,9 @@ class Session:
         self._finish(call, pieces)
 
     def _finish(self, call: Call, pieces: list[bytes]) -> None:
-        """The call is out of the table, and its answer, if it gets one, on its way. From any thread."""
+        """Take the call out of the table and send its answer, if it gets one. From any thread."""
         inflight = self._inflight
-        inflight.leaving.append(call)  # this is busy until the answer is in the outbox
+        inflight.leaving.append(call)  # the session is busy until the answer is in the outbox
         inflight.remove(call)
         if call.feed is not None:
             pieces = [*call.feed.end(), *pieces]
@@ -296,19 +296,19 @@ class Session:
             self._loop.call_soon_threadsafe(self._on_answer)
 
     def _answer_at_once(self, pieces: Sequence[bytes]) -> None:
-        """Answer what started no call. While the outbox is full that counts as work, so that reading pauses at last."""
+        """Answer a request that started no call. While the outbox is full, such answers count as work and pause reading."""
         if self.outbox.is_full:
             self._inflight.answered_over += 1
             self.outbox.want_room()
         self._answer(pieces)
 
     def _answer(self, pieces: Sequence[bytes]) -> None:
-        """Let a batch's answers, and those of one turn of the loop, leave together."""
+        """Collect the answers of a batch, or of one turn of the loop, for one write."""
         thread = get_ident()
         outbox = self.outbox
         if thread == self._batch_thread:
             outbox.append(pieces)
-            if thread != self._batch_thread:  # reading was taken from this thread just now: its last flush missed this
+            if thread != self._batch_thread:  # reading was just taken from this thread: its last flush was before this answer
                 outbox.flush()
         elif thread != self._loop_thread or not (self._inflight.calls or self._flush_is_due):
             outbox.send(pieces)
@@ -328,8 +328,9 @@ class Session:
         self.outbox.want_room()
 
     def _room(self) -> None:
-        """There is room: late progress leaves, and what was held begins, a few in each turn of the loop: what these answer
-        counts before the next ones begin.
+        """The outbox has room: send delayed progress, then start a few held requests per turn of the loop.
+
+        The answers of these requests count before the next ones begin.
         """
         late = self._late
         while late and not self.outbox.is_full:
@@ -356,16 +357,16 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is not answered yet."""
+        """Whether a request is unanswered."""
         return self._inflight.is_busy
 
     @property
     def unread_bytes(self) -> int:
-        """Bytes of requests that are not answered yet; a small one costs more than its own."""
+        """The size of the unanswered requests; a small one counts for more than its own bytes."""
         return self._inflight.nbytes
 
     def fail_all(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
-        """Answer everything that is in flight with a failure, and stop it."""
+        """Answer all requests in flight with an error, and stop their calls."""
         while self._inflight.held:
             self._refuse(self._inflight.next_held().request, error())
         for call in self._inflight.running():
@@ -380,7 +381,7 @@ class Session:
         self.outbox.flush()
 
     def close(self) -> None:
-        """The connection is gone: cancel its calls, then free its pipes."""
+        """Close the session of a connection that ended: cancel its calls, then free its pipes."""
         if self.is_closed:
             return
         self.is_closed = True

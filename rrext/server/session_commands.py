@@ -47,7 +47,7 @@ def _ping(session: Session, request: Request) -> None:
 
 
 def _cancel(session: Session, request: Request) -> None:
-    """An unknown or finished id is no error: the answer may have crossed the cancel."""
+    """Cancel a request. An unknown id is no error, because the answer may have crossed the cancel."""
     given = decode(request.arguments, CancelArguments, session.limits)
     was_running = session.cancel(given.request_id)
     if not was_running:
@@ -66,7 +66,7 @@ OWN_COMMANDS: dict[str, Callable[[Session, Request], None]] = {
     "shutdown": _shutdown,
     "disconnect": _shutdown,
 }
-"""Command → what runs it. Raises `RrextError` for what is answered with a failure."""
+"""Command → its handler. A handler raises `RrextError` to answer with an error."""
 
 NEVER_HELD: Final = frozenset(("cancel", "shutdown", "disconnect"))
-"""What is done at once though answers wait for a slow reader: it ends what makes them."""
+"""Commands that run at once although answers wait for a slow reader: they end the sources of answers."""

@@ -1,4 +1,4 @@
-"""Clients of a Unix socket: each has a connection, a session and pipes of its own over the one engine."""
+"""Clients of a Unix socket: each has its own connection, session and pipes; all share one engine."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ log: Final = logging.getLogger("rrext.server")
 
 
 class UnixClients:
-    """Takes the clients of one listening socket, as many at once as `max_connections` says.
+    """Accepts the clients of one listening socket, at most `max_connections` at once.
 
-    Only processes of the server's own user are served, and of root. Where the system does not tell whose a process is, the
-    mode of the socket's file alone keeps others out.
+    Only processes of root and of the server's own user are served. Where the system does not reveal a peer's user, only the
+    mode of the socket's file keeps other users out.
     """
 
     def __init__(self, path: str, on_listening: Callable[[], object]) -> None:
-        """Listen at `path` from `start` on; then `on_listening` is called."""
+        """`start` will listen at `path`, and then call `on_listening`."""
         self._path = path
         self._on_listening = on_listening
         self._listener: UnixListener | None = None
@@ -52,7 +52,7 @@ class UnixClients:
         return self._process
 
     def start(self, process: ServingProcess) -> None:
-        """Begin to take clients. Raises `UsageError` when it is impossible to listen there."""
+        """Begin to accept clients. Raises `UsageError` if the path cannot be listened at."""
         self._process = process
         self._listener = UnixListener(self._path, process.limits.backlog)
         process.host.loop.add_reader(self._listening.fileno(), self._accept)
@@ -61,19 +61,19 @@ class UnixClients:
         self._on_listening()
 
     def _let_go(self) -> None:
-        """In a forked child, which must neither seem to be the server nor keep clients waiting for its end."""
+        """Close the sockets in a forked child, so that clients do not take it for the server, nor wait for its end."""
         self._listening.let_go()
         for _, end in self._clients.values():
             end.close()
 
     def close(self) -> None:
-        """Take no more clients. On the loop's thread."""
+        """Accept no more clients. On the loop's thread."""
         if self._listener is not None and self._listener.fileno() >= 0:
             self._serving.host.loop.remove_reader(self._listener.fileno())
             self._listener.close()
 
     def remove(self) -> None:
-        """Leave no socket behind. From any thread."""
+        """Remove the socket's file. From any thread."""
         if self._listener is not None:
             self._listener.remove()
 
@@ -105,7 +105,7 @@ class UnixClients:
     def _serve(self, end: socket.socket) -> None:
         process = self._serving
         loop, limits = process.host.loop, process.limits
-        end.setblocking(True)  # for the thread that reads; what is written never waits
+        end.setblocking(True)  # for the reading thread; writes never block
         framer: ContentLength[ServerEvent] = ContentLength(limits)
         sink = SocketSink(end, loop, lambda: peer.lost())
         peer = Peer(
@@ -131,19 +131,19 @@ class UnixClients:
         reader.start()
 
     async def _see_off(self, peer: Peer, reader: Reader, sink: SocketSink, end: socket.socket) -> None:
-        """Wait for a client's end, and close what it had. Its number is used again once no thread reads from it."""
+        """Wait for a client's end and close its descriptor, after the last thread has stopped reading from it."""
         await peer.ended()
         self._serving.remove(peer)
         del self._clients[peer], self._farewells[peer]
         sink.close()
         try:
             end.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
-        except OSError:  # the client was faster
+        except OSError:  # the client has closed already
             pass
         reader.when_left(end.close)
 
     def _look(self) -> None:
-        """Notice clients that hung up while reading from them pauses."""
+        """Notice clients that hung up while reading from them is paused."""
         for peer, (reader, end) in list(self._clients.items()):
             if reader.paused and _hung_up(end):
                 peer.lost("the client hung up")
@@ -152,7 +152,7 @@ class UnixClients:
 
 
 def _hung_up(end: socket.socket) -> bool:
-    """Whether the client closed both directions, so that nobody reads any more."""
+    """Whether the client closed both directions, so that it reads no answers."""
     poll = select.poll()
     poll.register(end.fileno(), 0)  # a hang-up is always told
     return any(events & (select.POLLHUP | select.POLLERR) for _, events in poll.poll(0))

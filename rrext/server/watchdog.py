@@ -1,4 +1,4 @@
-"""A small process that ends the server when nothing inside of the server can.
+"""A small process that kills the server when the server cannot end itself.
 
 Every thread of Python needs the interpreter's lock (GIL). A tool may keep it for as long as a call into C or a regular
 expression takes; then no thread of the server notices the death of its client, the end of stdin, or SIGTERM. The watchdog
@@ -19,10 +19,10 @@ from typing import Final
 from rrext.limits import TRACE_TIMEOUT, WATCHDOG_MARGIN, WATCHDOG_POLL_INTERVAL
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""Those that ask the server to end; the last one: the terminal is closed."""
+"""Signals that end the server; SIGHUP comes when the terminal is closed."""
 
 TRACE: Final = signal.SIGRTMAX if hasattr(signal, "SIGRTMAX") else None
-"""The signal at which the server writes where its threads are, without the interpreter's lock."""
+"""The signal at which the server writes the stacks of its threads, without the interpreter's lock."""
 
 STDERR: Final = 2
 NAME: Final = b"rrext-watchdog"
@@ -30,12 +30,11 @@ ORDER: Final = struct.Struct("d")
 
 
 class Watchdog:
-    """A process of its own on Linux, nothing elsewhere; and the bell whose silence it listens for.
+    """The watchdog process (Linux only), and the pipe by which it notices that the interpreter is stuck.
 
-    Python's own C code writes each signal's number into `ring`, and a thread of the server reads `bell`; so what stays
-    unread says that the interpreter does not move. The watchdog kills when it does not move for `drain` seconds after a
-    signal of `SIGNALS`, or for `grace` seconds after the peer hung up or the parent died, and when the time of
-    `expect_end` is over.
+    Python's own C code writes each signal's number into `ring`, and a thread of the server reads `bell`; unread numbers
+    show that the interpreter is stuck. The watchdog kills the server if it is stuck for `drain` seconds after a signal of
+    `SIGNALS`, or for `grace` seconds after the peer hung up or the parent died, and when the time of `expect_end` is over.
     """
 
     def __init__(self) -> None:
@@ -44,9 +43,9 @@ class Watchdog:
         self._pid = self._orders = -1
 
     def start(self, stdin: int | None, parent: int | None, *, grace: float, drain: float) -> None:
-        """Fork the process, before there are threads. `stdin` is where a hang-up is seen. Nothing is watched before `arm`.
+        """Fork the process, before the first thread starts. Watching begins with `arm`; a hang-up is noticed on `stdin`.
 
-        Without both of them, signals and the time of `expect_end` are all that is watched.
+        Without both of them only signals and the time of `expect_end` are watched.
         """
         if not hasattr(os, "pidfd_open"):
             return
@@ -54,7 +53,7 @@ class Watchdog:
             server = os.pidfd_open(os.getpid())
         except OSError:  # an old kernel, or a sandbox: without a watchdog, then
             return
-        stdin_end = select.epoll()  # which keeps no descriptor open: who writes to a dead server is told so at once
+        stdin_end = select.epoll()  # it keeps no descriptor of clients open: writes to a dead server fail at once
         if stdin is not None:
             with suppress(PermissionError):  # a regular file
                 stdin_end.register(stdin, 0)  # a hang-up is always told
@@ -78,19 +77,19 @@ class Watchdog:
                 os.close(fd)
 
     def arm(self) -> None:
-        """Begin to watch: somebody reads the bell from now on."""
+        """Begin to watch: a thread of the server reads the bell from now on."""
         self.expect_end(float("inf"))
 
     def expect_end(self, seconds: float) -> None:
-        """Kill the server if it is still there after so many seconds; the earliest of all such times counts."""
+        """Kill the server if it still runs after `seconds`; the earliest time counts."""
         if self._pid > 0:
             try:
                 os.write(self._orders, ORDER.pack(monotonic() + seconds))
-            except BrokenPipeError:  # somebody ended the watchdog
+            except BrokenPipeError:  # the watchdog was killed
                 self._pid = -1
 
     def dismiss(self) -> None:
-        """The server ends now: end the process before, since nobody may be there to take it from the system's table."""
+        """Kill and reap the watchdog process before the server exits."""
         if self._pid > 0:
             try:
                 os.kill(self._pid, signal.SIGKILL)
@@ -101,7 +100,7 @@ class Watchdog:
 
 
 class _WatchdogProcess:
-    """The watchdog's process."""
+    """The code of the watchdog process."""
 
     def __init__(
         self, dog: Watchdog, server: int, stdin_end: int, orders: int, parent_end: int, *, grace: float, drain: float
@@ -118,7 +117,7 @@ class _WatchdogProcess:
         self._poll = select.poll()
 
     def run(self) -> None:
-        """Watch until the server has ended, or has to be killed."""
+        """Watch until the server has ended or must be killed."""
         self._let_go()
         poll = self._poll
         poll.register(self._server, select.POLLIN)
@@ -138,7 +137,7 @@ class _WatchdogProcess:
                 return
 
     def _let_go(self) -> None:
-        """Hear no signals, which a terminal sends to the whole group, and hold nothing that others wait for."""
+        """Ignore signals, which a terminal sends to the whole group, and close descriptors that other processes wait for."""
         for number in (*SIGNALS, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
         keep = {self._bell.fileno(), self._ring.fileno(), self._server, self._stdin_end, self._orders, self._parent_end, STDERR}
@@ -167,7 +166,7 @@ class _WatchdogProcess:
             self._poll.register(self._parent_end, select.POLLIN)
 
     def _is_overdue(self) -> bool:
-        """Whether the server should have ended; looks whether it moves."""
+        """Whether the server should have ended; also checks whether its interpreter moves."""
         now = monotonic()
         unread = self._unread()
         if not unread:
@@ -194,7 +193,7 @@ class _WatchdogProcess:
         return None if wait == float("inf") else max(0.0, wait) * 1000
 
     def _kill(self) -> None:
-        """Let the server write where it is, and end it."""
+        """Let the server write the stacks of its threads, and kill it."""
         if TRACE is not None:
             signal.pidfd_send_signal(self._server, TRACE)
             ended = select.poll()

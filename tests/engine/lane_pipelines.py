@@ -1,4 +1,4 @@
-"""Small pipelines of recording nodes, and a bridge with real threads and a real loop, for the tests of this folder."""
+"""Small pipelines of recording nodes, and a services with real threads and a real loop, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class Flow:
 
     def through(self, *writes: bytes | str, lane: str = "text") -> list[tuple[Any, ...]]:
         """The log of a whole object, blocking."""
-        objects, bridge = self.objects(), Bridge()
-        objects.open_blocking(Entry("a"), Intake(lane, f"lane/{lane}"), bridge)
+        objects, services = self.objects(), LoopServices()
+        objects.open_blocking(Entry("a"), Intake(lane, f"lane/{lane}"), services)
         for data in writes:
-            objects.write_blocking(data, bridge)
-        failure = objects.finish_blocking(bridge)
+            objects.write_blocking(data, services)
+        failure = objects.finish_blocking(services)
         assert objects.closed
         if failure is not None:
             raise failure
@@ -81,18 +81,18 @@ class Flow:
 
     async def through_loop(self, *writes: bytes | str, lane: str = "text") -> list[tuple[Any, ...]]:
         """The log of a whole object, on the loop."""
-        objects, bridge = self.objects(), Bridge(asyncio.get_running_loop())
-        await objects.open(Entry("a"), Intake(lane, f"lane/{lane}"), bridge)
+        objects, services = self.objects(), LoopServices(asyncio.get_running_loop())
+        await objects.open(Entry("a"), Intake(lane, f"lane/{lane}"), services)
         for data in writes:
-            await objects.write(data, bridge)
-        failure = await objects.finish(bridge)
+            await objects.write(data, services)
+        failure = await objects.finish(services)
         assert objects.closed
         if failure is not None:
             raise failure
         return self.log
 
 
-class Bridge:
+class LoopServices:
     """Threads that nobody waits for when they are cancelled, as the engine has them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
+from lane_pipelines import AsyncRecorder, Flow, LoopServices, Recorder
 
 from rrext.engine.flow.intake import Intake
 from rrext.errors import RrextError, ToolError
@@ -41,11 +41,11 @@ class AsyncBreaks(AsyncRecorder):
 
 async def fails(flow: Flow, match: str, *, text: str = "x") -> RrextError:
     """The failure of a write on the loop; every node is closed after it."""
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
-    await objects.open(Entry("a"), Intake("text", "text/plain"), bridge)
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
+    await objects.open(Entry("a"), Intake("text", "text/plain"), services)
     with pytest.raises(RrextError, match=match) as failed:
-        await objects.write(text, bridge)
-    assert await objects.finish(bridge) is failed.value
+        await objects.write(text, services)
+    assert await objects.finish(services) is failed.value
     assert objects.closed
     opened = [node for node, what, *_ in flow.log if what == "open"]
     assert sorted(opened) == sorted(node for node, what, *_ in flow.log if what == "close")
@@ -338,15 +338,15 @@ async def test_emit_in_close_is_an_error_because_its_receivers_were_told_that_th
 
 def test_emit_from_a_tool_is_an_error_that_leaves_the_object_alone() -> None:
     flow = tail(End, first=End)
-    objects, bridge = flow.objects(), Bridge()
+    objects, services = flow.objects(), LoopServices()
     node = objects.object("a")
     with pytest.raises(RuntimeError, match="while an object is open"):
         node.emit("text", "x")
-    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), bridge)
+    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), services)
     with pytest.raises(RuntimeError, match="not in tools"):
         node.emit("text", "x")
     assert objects.failure is None
-    objects.finish_blocking(bridge)
+    objects.finish_blocking(services)
     with pytest.raises(RuntimeError, match="while an object is open"):
         node.emit("text", "x")
 
@@ -364,11 +364,11 @@ def test_emit_from_a_tool_that_a_receiver_calls_is_an_error() -> None:
             sender.tool()
 
     flow = tail(Calls, first=Sends)
-    objects, bridge = flow.objects(), Bridge()
+    objects, services = flow.objects(), LoopServices()
     sender: Any = objects.object("a")
-    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), bridge)
+    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), services)
     with pytest.raises(ToolError, match="while its last emit has not returned"):
-        objects.write_blocking("x", bridge)
+        objects.write_blocking("x", services)
 
 
 def row(count: int, node_class: type[Node], limit: int) -> Flow:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
+from lane_pipelines import AsyncRecorder, Flow, LoopServices, Recorder
 
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
@@ -63,11 +63,11 @@ def opened_and_closed(flow: Flow) -> tuple[list[str], list[str]]:
     return sorted(opened), sorted(node for node, what in flow.log if what == "close")
 
 
-async def whole(objects: NodeObjects, bridge: Bridge, *, use: bool = True) -> None:
-    await objects.open(Entry("a"), Intake("text", "text/plain"), bridge)
+async def whole(objects: NodeObjects, services: LoopServices, *, use: bool = True) -> None:
+    await objects.open(Entry("a"), Intake("text", "text/plain"), services)
     if use:
-        await objects.write("x", bridge)
-        await objects.finish(bridge)
+        await objects.write("x", services)
+        await objects.finish(services)
 
 
 class DefEnd(Recorder):
@@ -82,15 +82,15 @@ async def test_wherever_an_operation_is_cancelled_every_opened_node_is_closed_on
         node_class = counting(points)
         last = node_class if end == "async" else DefEnd
         flow = Flow({"a": node_class, "b": node_class, "c": last}, "source text a", "a text b", "a text c", "b text c")
-        objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
-        points.task = asyncio.create_task(whole(objects, bridge))
+        objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
+        points.task = asyncio.create_task(whole(objects, services))
         await asyncio.wait([points.task])
         if points.seen < at:
             break
         cancelled += 1
         assert points.task.cancelled()
         assert isinstance(objects.failure, Cancelled)
-        await objects.abandon(bridge)  # closes what a cancelled write left, and nothing after open and finish
+        await objects.abandon(services)  # closes what a cancelled write left, and nothing after open and finish
         opened, closed = opened_and_closed(flow)
         assert opened == closed
         assert objects.closed
@@ -103,12 +103,12 @@ async def test_a_cancelled_open_and_a_cancelled_finish_close_by_themselves() -> 
             points = Counted(at if operation == "open" else 0)
             node_class = counting(points)
             flow = Flow({"a": node_class, "b": node_class}, "source text a", "a text b")
-            objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
-            points.task = asyncio.create_task(whole(objects, bridge, use=False))
+            objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
+            points.task = asyncio.create_task(whole(objects, services, use=False))
             await asyncio.wait([points.task])
             if operation == "finish":
                 points.at = points.seen + at
-                points.task = asyncio.create_task(objects.finish(bridge))
+                points.task = asyncio.create_task(objects.finish(services))
                 await asyncio.wait([points.task])
             if points.seen < points.at:
                 break
@@ -123,14 +123,14 @@ async def test_a_cancelled_write_fails_the_object_and_leaves_closing_it_to_the_c
     points = Counted(3)
     node_class = counting(points)
     flow = Flow({"a": node_class, "b": node_class}, "source text a", "a text b")
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
-    await whole(objects, bridge, use=False)
-    points.task = asyncio.create_task(objects.write("x", bridge))
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
+    await whole(objects, services, use=False)
+    points.task = asyncio.create_task(objects.write("x", services))
     await asyncio.wait([points.task])
     assert opened_and_closed(flow) == (["a", "b"], [])
     with pytest.raises(PipeFailed):
-        await objects.write("y", bridge)
-    failure = await objects.finish(bridge)
+        await objects.write("y", services)
+    failure = await objects.finish(services)
     assert isinstance(failure, Cancelled)
     assert failure.message == 'Node "a" was cancelled in write_text'
     assert opened_and_closed(flow) == (["a", "b"], ["a", "b"])
@@ -154,9 +154,9 @@ async def settled() -> None:
 
 async def test_a_second_cancel_ends_the_waiting_and_abandon_goes_on_where_it_stopped() -> None:
     flow = Flow(dict.fromkeys("abc", Stuck), *(f"source text {node}" for node in "abc"))
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
-    await whole(objects, bridge, use=False)
-    finishing = asyncio.create_task(objects.finish(bridge))
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
+    await whole(objects, services, use=False)
+    finishing = asyncio.create_task(objects.finish(services))
     for expected in ("a", "ab"):
         await settled()
         assert opened_and_closed(flow)[1] == list(expected)
@@ -164,7 +164,7 @@ async def test_a_second_cancel_ends_the_waiting_and_abandon_goes_on_where_it_sto
     await asyncio.wait([finishing])
     assert finishing.cancelled()
     assert not objects.closed
-    abandoning = asyncio.create_task(objects.abandon(bridge))
+    abandoning = asyncio.create_task(objects.abandon(services))
     await settled()
     abandoning.cancel()
     await asyncio.wait([abandoning])
@@ -205,25 +205,25 @@ class AsyncEnd(AsyncRecorder):
         self.record("text")
 
 
-async def parked(where: str) -> tuple[Flow, NodeObjects, Bridge, asyncio.Task[None], Any]:
+async def parked(where: str) -> tuple[Flow, NodeObjects, LoopServices, asyncio.Task[None], Any]:
     """An operation that is cancelled while a thread of its is in `where`; source → p → end, and source → q."""
     node_class = type("ParkedThere", (Parked,), {"at": where})
     flow = Flow({"p": node_class, "end": AsyncEnd, "q": AsyncEnd}, "source text p", "p text end", "source text q")
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
     node: Any = objects.object("p")
-    task = asyncio.create_task(whole(objects, bridge))
+    task = asyncio.create_task(whole(objects, services))
     await asyncio.to_thread(node.entered.wait, 30)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled(), "the operation does not wait for the thread"
     assert objects.leftover
-    return flow, objects, bridge, task, node
+    return flow, objects, services, task, node
 
 
 async def test_while_a_thread_is_left_over_no_node_is_touched() -> None:
-    flow, objects, bridge, _, node = await parked("write_text")
-    assert isinstance(await objects.finish(bridge), Cancelled)
-    abandoning = asyncio.create_task(objects.abandon(bridge))
+    flow, objects, services, _, node = await parked("write_text")
+    assert isinstance(await objects.finish(services), Cancelled)
+    abandoning = asyncio.create_task(objects.abandon(services))
     await settled()
     assert opened_and_closed(flow)[1] == []
     assert not objects.closed
@@ -237,62 +237,62 @@ async def test_while_a_thread_is_left_over_no_node_is_touched() -> None:
 
 
 async def test_a_node_whose_open_outlives_its_operation_is_closed_when_it_has_returned() -> None:
-    flow, objects, bridge, _, node = await parked("open")
+    flow, objects, services, _, node = await parked("open")
     node.go.set()
-    await objects.abandon(bridge)
+    await objects.abandon(services)
     assert opened_and_closed(flow) == (["p"], ["p"])
     assert objects.closed
 
 
 async def test_a_close_that_outlives_its_operation_is_not_repeated() -> None:
-    flow, objects, bridge, _, node = await parked("close")
+    flow, objects, services, _, node = await parked("close")
     assert opened_and_closed(flow)[1] == [], "the others wait for it"
     node.go.set()
-    await objects.abandon(bridge)
+    await objects.abandon(services)
     assert opened_and_closed(flow) == (["end", "p", "q"], ["end", "p", "q"])
 
 
-async def left_in_close(*others: type[Node]) -> tuple[Flow, NodeObjects, Bridge, Any]:
+async def left_in_close(*others: type[Node]) -> tuple[Flow, NodeObjects, LoopServices, Any]:
     """An object whose finish was cancelled while a thread of its was in the close of the first node, p."""
     node_class = type("ParkedInClose", (Parked,), {"at": "close"})
     names = [f"r{i}" for i in range(len(others))]
     edges = [f"source text {node}" for node in ("p", *names)]
     flow = Flow({"p": node_class, **dict(zip(names, others, strict=True))}, *edges)
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
     node: Any = objects.object("p")
-    finishing = asyncio.create_task(whole(objects, bridge))
+    finishing = asyncio.create_task(whole(objects, services))
     await asyncio.to_thread(node.entered.wait, 30)
     finishing.cancel()
     await asyncio.wait([finishing])
-    return flow, objects, bridge, node
+    return flow, objects, services, node
 
 
 async def test_a_leftover_thread_goes_no_further_than_its_method() -> None:
-    flow, objects, bridge, node = await left_in_close(DefEnd)
+    flow, objects, services, node = await left_in_close(DefEnd)
     node.go.set()
-    await asyncio.to_thread(bridge.join)
+    await asyncio.to_thread(services.join)
     assert opened_and_closed(flow)[1] == ["p"]
-    await objects.abandon(bridge)
+    await objects.abandon(services)
     assert opened_and_closed(flow)[1] == ["p", "r0"]
 
 
 async def test_an_object_is_not_closed_while_its_last_close_still_runs() -> None:
-    _, objects, bridge, node = await left_in_close()
+    _, objects, services, node = await left_in_close()
     assert not objects.closed
     node.go.set()
-    await objects.abandon(bridge)
+    await objects.abandon(services)
     assert objects.closed
 
 
 async def test_waiting_for_a_leftover_thread_can_be_cancelled_and_taken_up_again() -> None:
-    flow, objects, bridge, _, node = await parked("write_text")
-    abandoning = asyncio.create_task(objects.abandon(bridge))
+    flow, objects, services, _, node = await parked("write_text")
+    abandoning = asyncio.create_task(objects.abandon(services))
     await settled()
     abandoning.cancel()
     await asyncio.wait([abandoning])
     assert objects.leftover
     node.go.set()
-    await objects.abandon(bridge)
+    await objects.abandon(services)
     assert opened_and_closed(flow) == (["end", "p", "q"], ["end", "p", "q"])
 
 
@@ -312,19 +312,19 @@ async def test_a_cancel_reaches_an_async_node_that_a_thread_waits_for() -> None:
                 self.record("unwound")
 
     flow = Flow({"a": Sends, "b": Waits}, "source text a", "a text b")
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
-    await whole(objects, bridge, use=False)
-    task = asyncio.create_task(objects.write("x", bridge))
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
+    await whole(objects, services, use=False)
+    task = asyncio.create_task(objects.write("x", services))
     await entered.wait()
     task.cancel()
     await asyncio.wait([task])
-    await objects.abandon(bridge)
+    await objects.abandon(services)
     assert ("b", "unwound") in flow.log
     assert opened_and_closed(flow) == (["a", "b"], ["a", "b"])
 
 
-class Late(Bridge):
-    """A bridge whose threads begin only when they are told to."""
+class Late(LoopServices):
+    """A services whose threads begin only when they are told to."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
@@ -340,13 +340,13 @@ class Late(Bridge):
 
 async def test_what_is_cancelled_before_its_thread_begins_never_runs() -> None:
     flow = Flow({"a": DefEnd}, "source text a")
-    objects, bridge = flow.objects(), Late(asyncio.get_running_loop())
-    task = asyncio.create_task(whole(objects, bridge))
+    objects, services = flow.objects(), Late(asyncio.get_running_loop())
+    task = asyncio.create_task(whole(objects, services))
     await settled()
     task.cancel()
     await asyncio.wait([task])
     assert not objects.leftover
-    for work in bridge.waiting:
+    for work in services.waiting:
         work()
     assert flow.log == []
 
@@ -362,13 +362,13 @@ class OnlyCloses(Node):
 @pytest.mark.parametrize("node_class", [DefEnd, OnlyCloses], ids=["in closing", "in close"])
 async def test_a_close_that_is_cancelled_before_its_thread_begins_still_runs(node_class: type[Node]) -> None:
     flow = Flow({"a": node_class, "b": node_class}, "source text a", "source text b")
-    objects, bridge = flow.objects(), Late(asyncio.get_running_loop())
-    bridge.hold = False
-    await whole(objects, bridge, use=False)
-    bridge.hold = True
-    task = asyncio.create_task(objects.finish(bridge))
+    objects, services = flow.objects(), Late(asyncio.get_running_loop())
+    services.hold = False
+    await whole(objects, services, use=False)
+    services.hold = True
+    task = asyncio.create_task(objects.finish(services))
     await settled()
-    bridge.hold = False
+    services.hold = False
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()

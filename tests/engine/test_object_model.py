@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lane_pipelines import SOURCE, Bridge, Flow
+from lane_pipelines import SOURCE, Flow, LoopServices
 
 from rrext.engine.flow.intake import Intake
 from rrext.errors import RrextError
@@ -199,31 +199,31 @@ def build(case: Case) -> tuple[Flow, Model]:
 
 
 def run_blocking(case: Case, flow: Flow) -> RrextError | None:
-    objects, bridge = flow.objects(), Bridge()
+    objects, services = flow.objects(), LoopServices()
     try:
-        objects.open_blocking(Entry("a"), Intake("text", "text/plain"), bridge)
+        objects.open_blocking(Entry("a"), Intake("text", "text/plain"), services)
     except RrextError as error:
         assert objects.closed
         return error
     with suppress(RrextError):
         for value in case.writes:
-            objects.write_blocking(value, bridge)
-    failure = objects.finish_blocking(bridge)
+            objects.write_blocking(value, services)
+    failure = objects.finish_blocking(services)
     assert objects.closed
     return failure
 
 
 async def run_on_loop(case: Case, flow: Flow) -> RrextError | None:
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
     try:
-        await objects.open(Entry("a"), Intake("text", "text/plain"), bridge)
+        await objects.open(Entry("a"), Intake("text", "text/plain"), services)
     except RrextError as error:
         assert objects.closed
         return error
     with suppress(RrextError):
         for value in case.writes:
-            await objects.write(value, bridge)
-    failure = await objects.finish(bridge)
+            await objects.write(value, services)
+    failure = await objects.finish(services)
     assert objects.closed
     return failure
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from lane_pipelines import AsyncRecorder, Bridge, Flow, Recorder
+from lane_pipelines import AsyncRecorder, Flow, LoopServices, Recorder
 
 from rrext.engine.flow.intake import Intake
 from rrext.engine.flow.objects import NodeObjects
@@ -51,12 +51,12 @@ class Way:
     def __init__(self, flow: Flow, *, blocking: bool) -> None:
         self.blocking = blocking
         self.objects: NodeObjects = flow.objects()
-        self.bridge = Bridge(None if blocking else asyncio.get_running_loop())
+        self.services = LoopServices(None if blocking else asyncio.get_running_loop())
 
     async def _do(self, name: str, *args: Any) -> Any:
         if self.blocking:
-            return getattr(self.objects, f"{name}_blocking")(*args, self.bridge)
-        return await getattr(self.objects, name)(*args, self.bridge)
+            return getattr(self.objects, f"{name}_blocking")(*args, self.services)
+        return await getattr(self.objects, name)(*args, self.services)
 
     async def open(self, lane: str = "text") -> None:
         await self._do("open", Entry("a"), Intake(lane, f"lane/{lane}"))
@@ -261,13 +261,13 @@ async def test_methods_that_may_block_never_run_on_the_loop() -> None:
 
 async def test_a_row_of_def_methods_is_one_trip_to_a_thread() -> None:
     flow = Flow({**dict.fromkeys("abcde", End), "f": AsyncEnd}, *(f"source text {node}" for node in "abcdef"))
-    objects, bridge = flow.objects(), Bridge(asyncio.get_running_loop())
-    await objects.open(Entry("a"), Intake("text", "text/plain"), bridge)
-    assert bridge.trips == 1
-    await objects.write("x", bridge)
-    assert bridge.trips == 2
-    await objects.finish(bridge)
-    assert bridge.trips == 4
+    objects, services = flow.objects(), LoopServices(asyncio.get_running_loop())
+    await objects.open(Entry("a"), Intake("text", "text/plain"), services)
+    assert services.trips == 1
+    await objects.write("x", services)
+    assert services.trips == 2
+    await objects.finish(services)
+    assert services.trips == 4
 
 
 # failures
@@ -340,10 +340,10 @@ async def test_a_failure_names_the_node_and_the_type_and_keeps_its_cause(way: Wa
 
 async def test_who_is_not_trusted_reads_the_type_of_an_exception_and_not_its_text() -> None:
     flow = Flow({"a": failing("write_text")}, "source text a")
-    objects, bridge = flow.objects(trusted=False), Bridge()
-    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), bridge)
+    objects, services = flow.objects(trusted=False), LoopServices()
+    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), services)
     with pytest.raises(ToolError, match=r'Node "a" failed in write_text: ValueError') as failed:
-        objects.write_blocking("x", bridge)
+        objects.write_blocking("x", services)
     assert "no write_text" not in failed.value.message
 
 
@@ -450,10 +450,10 @@ async def test_an_object_that_is_failed_from_outside_stops_at_the_next_emit() ->
             super().write_text(text)
 
     flow.classes = {**flow.classes, "a": Outside}
-    bridge = Bridge()
-    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), bridge)
+    services = LoopServices()
+    objects.open_blocking(Entry("a"), Intake("text", "text/plain"), services)
     with pytest.raises(ToolError) as failed:
-        objects.write_blocking("x", bridge)
+        objects.write_blocking("x", services)
     assert failed.value is timeout
     assert ("b", "text", "x!") not in flow.log
 
@@ -500,7 +500,7 @@ async def test_a_def_method_that_returns_a_coroutine_is_an_error_not_silence(way
 
 
 async def test_when_no_thread_can_be_had_the_object_fails() -> None:
-    class Refuses(Bridge):
+    class Refuses(LoopServices):
         async def run_in_thread(self, work: Callable[[], Any]) -> Any:
             raise ToolError("no thread")
 
@@ -523,7 +523,7 @@ async def test_a_closed_object_leaves_no_circle_of_references(way: WayOf) -> Non
         await path.write("x")
         assert await path.finish() is None
         path.objects = flow.objects()
-        path.bridge.join()
+        path.services.join()
         assert node() is None, "reference counts alone free it"
     finally:
         gc.enable()

@@ -9,7 +9,7 @@ from typing import Final
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_input import data_of, entry_of
 from rrext.engine.calls.object_runs import CloseRun, OpenRun, WriteRun, run_step
-from rrext.engine.calls.pipe_bridge import Nobody, PipeBridge
+from rrext.engine.calls.pipe_services import DroppedAnswer, PipeServices
 from rrext.engine.host.fair_lock import LockTurn
 from rrext.engine.host.host import Host
 from rrext.engine.interface.call import Call
@@ -85,8 +85,8 @@ class ObjectCalls:
     async def _abandon(self, pipe: OpenPipe, turn: LockTurn) -> None:
         """Close the nodes of the pipe when no thread works on them any more, then free the pipe's place."""
         host, objects, plan = self._host, pipe.objects, pipe.task.plan
-        task, call = pipe.task, Call(Close(pipe_id=pipe.id), Nobody(), caller=pipe.caller)
-        bridge = PipeBridge(host, call, pipe, CancelToken())
+        task, call = pipe.task, Call(Close(pipe_id=pipe.id), DroppedAnswer(), caller=pipe.caller)
+        services = PipeServices(host, call, pipe, CancelToken())
         lease = Lease(task, turn, pipe)
         missing = host.left_behind(task.places)
         try:
@@ -95,7 +95,7 @@ class ObjectCalls:
             if any("close" in plan.methods(node_id) for node_id in plan.closing):
                 missing.add(pipe, "close", other=task.sync_places)
                 await run_step(
-                    host, lease, call, "close", lambda: objects.abandon_blocking(bridge), lambda: objects.abandon(bridge)
+                    host, lease, call, "close", lambda: objects.abandon_blocking(services), lambda: objects.abandon(services)
                 )
         except asyncio.CancelledError:
             raise

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from rrext.engine.calls.call_run import CallRun, Encoded
 from rrext.engine.calls.lease import Lease
 from rrext.engine.calls.object_result import bare_body, result_body, with_error
-from rrext.engine.calls.pipe_bridge import PipeBridge
+from rrext.engine.calls.pipe_services import PipeServices
 from rrext.engine.calls.thread_job import in_thread
 from rrext.engine.events.hub import EventOrigin
 from rrext.engine.flow.intake import Intake
@@ -144,7 +144,7 @@ class OpenRun(ObjectRun):
         pipe = self._pipe = OpenPipe(origin, task, caller, objects, entry, intake, place, task.now())
         if (events := host.events.flow) is not None:
             events.pipe_opened(origin, entry, intake.lane, caller.user_id, caller.space_id)
-        bridge = PipeBridge(host, self.call, pipe, self.token)
+        services = PipeServices(host, self.call, pipe, self.token)
         # A cancel fails the pipe: the thread that opens nodes stops at the next node and closes the opened ones.
         self.token.on_cancel(partial(pipe.fail, Cancelled("the open was cancelled")))
         opening = Lease(task, Place.free(), pipe)
@@ -154,8 +154,8 @@ class OpenRun(ObjectRun):
                 opening,
                 self.call,
                 self.trail[0],
-                lambda: objects.open_blocking(entry, intake, bridge),
-                lambda: objects.open(entry, intake, bridge),
+                lambda: objects.open_blocking(entry, intake, services),
+                lambda: objects.open(entry, intake, services),
             )
         finally:
             opening.drop()
@@ -189,10 +189,10 @@ class WriteRun(ObjectRun):
     def blocking(self) -> Encoded:
         pipe = self._pipe
         self.loan = Loan(pipe.task.sync_places, self.call)
-        bridge = PipeBridge(self.host, self.call, pipe, self.token)
+        services = PipeServices(self.host, self.call, pipe, self.token)
         began = perf_counter()
         try:
-            pipe.objects.write_blocking(self._data, bridge)
+            pipe.objects.write_blocking(self._data, services)
         except BaseException as error:
             raise self._failed(error) from None
         pipe.quick = perf_counter() - began < self.host.limits.quick * QUICK_SHARE_AMONG_OTHERS
@@ -202,13 +202,13 @@ class WriteRun(ObjectRun):
         pipe = self._pipe
         await self.host.granted(self.lease.turn)
         self._pipes.find(pipe.id, self.call.caller.connection_id).check_writable()
-        bridge = PipeBridge(self.host, self.call, pipe, self.token)
+        services = PipeServices(self.host, self.call, pipe, self.token)
         if not pipe.task.plan.needs_loop:
             return await in_thread(
                 self.host, self.blocking, places=pipe.task.sync_places, lease=self.lease, call=self.call, label=self.trail[0]
             )
         try:
-            await pipe.objects.write(self._data, bridge)
+            await pipe.objects.write(self._data, services)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -262,15 +262,15 @@ class CloseRun(ObjectRun):
 
     async def _finish(self) -> None:
         pipe, objects = self._pipe, self._pipe.objects
-        bridge = PipeBridge(self.host, self.call, pipe, self.token)
+        services = PipeServices(self.host, self.call, pipe, self.token)
         try:
             failure = await run_step(
                 self.host,
                 self.lease,
                 self.call,
                 self.trail[0],
-                lambda: objects.finish_blocking(bridge),
-                lambda: objects.finish(bridge),
+                lambda: objects.finish_blocking(services),
+                lambda: objects.finish(services),
             )
             if failure is not None:
                 pipe.fail(failure)

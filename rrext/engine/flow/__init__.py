@@ -1,1 +1,1 @@
-"""Objects on their way through the nodes of a pipe: payloads from bytes, node links, calls of node methods."""
+"""Processing of objects by the nodes of a pipe: payloads from bytes, node links, calls of node methods."""

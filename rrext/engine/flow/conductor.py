@@ -1,7 +1,7 @@
-"""Calls the methods of node objects, in this thread or on the loop, in order; the first error fails the object.
+"""Calls the methods of node objects in order, in this thread or on the loop; the first error fails the object.
 
-What is to be called comes as steps, from generators that look at `failure` after each of them. One driver takes steps
-in the thread that it is called in, the other one on the loop, from where `def` methods go to threads.
+Generators yield the method calls as steps, and check `failure` after each step. One driver runs the steps in the current
+thread, the other one on the loop, from where `def` methods go to threads.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Steps = Iterator[Step]
 log: Final = logging.getLogger("rrext.objects")
 
 
-class Bridge(Protocol):
-    """The engine's services for one operation on a pipe."""
+class OperationServices(Protocol):
+    """The engine's services for one operation on a pipe: threads, the loop, and a context."""
 
     async def run_in_thread(self, work: Callable[[], T], /) -> T:
         """Run a blocking function in a worker thread. Called on the loop."""
@@ -43,26 +43,26 @@ class Bridge(Protocol):
         ...
 
     def context(self, node_id: str) -> ToolContext:
-        """The context of this operation, for a method that asks for one."""
+        """Make the context of this operation, for a node method with a context parameter."""
         ...
 
     @property
     def request(self) -> str:
-        """The name of the request in the log."""
+        """The name of the request in log lines."""
         ...
 
 
 class Conductor:
-    """Calls the methods of one pipe's node objects, one at a time. `bridge` is the running operation's, if one runs.
+    """Calls the methods of one pipe's node objects, one at a time. `services` are those of the running operation.
 
-    `failure` is the first error of the object: from then on nothing is sent. `depth` counts the emits that wait inside
-    each other; a failure leaves it as it is, because nothing is emitted after one. `origin` is where its events come from.
+    `failure` is the first error of the object, after which nothing is sent. `depth` counts nested emits; a failure does not
+    reset it, because nothing is emitted after one. `origin` is the origin of the object's events.
     """
 
-    __slots__ = ("_guests", "_leftovers", "_limits", "_origin", "_trusted", "bridge", "depth", "failure", "max_depth")
+    __slots__ = ("_guests", "_leftovers", "_limits", "_origin", "_trusted", "depth", "failure", "max_depth", "services")
 
     def __init__(self, limits: Limits, *, trusted: bool, origin: EventOrigin | None = None) -> None:
-        self.bridge: Bridge | None = None
+        self.services: OperationServices | None = None
         self.failure: RrextError | None = None
         self.depth = 0
         self.max_depth = limits.emit_depth
@@ -80,11 +80,11 @@ class Conductor:
         return first
 
     def fail_in(self, node_id: str, where: str, error: BaseException) -> RrextError:
-        """Mark the object failed by what a node raised, and return its first error."""
+        """Mark the object failed by the exception of a node, and return the object's first error."""
         first = self.failure
         if first is not None and (error is first or error is first.__cause__):
             return first
-        if isinstance(error, KeyboardInterrupt | GeneratorExit):  # not the node's
+        if isinstance(error, KeyboardInterrupt | GeneratorExit):  # not an error of the node
             self.fail(Cancelled())
             raise error
         what = f'Node "{node_id}" failed in {where}'
@@ -93,7 +93,7 @@ class Conductor:
             what=what,
             node_id=node_id,
             tool=None,
-            request=f"node={node_id}" if self.bridge is None else self.bridge.request,
+            request=f"node={node_id}" if self.services is None else self.services.request,
             trusted=self._trusted,
             limits=self._limits,
         )
@@ -107,30 +107,30 @@ class Conductor:
         return self._lent().context(node_id)
 
     def _enter(self, target: Target, args: tuple[Any, ...]) -> Visit | None:
-        """A payload goes into a node, if anybody watches lanes."""
+        """Publish the event that a payload enters a node; None without subscribers."""
         origin = self._origin
         if origin is None or target.lane is None:
             return None
         flow = origin.events.flow
         return None if flow is None else flow.lane_in(origin, target.link.node_id, target.lane, args)
 
-    def _lent(self) -> Bridge:
-        assert self.bridge is not None, "methods run in operations only"
-        return self.bridge
+    def _lent(self) -> OperationServices:
+        assert self.services is not None, "methods run in operations only"
+        return self.services
 
     # in this thread
 
     def drive(self, steps: Steps) -> None:
-        """Take all steps in this thread. Errors are recorded, not raised: the steps know what is left to do."""
+        """Run all steps in this thread. Errors are recorded, not raised: the generator decides which steps remain."""
         self._take(steps, next(steps, None), None)
 
     def _take(self, steps: Steps, step: Step | None, trip: ThreadWork[Any] | None) -> Step | None:
-        """Take steps in this thread. On a trip from the loop, stop at one that belongs there, and return it."""
+        """Run steps in this thread. For work sent by the loop, stop at the first step that runs on the loop, and return it."""
         while step is not None and (trip is None or not step[0].is_async):
             try:
                 self.deliver(step[:1], step[1])
             except RrextError:
-                pass  # recorded where it was raised
+                pass  # recorded by `deliver`
             if trip is not None and trip.given_up:
                 return None
             step = next(steps, None)
@@ -165,9 +165,9 @@ class Conductor:
     # on the loop
 
     async def drive_on_loop(self, steps: Steps) -> None:
-        """Take all steps. Errors are recorded, not raised. Cancelled, the object has failed, and the steps go on.
+        """Run all steps on the loop. Errors are recorded, not raised. A cancel fails the object, and the remaining steps run.
 
-        Cancelled once more, or while a method is stuck in a thread, it stops.
+        A second cancel, or a cancel while a method runs in a thread, stops the steps.
         """
         cancelled: asyncio.CancelledError | None = None
         step: Step | None = next(steps, None)
@@ -190,13 +190,13 @@ class Conductor:
             raise cancelled
 
     async def deliver_on_loop(self, targets: Sequence[Target], args: tuple[Any, ...]) -> None:
-        """Call one method after the other. Raises the first error."""
+        """Call one method after the other on the loop. Raises the first error."""
         await self.drive_on_loop(self.fan(targets, args))
         if self.failure is not None:
             raise self.failure
 
     def fan(self, targets: Sequence[Target], args: tuple[Any, ...]) -> Steps:
-        """One payload to many, as steps: a failure stops it."""
+        """Yield the steps that send one payload to several targets, until a failure."""
         for target in targets:
             if self.failure is not None:
                 return
@@ -213,7 +213,7 @@ class Conductor:
                 raise RuntimeError(f"emit at {link.emissions[0].where} was not awaited")
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if task is None or not task.cancelling():  # a future of the author's own was cancelled, nobody cancels us
+            if task is None or not task.cancelling():  # a future of the author was cancelled, not this task
                 failure = self.fail_in(link.node_id, target.name, error)
                 raise failure from failure.__cause__
             failure = self.fail(Cancelled(f'Node "{link.node_id}" was cancelled in {target.name}'))
@@ -230,7 +230,7 @@ class Conductor:
                 visit.leave(failure)
 
     async def _visit(self, target: Target, args: tuple[Any, ...]) -> None:
-        """An `async def` method that a thread waits for."""
+        """Run an `async def` method for a thread that waits for it."""
         guest = asyncio.current_task()
         assert guest is not None
         self._guests.add(guest)
@@ -249,9 +249,9 @@ class Conductor:
             if trip.give_up():
                 self._leftovers.append(trip)
                 for guest in self._guests:
-                    guest.cancel()  # the thread may be waiting for them
+                    guest.cancel()  # the thread may wait for these tasks
             raise
-        except BaseException as error:  # no thread to be had: what the nodes raise was recorded there
+        except BaseException as error:  # no thread can be started; errors of nodes were recorded in the thread
             failure = self.fail_in(first.link.node_id, first.name, error)
             raise failure from failure.__cause__
 
@@ -267,12 +267,12 @@ class Conductor:
             self._leftovers.pop()
 
     def too_deep(self) -> RrextError:
-        """The failure of nodes that emit too deep inside each other: Python's stack is smaller than a pipeline file."""
+        """Fail the object because its emits are nested too deep for Python's stack, and return the error."""
         return self.fail(ToolError(f"More than {self.max_depth} nodes emit inside each other's emit (emit_depth)"))
 
 
 def _refuse_unawaited(outcome: object) -> None:
-    """A `def` method that hands out a coroutine has done nothing yet."""
+    """Raise `TypeError` for a `def` method that returned a coroutine or generator: its body has not run."""
     if hasattr(outcome, "__await__") or hasattr(outcome, "__anext__") or isinstance(outcome, Generator):
         if isinstance(outcome, Coroutine):
             outcome.close()

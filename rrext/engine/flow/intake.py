@@ -1,4 +1,4 @@
-"""The client's end of a pipe: bytes or text in, payloads of one lane out."""
+"""The input side of a pipe: turns a client's bytes or text into payloads of one lane."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAYLOADS: Final = {lane.name: lane.payload for lane in TABLE}
 class Intake:
     """Turns the writes of one object into payloads: `begin()`, `feed(data)` for each write, `end()`.
 
-    All raise `InvalidArguments` with pointers below `/data`. After such an error the object cannot go on.
+    All three raise `InvalidArguments` with pointers below `/data`. After such an error the object has failed.
     """
 
     __slots__ = ("_begin", "_decoder", "_end", "_feed", "_offset", "lane", "mime_type")
@@ -47,15 +47,15 @@ class Intake:
             self._feed = _READERS[payload]
 
     def begin(self) -> list[Any]:
-        """The marks before the first write."""
+        """The payloads that mark the begin of the object."""
         return list(self._begin)
 
     def feed(self, data: bytes | str) -> Any:
-        """The payload of one write; None if the write only had the first bytes of a character."""
+        """The payload of one write; None if the write contained only the first bytes of a character."""
         return self._feed(data)
 
     def end(self) -> list[Any]:
-        """The marks after the last write. Raises if the text stopped in the middle of a character."""
+        """The payloads that mark the end of the object. Raises if the text stopped in the middle of a character."""
         if self._decoder is not None and self._decoder.getstate()[0]:
             raise InvalidArguments.at(DATA, "the text ends in the middle of a UTF-8 character")
         return list(self._end)
@@ -162,7 +162,7 @@ def _read_answer(data: bytes | str) -> dict[str, Any]:
 
 
 def _read_question(data: bytes | str) -> dict[str, Any]:
-    """A question as JSON, its missing keys filled in; anything that does not begin like an object is plain text."""
+    """Read a question from JSON and fill in missing keys; text that does not begin like an object is the question itself."""
     if data.lstrip()[:1] not in ("{", b"{"):
         text = data if isinstance(data, str) else _decoded(data)
         if not text.strip():

@@ -1,4 +1,4 @@
-"""One node's place in an open object: where its `emit` goes, and when it may be used."""
+"""The link of one node to its receivers in an open object: the targets of `emit`, and the times when it is allowed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from rrext.nodes.base.node import Entry
 
 
-# What runs on a node at the moment. Only in SENDING and SENDING_ASYNC it may emit.
-QUIET: Final = 0  # nothing of the object; perhaps a tool
+# States of a node: the method that runs. A node may emit in SENDING and SENDING_ASYNC only.
+QUIET: Final = 0  # no method of the object runs; perhaps a tool
 SILENT: Final = 1  # open or close
 SENDING: Final = 2  # a `def` lane method or closing
-SENDING_ASYNC: Final = 3  # an `async def` one
-WAITING: Final = 4  # an emit of it has not returned yet
+SENDING_ASYNC: Final = 3  # an `async def` lane method or closing
+WAITING: Final = 4  # an emit of the node has not returned yet
 
 
 class Target:
@@ -57,7 +57,7 @@ class NodeLink:
         self.node = node
         self.opened = False
         self.state = QUIET
-        self.emissions: list[Emission] = []  # called for, but not done
+        self.emissions: list[Emission] = []  # emits that have not ended
         self._fanouts: dict[str, tuple[Target, ...]] = {}
 
     def emit(self, lane: str, value: Any) -> Awaitable[None] | None:
@@ -87,7 +87,7 @@ class NodeLink:
         raise self._refusal(lane)
 
     def target(self, method: Method) -> Target:
-        """The node's own method, which gets a context if it asks for one, and keeps `opened` true to its meaning."""
+        """Make the target of a node method: passes a context to a method with a context parameter, and maintains `opened`."""
         call = getattr(self.node, method.name)
         name = method.context
         if name is not None:
@@ -121,7 +121,7 @@ class NodeLink:
         return closing
 
     def begin(self, emission: Emission) -> Conductor:
-        """An emission is awaited: who delivers it."""
+        """Begin an awaited emission, and return the conductor that delivers it."""
         if emission.task is not None:
             raise self._broken(RuntimeError(f"the emit at {emission.where} is awaited twice"))
         if self.state != SENDING_ASYNC:
@@ -130,13 +130,13 @@ class NodeLink:
         return self._conductor
 
     def strays(self) -> list[asyncio.Task[Any]]:
-        """Tasks of the node's own that still emit, though its method has ended."""
+        """The tasks of the node that still emit, though the method that started them has ended."""
         mine = asyncio.current_task()
         tasks = (emission.task for emission in self.emissions)
         return [task for task in tasks if task is not None and task is not mine and not task.done()]
 
     def done(self, emission: Emission) -> None:
-        """Its receivers have returned."""
+        """End an emission: its receivers have returned."""
         self.emissions.remove(emission)
         self.state = SENDING_ASYNC
 
@@ -159,7 +159,7 @@ class NodeLink:
         if self.state == QUIET:
             return RuntimeError(f"{who} outside of an object: it works in write_<lane> and closing, not in tools")
         if self._conductor.failure is not None:
-            return self._conductor.failure  # who swallowed it meets it again
+            return self._conductor.failure  # a node that caught the error gets it again
         if self.state == SILENT:
             return self._broken(RuntimeError(f"{who} in open or close: only in between its receivers listen"))
         return self._broken(
@@ -167,13 +167,13 @@ class NodeLink:
         )
 
     def _broken(self, error: Exception) -> Exception:
-        """The same error, after the object was marked failed: an author may catch it, but not undo it."""
+        """Mark the object failed and return the same error: an author may catch it, but the failure stays."""
         self._conductor.fail_in(self.node_id, "emit", error)
         return error
 
 
 class Emission:
-    """The awaitable that `emit` returns in an `async def` method: it sends when it is awaited."""
+    """The awaitable that `emit` returns in an `async def` method; awaiting it sends the payload."""
 
     __slots__ = ("_link", "_targets", "_value", "lane", "task", "where")
 

@@ -1,7 +1,7 @@
-"""The node objects of one pipe, and the way of one object through them: open, writes, closing, close.
+"""The node objects of one pipe, and the processing of one object: open, writes, closing, close.
 
-Every operation has two forms with one meaning. The blocking one runs whole in a worker thread, and is for pipelines
-without `async def` methods. The other one runs on the loop. What happens in which order is written once, as steps.
+Every operation has two forms. The blocking form runs in one worker thread, for pipelines without `async def` methods; the
+other form runs on the loop. Both run the same generators of steps.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rrext.engine.flow.conductor import Bridge, Conductor, Steps
+from rrext.engine.flow.conductor import Conductor, OperationServices, Steps
 from rrext.engine.flow.node_link import NodeLink, Target
 from rrext.errors import PipeFailed, PipeNotOpen, RrextError
 
@@ -27,12 +27,12 @@ NEW, OPEN, ENDING, CLOSED = "new", "open", "ending", "closed"
 class NodeObjects:
     """The objects of a pipeline's nodes, for one pipe or for calls without a pipe.
 
-    `object` makes them at first use, from any thread. Operations run one at a time, and serve one object; of an object
-    that has failed, nothing more is sent and `closing` runs no more, so that no half of it is committed anywhere.
-    `close` still runs on every node that was opened: on each whose `open` returned, once.
+    `object` makes them at first use, from any thread. Operations run one at a time, for one object. After a failure nothing
+    more is sent and `closing` does not run, so that no incomplete object is committed. `close` still runs once on every
+    node whose `open` returned.
 
-    `made` are the objects that were asked for so far, by node id; `make` makes one. `trusted` says that whoever opens the
-    object may read the texts of nodes' exceptions. `origin` is where the events of its lanes come from.
+    `made` maps node ids to the objects made so far; `make` makes one. `trusted` says that the caller may read the texts of
+    nodes' exceptions. `origin` is the origin of the lane events.
     """
 
     __slots__ = ("_conductor", "_intake", "_links", "_lock", "_make", "_source", "made", "phase", "plan")
@@ -51,7 +51,7 @@ class NodeObjects:
         self._intake: Intake
 
     def object(self, node_id: str) -> Node:
-        """The node's object, made if there is none yet. Raises what its `__init__` raises."""
+        """Get the node's object, made at first use. Raises the exceptions of its `__init__`."""
         try:
             return self.made[node_id]
         except KeyError:
@@ -69,7 +69,7 @@ class NodeObjects:
 
     @property
     def closed(self) -> bool:
-        """Whether the object is over and no node is open any more."""
+        """Whether the object has ended and no node is open."""
         return self.phase == CLOSED
 
     @property
@@ -78,72 +78,71 @@ class NodeObjects:
         return self._conductor.leftover
 
     def fail(self, error: RrextError) -> RrextError:
-        """Mark the object failed, from any thread, and return its first error. What runs stops at its next `emit`."""
+        """Mark the object failed, from any thread, and return its first error. A running method stops at its next `emit`."""
         return self._conductor.fail(error)
 
     # operations, each in both forms
 
-    def open_blocking(self, entry: Entry, intake: Intake, bridge: Bridge) -> None:
-        """Open every node, then send the begin marks. Raises the first error, after what was opened was closed."""
+    def open_blocking(self, entry: Entry, intake: Intake, services: OperationServices) -> None:
+        """Open every node, then send the begin marks. Raises the first error, after closing the opened nodes."""
         self._begin(intake)
-        self._here(self._opening(entry), bridge)
+        self._here(self._opening(entry), services)
         self._raise_failure()
 
-    async def open(self, entry: Entry, intake: Intake, bridge: Bridge) -> None:
-        """`open_blocking`, on the loop. Cancelled, it closes what was opened; see `abandon`."""
+    async def open(self, entry: Entry, intake: Intake, services: OperationServices) -> None:
+        """`open_blocking`, on the loop. A cancel closes the opened nodes; see `abandon`."""
         self._begin(intake)
-        await self._on_loop(self._opening(entry), bridge)
+        await self._on_loop(self._opening(entry), services)
         self._raise_failure()
 
-    def write_blocking(self, data: bytes | str, bridge: Bridge) -> None:
-        """Send one write on; returns when every receiver has. Raises the first error."""
+    def write_blocking(self, data: bytes | str, services: OperationServices) -> None:
+        """Send the payload of one write; returns after every receiver has returned. Raises the first error."""
         payload = self._payload(data)
         if payload is not None:
-            self._conductor.bridge = bridge
+            self._conductor.services = services
             try:
                 self._conductor.deliver(self._source, (payload,))
             finally:
-                self._conductor.bridge = None
+                self._conductor.services = None
 
-    async def write(self, data: bytes | str, bridge: Bridge) -> None:
-        """`write_blocking`, on the loop. Cancelled, the object has failed."""
+    async def write(self, data: bytes | str, services: OperationServices) -> None:
+        """`write_blocking`, on the loop. A cancel fails the object."""
         payload = self._payload(data)
         if payload is not None:
-            self._conductor.bridge = bridge
+            self._conductor.services = services
             try:
                 await self._conductor.deliver_on_loop(self._source, (payload,))
             finally:
-                self._conductor.bridge = None
+                self._conductor.services = None
 
-    def finish_blocking(self, bridge: Bridge) -> RrextError | None:
+    def finish_blocking(self, services: OperationServices) -> RrextError | None:
         """Send the end marks, run `closing` and `close` of every node. Returns the object's first error."""
-        self._here(self._finishing(), bridge)
+        self._here(self._finishing(), services)
         return self.failure
 
-    async def finish(self, bridge: Bridge) -> RrextError | None:
-        """`finish_blocking`, on the loop. Cancelled, it goes on with every `close`; see `abandon`.
+    async def finish(self, services: OperationServices) -> RrextError | None:
+        """`finish_blocking`, on the loop. After a cancel every `close` still runs; see `abandon`.
 
-        With a leftover thread no node is touched: what was collected until then is the result.
+        While a leftover thread runs, no node is touched: the results collected so far are the result.
         """
         if not self.leftover:
-            await self._on_loop(self._finishing(), bridge)
+            await self._on_loop(self._finishing(), services)
         return self.failure
 
-    def abandon_blocking(self, bridge: Bridge) -> None:
-        """Run `close` of every node that is open, and nothing else: nobody wants the object. Raises nothing of it."""
-        self._here(self._closing(), bridge)
+    def abandon_blocking(self, services: OperationServices) -> None:
+        """Run `close` of every open node of an object that was given up. Errors of nodes are not raised."""
+        self._here(self._closing(), services)
 
-    async def abandon(self, bridge: Bridge) -> None:
+    async def abandon(self, services: OperationServices) -> None:
         """`abandon_blocking`, on the loop, after leftover threads have returned.
 
-        An operation that is cancelled closes the nodes by itself, except for `write`. It leaves them to `abandon` when
-        a thread is left over, or when it is cancelled again meanwhile: whenever `closed` is false after it. How long
-        this may take is the caller's business.
+        A cancelled operation other than `write` closes the nodes itself. If a thread is left over, or a second cancel
+        arrives, `closed` is false afterwards and the caller must run `abandon`. The caller limits its duration.
         """
         await self._conductor.threads_returned()
-        await self._on_loop(self._closing(), bridge)
+        await self._on_loop(self._closing(), services)
 
-    # what they do, step by step
+    # steps of the operations
 
     def _opening(self, entry: Entry) -> Steps:
         for node_id, link in self._links.items():
@@ -181,10 +180,10 @@ class NodeObjects:
                 link.opened = False
                 continue
             yield link.target(method), ()
-            if link.opened:  # cancelled before its thread began: it is still to be done
+            if link.opened:  # cancelled before its thread began: `close` must still run
                 yield link.target(method), ()
 
-    # their parts
+    # parts of the steps
 
     def _begin(self, intake: Intake) -> None:
         if self.phase != NEW:
@@ -193,7 +192,7 @@ class NodeObjects:
         self.phase = ENDING
         try:
             for node_id in self.plan.opening:
-                if self.plan.methods(node_id):  # nodes without methods pass on without having an object
+                if self.plan.methods(node_id):  # nodes without methods pass payloads on without an object
                     self._links[node_id] = self._link(node_id)
             self._source = self.bind(self.plan.source, intake.lane)
             self.phase = OPEN
@@ -210,7 +209,7 @@ class NodeObjects:
         return link
 
     def bind(self, sender: str, lane: str) -> tuple[Target, ...]:
-        """The methods that take what a node or the source sends on a lane."""
+        """Find the methods that receive the payloads which a node or the source sends on a lane."""
         return tuple(self._links[r.node_id].target(r.method) for r in self.plan.receivers(sender, lane))
 
     def _payload(self, data: bytes | str) -> Any:
@@ -232,24 +231,24 @@ class NodeObjects:
             self.fail(error)
             return []
 
-    def _here(self, steps: Steps, bridge: Bridge) -> None:
-        self._conductor.bridge = bridge
+    def _here(self, steps: Steps, services: OperationServices) -> None:
+        self._conductor.services = services
         try:
             self._conductor.drive(steps)
         finally:
-            self._conductor.bridge = None
+            self._conductor.services = None
             self._let_go()
 
-    async def _on_loop(self, steps: Steps, bridge: Bridge) -> None:
-        self._conductor.bridge = bridge
+    async def _on_loop(self, steps: Steps, services: OperationServices) -> None:
+        self._conductor.services = services
         try:
             await self._conductor.drive_on_loop(steps)
         finally:
-            self._conductor.bridge = None
+            self._conductor.services = None
             self._let_go()
 
     def _let_go(self) -> None:
-        """When the last node is closed: cut the circles of node and link, so that nothing waits for the collector."""
+        """Break the reference cycles of nodes and links after the last `close`, so that they need no garbage collection."""
         links = self._links.values()
         if self.phase == ENDING and not self.leftover and not any(link.opened for link in links):
             for link in links:

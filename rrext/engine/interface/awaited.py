@@ -1,4 +1,4 @@
-"""An answer that a coroutine of this process waits for."""
+"""An answer for a coroutine of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rrext.errors import RrextError
 
 
 class AwaitedAnswer:
-    """Takes the one answer of a call, in whatever thread it comes, for who awaits `future` on the loop."""
+    """Takes the answer of a call in any thread, and settles `future` on the loop."""
 
     __slots__ = ("_loop", "future")
 

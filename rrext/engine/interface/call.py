@@ -31,11 +31,11 @@ class AnswerSink(Protocol):
     """Takes the answers of calls, one each. Methods may be called from any thread."""
 
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None:
-        """The operation's body as an encoded JSON object; `tail` is a result that is itself bytes."""
+        """Answer with the operation's body, an encoded JSON object; `tail` is the raw bytes of a `bytes` result."""
         ...
 
     def fail(self, call: Call, error: RrextError) -> None:
-        """The operation's failure."""
+        """Answer with the operation's error."""
         ...
 
 
@@ -44,11 +44,11 @@ class Outlet(Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether more waits there than should."""
+        """Whether the queue is over its limit."""
         ...
 
     async def room(self) -> None:
-        """Wait on the loop until it is not full, or nobody reads it any more."""
+        """Wait on the loop until the queue is not full, or its reader is gone."""
         ...
 
 
@@ -56,11 +56,11 @@ class Feed(Protocol):
     """Takes the progress and chunks of a running call. Methods may be called from any thread but the loop's."""
 
     def progress(self, value: float, total: float | None, message: str | None) -> None:
-        """The latest progress; earlier ones that were not sent yet may be dropped."""
+        """Send progress; it may replace earlier progress that was not sent yet."""
         ...
 
     def chunk(self, index: int, chunk: bytes, tail: bytes | None) -> None:
-        """One chunk, encoded; never dropped."""
+        """Send one encoded chunk; chunks are never dropped."""
         ...
 
     def wait_for_room(self) -> None:
@@ -72,7 +72,7 @@ class Feed(Protocol):
         ...
 
     def end(self) -> list[bytes]:
-        """The call is answered next: what must leave before that; nothing is sent any more."""
+        """End the feed before the answer of the call: return the last events to send; later ones are ignored."""
         ...
 
 
@@ -80,21 +80,21 @@ class StoppableWork(Protocol):
     """The run of a call, as the engine's callers see it."""
 
     def stop(self, reason: CancelReason) -> None:
-        """The call is answered: nobody waits for what is done for it. On the loop's thread."""
+        """Stop the run of an answered call. On the loop's thread."""
         ...
 
     def overstay(self) -> None:
-        """The thread that read the request is still at work on it: take no more of this kind there."""
+        """Note that the run keeps the reading thread too long, so that later calls of its kind run elsewhere."""
         ...
 
 
 class Call(msgspec.Struct, eq=False, weakref=True):
-    """One operation in flight. It is answered exactly once: who settles it first, answers.
+    """One operation in flight. It is answered exactly once: the first `succeed`, `fail` or `cancel` wins.
 
-    `command` is what the face calls the operation, `data` a write's raw bytes, `received` a time of the engine's clock,
-    `redact` takes out of a failure what nobody may read, `outlet` says whether there is room for the answer.
-    The engine sets `work` while there is something to stop, `seconds` and `deadline` when it has to end. `unsettled` holds
-    one item, which the thread that answers takes out.
+    `command` is the face's name of the operation, `data` the raw bytes of a write, `received` a time of the engine's clock.
+    `redact` removes secrets from an error, `outlet` says whether there is room for the answer. The engine sets `work` while
+    a run can be stopped, and `seconds` and `deadline` of a call with a timeout. `unsettled` holds one item, which the
+    answering thread takes out.
     """
 
     operation: Operation
@@ -114,7 +114,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
 
     @property
     def name(self) -> str:
-        """The request in the log, where numbers of several clients meet."""
+        """The name of the request in the log, which is unique among several clients."""
         return request_name(self.request_id, self.caller.connection_id)
 
     @property
@@ -125,10 +125,10 @@ class Call(msgspec.Struct, eq=False, weakref=True):
     def succeed(self, body: bytes, tail: bytes | None = None) -> bool:
         """Answer with a body; False if it was answered before."""
         try:
-            self.unsettled.pop()  # `claim`, without another call on the way of every answer
+            self.unsettled.pop()  # `claim`, inlined: saves a function call per answer
         except IndexError:
             return False
-        self.work = None  # it leads back to here: such circles would wait for the garbage collector
+        self.work = None  # breaks a cycle, which would wait for the garbage collector
         self.answer.succeed(self, body, tail)
         return True
 
@@ -146,7 +146,7 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         self.answer.fail(self, error)
 
     def claim(self) -> bool:
-        """Become the one who answers; True for exactly one caller."""
+        """Claim the right to answer; True for the first caller only."""
         try:
             self.unsettled.pop()  # atomic, in every thread
         except IndexError:
@@ -157,12 +157,12 @@ class Call(msgspec.Struct, eq=False, weakref=True):
         """Answer with `error` now and stop what runs; False if it was answered before."""
         if not self.claim():
             return False
-        work = self.work  # after the claim: a thread that begins it sets this first, and then looks whether it is settled
+        work = self.work  # read after the claim: a thread that begins the call sets `work` before it checks `settled`
         self._tell(error)
         if work is not None:
             work.stop(reason)
         return True
 
     def __repr__(self) -> str:
-        state = "settled" if self.settled else "open"  # its input may hold secrets
+        state = "settled" if self.settled else "open"  # the input may hold secrets
         return f"<Call {type(self.operation).__name__} {self.request_id} {state}>"

@@ -1,4 +1,4 @@
-"""The engine as its callers see it: a face decodes an operation and calls `Engine.start`."""
+"""The interface of an engine: a face decodes an operation and calls `Engine.start`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Engine:
     def start(self, call: Call, *, alone: bool = False) -> bool:
         """Begin the call; it is answered once, perhaps before this returns. On the event loop's thread; it never blocks.
 
-        Returns whether the call is quick: nothing has to be waited for, and it takes less time than a hop to another thread
-        is worth. `alone` says that no other call waits for this thread meanwhile. Raises nothing.
+        Returns whether the call is quick: it need not wait, and is so short that a hop to another thread would cost more.
+        `alone` says that no other call waits for this thread meanwhile. Raises nothing.
         """
         raise NotImplementedError
 
@@ -33,11 +33,11 @@ class Engine:
     async def ask(
         self, operation: Operation, caller: Caller = ANONYMOUS, *, data: bytes | None = None, feed: Feed | None = None
     ) -> tuple[bytes, bytes | None]:
-        """The encoded body of the answer, and the raw bytes of a result that is bytes. Raises the operation's failure.
+        """Run an operation and return its encoded body, with the raw bytes of a `bytes` result. Raises the operation's error.
 
         For callers in this process, on the engine's loop. Cancelling the caller's task cancels the operation.
         """
-        import asyncio  # a command that asks another process has no loop
+        import asyncio  # a command that queries another process has no loop
 
         from rrext.engine.interface.awaited import AwaitedAnswer
 
@@ -53,25 +53,25 @@ class Engine:
     def subscribe(self, filter: Filter, sink: EventSink) -> Subscription:
         """Hand every event that fits the filter to `sink(event)`, until the subscription is cancelled. From any thread.
 
-        Events are the records of `rrext.engine.events.records`, plain data that JSON can hold; times are seconds, sizes
-        bytes, secrets are replaced by their names. A sink is called by the thread in which something happens, perhaps by
-        several at once; it must not block, as the call waits for it. One that raises is logged, and gets no more. The
-        events of one call come in their order, from `CallStarted` to one `CallEnded`, which comes before the answer leaves;
-        so do those of one pipe, from `PipeOpened` to `PipeClosed`, and of one task. Between calls there is no order. What began
-        before the subscription is heard of from then on. Calls that are refused or cancelled before the engine has them
-        have no events. Nothing is kept for a sink: one that is slower than the events brings a queue with a bound of its own.
-        Raises `InvalidArguments` for a kind that does not exist.
+        Events are the records of `rrext.engine.events.records`, plain data that JSON can hold; times are in seconds, sizes
+        in bytes, secrets are replaced by their names. The sink is called on the thread of the event, perhaps on several at
+        once; it must not block, because the call waits for it. A sink that raises is logged and gets no more events. The
+        events of one call are in order, from `CallStarted` to one `CallEnded`, which comes before the answer is sent; so are
+        those of one pipe, from `PipeOpened` to `PipeClosed`, and of one task. Events of different calls have no order. Of
+        calls and pipes that began before the subscription the sink gets the later events. Calls that are refused or
+        cancelled before the engine has them have no events. The engine queues nothing: a slow sink needs its own bounded
+        queue. Raises `InvalidArguments` for a kind that does not exist.
         """
         raise NotImplementedError
 
     def begin_batch(self) -> None:
-        """Several calls may be started before the loop's next turn; `end_batch` says that they were."""
+        """Begin a batch: several calls are started before the loop's next turn, until `end_batch`."""
 
     def end_batch(self) -> None:
-        """All calls of the batch were started; what can run at once, runs."""
+        """End the batch, and run those of its calls that can run at once."""
 
     def disconnect(self, connection_id: str) -> None:
-        """A connection is gone: its pipes are freed. The face has cancelled its calls before."""
+        """Free the pipes of a connection that ended. The face must have cancelled its calls before."""
 
     async def aclose(self) -> None:
-        """Unload everything."""
+        """Unload all pipelines."""

@@ -34,11 +34,11 @@ log: Final = logging.getLogger("rrext.failures")
 def failure_of(
     error: BaseException, *, what: str, node_id: str, tool: str | None, request: str, trusted: bool, limits: Limits
 ) -> RrextError:
-    """The error that travels for an exception of a node's code; the log has more of it, under the name of the request.
+    """Translate an exception of a node's code into the error for the caller; the log has the details, with the request.
 
-    An author's `ToolError` is shown as it is, and so is what rrext itself raises while it serves the tool. Codes that say
-    something of the server, such as `internal`, are not an author's to give. Of anything else the type
-    travels, and the text only to a caller who could read it anyway (contract: stdio and the CLI). `what` begins the message.
+    An author's `ToolError` is passed on unchanged, and so are rrext's own errors. Authors may not use codes about the
+    server, such as `internal`. Of any other exception the caller gets the type, and the text only if the caller is trusted
+    (stdio and the CLI). `what` begins the message.
     """
     if isinstance(error, RrextError) and not isinstance(error, NOT_AN_AUTHORS) and _is_whole(error):
         return error
@@ -57,17 +57,17 @@ def failure_of(
 
 
 def internal_error() -> InternalError:
-    """The error for a bug of rrext; the log has the traceback."""
+    """Make the error for a bug of rrext, whose traceback is in the log."""
     return InternalError("internal error; the server's log has it under this request")
 
 
 def cancelled_from_inside(tool: str, node_id: str) -> ToolError:
-    """The error for a tool that cancelled itself: its caller did not."""
+    """Make the error for a tool that cancelled itself; its caller did not cancel it."""
     return ToolError(f'Tool "{tool}" on node "{node_id}" was cancelled from inside', data={"nodeId": node_id, "tool": tool})
 
 
 def shortened(error: RrextError, limits: Limits) -> RrextError:
-    """The short form of an error that is longer than a result may be: an author's may have any length."""
+    """Shorten an error that is longer than `max_result`, because an author's error may have any length."""
     most = limits.max_error_text
     message = f"{error.message[:most]}… (the error was longer than max_result, {limits.max_result} bytes)"
     short = ToolError(message, data={"limit": "max_result", "maximum": limits.max_result})
@@ -77,7 +77,7 @@ def shortened(error: RrextError, limits: Limits) -> RrextError:
 
 
 def _is_whole(error: RrextError) -> bool:
-    """Whether it can be told: an author's class may forget to call `__init__` of its base, or set what is no text."""
+    """Whether an author's error has all fields as text: its class may not call the base's `__init__`, or set other types."""
     message, hint = getattr(error, "message", None), getattr(error, "hint", None)
     return isinstance(message, str) and (hint is None or isinstance(hint, str)) and hasattr(error, "data")
 
@@ -85,11 +85,11 @@ def _is_whole(error: RrextError) -> bool:
 def _text_of(error: BaseException) -> str:
     try:
         text = str(error)
-    except BaseException:  # an author's __str__ may be broken; the failure must still be told
+    except BaseException:  # an author's __str__ may raise; the error must still reach the caller
         return "(its text could not be read)"
     return readable(text)
 
 
 def readable(text: object) -> str:
-    """Text that can travel in JSON, whatever an author put there: lone surrogates are spelt out."""
+    """Make text of an author encodable as JSON: lone surrogates are escaped."""
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Values and requests in the log: the text of a peer reads as one word."""
+"""Values and requests in log lines: each text of a peer is one word, quoted if necessary."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PLAIN: Final = re.compile(r"[\w.:@/+-]+", re.ASCII)
 
 @lru_cache(maxsize=1024)
 def in_log(value: Any) -> str:
-    """A value, in quotes if it could be read as more than one."""
+    """Format a value for a log line, in quotes if its text could be read as several values."""
     text = str(value)
     return text if PLAIN.fullmatch(text) else msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()
 
 
 def request_name(request_id: object, connection_id: str | None) -> str:
-    """A request, whose number alone several clients may have given."""
+    """Name a request in a log line, with its connection, because several clients may use the same number."""
     return f"request={in_log(request_id)} client={in_log(connection_id)}"

@@ -31,7 +31,7 @@ class Tool(Operation, frozen=True, kw_only=True, rename="camel"):
 
 
 class ListTools(Operation, frozen=True, kw_only=True, rename="camel"):
-    """The tools that this caller may call now. → `{tools}`"""
+    """List the tools that this caller may call now. → `{tools}`"""
 
     node_id: str | None = None
 
@@ -78,21 +78,21 @@ class Terminate(Operation, frozen=True, kw_only=True):
 
 
 class Validate(Operation, frozen=True, kw_only=True):
-    """All problems of a pipeline, which is not loaded. → `{pipeline, errors, warnings, problems}`"""
+    """Check a pipeline without loading it. → `{pipeline, errors, warnings, problems}`"""
 
     pipeline: dict[str, Any] | str
     source: str | None = None
 
 
 class Services(Operation, frozen=True, kw_only=True):
-    """The catalog of nodes, or one of them. → `{services}` or the definition"""
+    """Describe the nodes of the catalog, or one of them. → `{services}` or the definition"""
 
     service: str | None = None
 
 
 class ListTasks(Operation, frozen=True, kw_only=True):
-    """The pipelines that run. → `{tasks}`"""
+    """List the running pipelines. → `{tasks}`"""
 
 
 class TaskStatus(Operation, frozen=True, kw_only=True):
-    """The status of one pipeline. → the status object"""
+    """Describe the status of one pipeline. → the status object"""

@@ -32,9 +32,9 @@ log: Final = logging.getLogger("rrext.component")
 class Component:
     """One component while its pipeline is loaded.
 
-    `setup` is entered at first use and left at unload, both in one task of the component's own, as an async context
-    manager needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` says why
-    the last one could not be served. `blocked` is why this machine cannot run the node, once that was asked.
+    `setup` is entered at first use and left at unload, both in one task of the component, as an async context manager
+    needs. A failing `setup` fails the calls that waited for it; the next call tries again, and `failure` is the last error.
+    `blocked` is the reason why this machine cannot run the node, None before the check.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class Component:
         self.ready = self._checked and not hasattr(node_class, "setup")
 
     def new_object(self, publisher: Publisher) -> Node:
-        """A node object of this component, with its settings in place before `__init__` runs."""
+        """Make a node object of this component; its settings are set before `__init__` runs."""
         node = self.node_class.__new__(self.node_class)
         node.node_id = self.id
         node.directory = self.directory
@@ -91,14 +91,14 @@ class Component:
         return node
 
     def is_untouched(self, node: Node) -> bool:
-        """Whether a call left nothing on a node object, so that another caller may have it.
+        """Whether a call left no data on a node object, so that another caller may use it.
 
-        A class with an `__init__` of its own may keep a caller's data in what that made, which cannot be told from here.
+        False for a class with its own `__init__`: a caller's data may be in the objects that it made.
         """
         return not self._makes_state and len(node.__dict__) == GIVEN and node.shared is self.shared
 
     async def ensure(self, host: Host, *, trusted: bool) -> None:
-        """Return when the component can be used. Raises `Unavailable`, or what `setup` raised as `failure_of` tells it."""
+        """Wait until the component is set up. Raises `Unavailable`, or the error of `setup` as `failure_of` translates it."""
         if self.ready:
             return
         if self._is_closed:
@@ -111,7 +111,7 @@ class Component:
             await asyncio.shield(self._waiting)
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # whatever setup raised
+        except BaseException as error:  # setup may raise anything
             what = f'Node "{self.id}" could not be set up'
             failure = self.failure = failure_of(
                 error, what=what, node_id=self.id, tool=None, request=f"setup of {self.id}", trusted=trusted, limits=host.limits
@@ -121,25 +121,25 @@ class Component:
     @property
     def own_thread(self) -> OwnThread:
         """The one thread of this component's `thread="same"` tools."""
-        with self._thread_lock:  # nested calls ask from worker threads
+        with self._thread_lock:  # nested calls run on worker threads
             if self._thread is None:
                 self._thread = OwnThread(f"rrext-{self.id}")
             return self._thread
 
     def disconnected(self, connection_id: str) -> None:
-        """A connection is gone: what is set up lets go of what it held for it."""
+        """Release the resources that the shared state holds for a connection that ended."""
         if self._setup is not None:
             self._setup.disconnected(connection_id)
 
     async def close(self, patience: float) -> None:
-        """Leave `setup`; returns when it was left, or after `patience` seconds, with a warning: it must hold up nobody."""
+        """Leave `setup`. Gives up with a warning after `patience` seconds, so that a stuck node blocks no unload."""
         self._is_closed = True
         self.ready = False
         keeper, waiting = self._keeper, self._waiting
         if keeper is not None:
             if self._leave is None:
                 keeper.cancel()
-                if waiting is not None:  # a task that is cancelled before its first step tells nobody
+                if waiting is not None:  # a task that is cancelled before its first step sets no future
                     self._fail(waiting, Cancelled(UNLOADED))
             else:
                 self._leave.set()
@@ -198,7 +198,7 @@ class Component:
                 return self.node_class.unavailable()
             except BaseException as error:
                 log.warning("node %s could not say whether it is available", self.id, exc_info=error)
-                name = self.node_class.__name__  # the exception's text is not for every caller, and may not even be readable
+                name = self.node_class.__name__  # not every caller may read the exception's text, and `str` of it may fail
                 return f"{name} could not say whether it can run here: {type(error).__name__}, told in the server's log"
 
         reason = self.blocked = await context.in_thread(ask)
@@ -223,6 +223,6 @@ def _overrides(node_class: type[Node]) -> set[str]:
 
 
 def _seen(waiting: asyncio.Future[None]) -> None:
-    """Take the exception, so that a failure nobody waited for any more is not reported as forgotten."""
+    """Retrieve the exception, so that asyncio does not log a failure without waiters as never retrieved."""
     if not waiting.cancelled():
         waiting.exception()

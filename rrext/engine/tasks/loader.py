@@ -1,4 +1,4 @@
-"""From a checked pipeline to the components of a task."""
+"""Makes the components of a task from a checked pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rrext.pipefile.spec import PipelineSpec
 
 
 def components_of(loaded: LoadedPipeline, *, directory: str, confined: bool) -> dict[str, Component]:
-    """The components in chain order, without the source. Raises `InvalidPipeline` with all problems."""
+    """Make the components in chain order, without the source. Raises `InvalidPipeline` with all problems."""
     spec = loaded.require()
     specs = {component.id: component for component in spec.components}
     bindings = _bindings(spec)

@@ -1,4 +1,4 @@
-"""Open pipes: their owners, their states, and the idle ones among them."""
+"""Open pipes: owners, states, and idle pipes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class OpenPipe:
-    """One open object with node objects of its own.
+    """One open pipe: an object with its own node objects.
 
-    `caller` is who opened it, and the context of its calls. `failed` is the first error of the object; a failed pipe
-    can only be closed. `leftovers` counts threads that outlived their calls: while there are any, the node objects
-    must not be touched. `closes` counts the `close`s that wait or run. `quick` says that the last write took far less than
-    a hop to a thread is worth. `end_reason` is why it is freed, for those who watch; `origin` is where its events come from.
+    `caller` opened the pipe, and is the context of its calls. `failed` is the first error of the object; a failed pipe can
+    only be closed. `leftovers` counts threads that outlived their calls; while one runs, the node objects must not be
+    touched. `closes` counts the `close`s that wait or run. `quick` says that the last write was so short that a hop to a
+    thread would cost more. `end_reason` is the reason in the `PipeClosed` event; `origin` is the origin of its events.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class OpenPipe:
         self._wake: Callable[[], None] | None = None
 
     def fail(self, error: RrextError) -> None:
-        """Mark the object failed; the first error is kept, and nothing is sent on from then on."""
+        """Mark the object failed. The first error is kept, and the nodes send nothing after it."""
         if self.failed is None:
             self.failed = error
         self.objects.fail(error)
@@ -88,12 +88,12 @@ class OpenPipe:
             )
 
     def leave_thread_behind(self) -> None:
-        """A call was answered while its thread goes on."""
+        """Count a thread that goes on though its call was answered."""
         with self._lock:
             self.leftovers += 1
 
     def thread_returned(self) -> None:
-        """Such a thread came back; the last one of a closed pipe gives the place back."""
+        """Count a left-behind thread that returned. The last one of a closed pipe releases the pipe's place."""
         with self._lock:
             self.leftovers -= 1
             free = self.closed and not self.leftovers
@@ -110,14 +110,14 @@ class OpenPipe:
             return self.leftovers > 0
 
     def end_object(self, body: bytes | None) -> None:
-        """The object is over, with a result or without; only the first time counts. On the loop's thread."""
+        """Publish the end of the object, with a result or without. Only the first call has an effect. On the loop's thread."""
         has_object, self._has_object = self._has_object, False
         if has_object and (events := self.origin.events.flow) is not None:
             failure = self.failed or self.objects.failure
             events.object_ended(self.origin, self.entry, self.task.now() - self.began, failure, body)
 
     def free(self) -> None:
-        """The pipe is closed: give its place back, now or when the last thread returns."""
+        """Release the place of a closed pipe, now or when the last left-behind thread returns."""
         with self._lock:
             if self.closed:
                 return
@@ -131,7 +131,7 @@ class OpenPipe:
 
 
 class Pipes:
-    """The map of open pipes. Ids count up for the life of the process and are never used again."""
+    """The map of open pipes. Ids count up for the life of the process and are never reused."""
 
     __slots__ = ("_expired", "_keep_expired", "_numbers", "_open")
 
@@ -142,15 +142,15 @@ class Pipes:
         self._keep_expired = keep_expired
 
     def next_id(self) -> int:
-        """A number that no pipe had before."""
+        """Return the next unused pipe id."""
         return next(self._numbers)
 
     def add(self, pipe: OpenPipe) -> None:
-        """The pipe is open."""
+        """Register an open pipe."""
         self._open[pipe.id] = pipe
 
     def at(self, pipe_id: int) -> OpenPipe | None:
-        """The open pipe of that number, whoever it belongs to."""
+        """The open pipe with this id, of any connection."""
         return self._open.get(pipe_id)
 
     def get(self, pipe_id: int, connection_id: str) -> OpenPipe | None:
@@ -159,7 +159,7 @@ class Pipes:
         return pipe if pipe is not None and pipe.caller.connection_id == connection_id else None
 
     def find(self, pipe_id: int, connection_id: str) -> OpenPipe:
-        """The caller's open pipe. Raises `PipeExpired` or `PipeNotOpen`; other people's pipes do not exist for it."""
+        """The caller's open pipe. Raises `PipeExpired`, or `PipeNotOpen` also for a pipe of another connection."""
         pipe = self.get(pipe_id, connection_id)
         if pipe is not None:
             return pipe
@@ -173,23 +173,23 @@ class Pipes:
         raise PipeNotOpen(f"Pipe {pipe_id} is not open", data={"pipe_id": pipe_id})
 
     def enter(self, pipe: OpenPipe, *, exclusive: bool, now: float) -> LockTurn:
-        """Stand in the pipe's line; each use refreshes it."""
+        """Join the pipe's line, and note the time of this use."""
         pipe.last_used = now
         return pipe.turns.enter(exclusive)
 
     def remove(self, pipe: OpenPipe) -> None:
-        """The pipe is open no more."""
+        """Remove a pipe from the map."""
         self._open.pop(pipe.id, None)
 
     def expire(self, pipe: OpenPipe, idle: float) -> None:
-        """The pipe is reclaimed; its owner will be told so, for as long as there is room to remember it."""
+        """Remove a reclaimed pipe. Later uses raise `PipeExpired`, while its id is among the remembered ones."""
         self.remove(pipe)
         self._expired[pipe.id] = (pipe.caller.connection_id, idle)
         while len(self._expired) > self._keep_expired:
             self._expired.popitem(last=False)
 
     def idle_since(self, deadline: float) -> list[OpenPipe]:
-        """Pipes that nobody used after `deadline` and nobody uses now."""
+        """The pipes that were not used after `deadline` and are not in use."""
         return [p for p in self._open.values() if p.last_used <= deadline and p.turns.is_idle and not p.leftovers]
 
     def of_connection(self, connection_id: str) -> list[OpenPipe]:
@@ -201,7 +201,7 @@ class Pipes:
         return [pipe for pipe in self._open.values() if pipe.task is task]
 
     def forget_connection(self, connection_id: str) -> None:
-        """Nobody will ask for this connection's expired pipes any more."""
+        """Forget the expired pipes of a connection that ended."""
         for pipe_id in [n for n, (owner, _) in self._expired.items() if owner == connection_id]:
             del self._expired[pipe_id]
 

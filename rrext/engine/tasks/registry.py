@@ -15,12 +15,12 @@ def new_token(prefix: str) -> str:
 
 
 def already_running() -> TaskAlreadyRunning:
-    """The error of an `execute` for what runs."""
+    """Make the error of an `execute` for a pipeline that already runs."""
     return TaskAlreadyRunning("Pipeline is already running.", hint="pass useExisting to join it, or terminate it first")
 
 
 class Tasks:
-    """Which pipelines run. A token names a task; no token means the only one."""
+    """The registry of running pipelines. A token names a task; without a token the only task is meant."""
 
     __slots__ = ("_by_token",)
 
@@ -28,11 +28,11 @@ class Tasks:
         self._by_token: dict[str, Task] = {}
 
     def add(self, task: Task) -> None:
-        """Register a task whose token is not taken."""
+        """Register a task, whose token must be unused."""
         self._by_token[task.token] = task
 
     def find_same(self, token: str | None, key: tuple[str | None, str, str]) -> Task | None:
-        """The task of that token or, for a caller who chose none, of that user, project and source."""
+        """Find the task with that token or, if the caller chose no token, with that user, project and source."""
         if token is not None:
             return self._by_token.get(token)
         return next((task for task in self._by_token.values() if task.key == key), None)
@@ -61,7 +61,7 @@ class Tasks:
         self._by_token.pop(task.token, None)
 
     def _public(self) -> list[str]:
-        """Tokens that may be shown: a file's stem and a caller's choice are names, a generated one is a secret."""
+        """The tokens that error messages may show: file stems and tokens chosen by callers. Generated tokens are secrets."""
         return [token for token in self._by_token if not token.startswith("tk_")]
 
     def __iter__(self) -> Iterator[Task]:

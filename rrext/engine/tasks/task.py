@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 class Route:
     """A tool of one component, with the measured duration of its calls.
 
-    `quick` says that the last run of a sync tool was far below a thread hop's worth of waiting, so that the thread
-    which read the request may run it too; `quick_alone` that it was short enough for that while no other request waits,
-    as when it asks a database nearby. `plain` says that nothing but the input decides whether it can be called, and that
-    any thread may run it: there is no availability rule, or one of the settings alone, which let it pass.
-    `for_threads` says that it is such a tool and no coroutine. `label` is its name for people, `trail` how a chain of
-    callers begins with it.
+    `quick` says that the last run of a sync tool was so short that the thread which read the request may run the tool;
+    `quick_alone` says the same for times without other waiting requests, as for a tool that queries a database nearby.
+    `plain` says that any thread may run the tool, and that its availability does not depend on the call. `for_threads`
+    says that the tool is plain and no coroutine. `label` is its name in messages, `trail` the chain of callers that begins
+    with it.
     """
 
     __slots__ = ("component", "for_threads", "label", "plain", "quick", "quick_alone", "spec", "trail")
@@ -49,17 +48,17 @@ class Route:
         self.for_threads = self.plain and spec.kind in ("sync", "generator")
 
     def learn(self, took: float, limit: float) -> None:
-        """Its last run took so many seconds, of the `limit` after which reading is taken from a thread."""
+        """Note the seconds of the last run; after `limit` seconds a thread loses reading to the loop."""
         self.quick_alone = self.plain and self.spec.kind == "sync" and took < QUICK_SHARE_ALONE * limit
         self.quick = self.quick_alone and took < QUICK_SHARE_AMONG_OTHERS * limit
 
     def forget(self) -> None:
-        """Forget the duration: it is not known any more."""
+        """Forget the duration, after a run that was stopped."""
         self.quick = self.quick_alone = False
 
 
 def _is_open(component: Component, spec: ToolSpec) -> bool:
-    """Whether a tool is available whoever asks: settings stay as they are while a pipeline is loaded."""
+    """Whether a tool is available to every caller. Asked once, as the settings of a loaded pipeline do not change."""
     rule: Any = spec.options.available
     return rule is None or (getattr(rule, "by_settings", False) and bool(rule(component, None)))
 
@@ -139,18 +138,18 @@ class Task:
         }
 
     def now(self) -> float:
-        """The engine's time."""
+        """The time of the engine's clock."""
         return self._clock.now()
 
     def take_spare(self) -> NodeObjects:
-        """Node objects for a call without a pipe: pooled, never opened, in nobody else's hands."""
+        """Take pooled node objects for a call without a pipe. They are never opened, and no other call uses them."""
         try:
             return self._spare.pop()  # atomic
         except IndexError:
             return NodeObjects(self.plan, self.make_object)
 
     def give_spare(self, objects: NodeObjects) -> None:
-        """Back from a call that left nothing running on them. What holds anything of that call serves no other."""
+        """Return node objects to the pool; no thread works on them. Objects that may hold data of the call are dropped."""
         if len(self._spare) < MAX_SPARE_CHAINS:
             components = self.components
             for node_id, node in objects.made.items():
@@ -159,11 +158,11 @@ class Task:
             self._spare.append(objects)
 
     def make_object(self, node_id: str, publisher: Publisher | None = None) -> Node:
-        """A fresh node object of a component; `publisher` takes its messages, else that of the task."""
+        """Make a node object of a component. `publisher` takes its messages; the default is the task's."""
         return self.components[node_id].new_object(publisher or self.publisher)
 
     def route(self, node_id: str | None, tool: str) -> list[Route]:
-        """The owners of a tool in chain order: one for a node id, all for none.
+        """Find the owners of a tool in chain order: one with a node id, all without.
 
         Raises `NodeNotFound` and `ToolNotFound` without near matches (`explain` adds them), `InvalidArguments` for an
         empty name.
@@ -192,7 +191,7 @@ class Task:
         raise ToolNotFound(f'No handler found for tool "{tool}"{where}')
 
     def only_route(self, node_id: str | None, tool: str) -> Route | None:
-        """The owner of a tool if there is exactly one to ask."""
+        """The owner of a tool if there is exactly one, else None."""
         if node_id:
             return self._routes.get((node_id, tool))
         routes = self._broadcast.get(tool, ())
@@ -212,12 +211,12 @@ class Task:
         return bool(self.active) or self.places.used > 0
 
     def cancel_calls(self, reason: CancelReason, error: Callable[[], RrextError]) -> None:
-        """Answer every call of the task with a failure, and stop it."""
+        """Answer every active call of the task with an error, and stop it."""
         for call in list(self.active):
             call.cancel(reason, error())
 
     def note_block(self, label: str) -> None:
-        """A tool blocked the event loop."""
+        """Count a tool that blocked the event loop."""
         self.blocks[label] += 1
 
     @property
@@ -227,6 +226,6 @@ class Task:
         return {} if found is None else found.counts()
 
     def note_error(self, message: str) -> None:
-        """Keep the message for the task's status; the oldest goes when there are too many."""
+        """Keep the message for the task's status; the oldest is dropped when there are too many."""
         self.errors.append(message)
         del self.errors[:-MAX_KEPT_ERRORS]

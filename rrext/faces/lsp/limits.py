@@ -41,4 +41,4 @@ RUNS_END_TIMEOUT: Final = 1.0
 ANSWERS_FLUSH_TIMEOUT: Final = 0.5
 """Seconds for the client to read the last answers."""
 END_MARGIN: Final = 0.25
-"""Seconds beyond both until the watchman ends the process."""
+"""Seconds beyond both until the end watch ends the process."""

@@ -61,7 +61,7 @@ class LspServing:
         self.server.protocol.on_exit = self._on_exit
         self.server.documents.taken = self._taken
         self._incoming = Incoming(stdio.read_fd, self._framer, loop, self.server, self._outbox, limits, self._at_end)
-        self._watchman = EndWatch(
+        self._end_watch = EndWatch(
             loop,
             stdio.read_fd,
             parent=parent or ParentWatch(),
@@ -77,7 +77,7 @@ class LspServing:
 
     async def run(self) -> int:
         """Serve until the end; returns the exit code."""
-        self._watchman.start()
+        self._end_watch.start()
         self._incoming.start()
         return await self._code
 
@@ -119,7 +119,7 @@ class LspServing:
             log.info("ending: %s", why)
             self._exit_code = code if code is not None else 0 if self.server.protocol.is_shut_down else 1
             self._ending = self._loop.create_task(self._end(), name=f"end: {why}")
-        self._watchman.expect_end(seconds + RUNS_END_TIMEOUT + ANSWERS_FLUSH_TIMEOUT + END_MARGIN)
+        self._end_watch.expect_end(seconds + RUNS_END_TIMEOUT + ANSWERS_FLUSH_TIMEOUT + END_MARGIN)
 
     # the end
 
@@ -139,7 +139,7 @@ class LspServing:
         await self.server.aclose()
 
     def _end_without_loop(self) -> None:
-        """On the watchman's thread: something blocks the loop and does not come back."""
+        """On the thread of the end watch: something blocks the loop and does not come back."""
         try:
             log.error("the event loop is stuck: ending without it")
             self._last_words()

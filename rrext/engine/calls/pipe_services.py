@@ -20,7 +20,7 @@ from rrext.tools.context import CancelToken, ToolContext
 T = TypeVar("T")
 
 
-class PipeBridge:
+class PipeServices:
     """The services of one operation. Methods that run in threads count as running sync calls of the task."""
 
     __slots__ = ("_call", "_host", "_pipe", "_token")
@@ -82,7 +82,7 @@ class PipeBridge:
         )
 
 
-class Nobody:
+class DroppedAnswer:
     """Drops the answer of a call that the engine itself made."""
 
     def succeed(self, call: Call, body: bytes, tail: bytes | None) -> None: ...
