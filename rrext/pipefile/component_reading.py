@@ -1,4 +1,4 @@
-"""Reads one component by itself, without the pipeline around it, so that an unchanged one is read once."""
+"""Reads one component without the pipeline around it, so that an unchanged component is read once."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class ComponentReading(msgspec.Struct, frozen=True):
-    """One component, read by itself: all pointers begin at it. Nobody changes the draft; `draft.at` gives one to work with.
+    """One component, read by itself; all pointers are relative to it. `draft` is read-only; `draft.at` makes a copy.
 
-    `errors` counts those that `problems` has no room for too. `asked` is what the problems depend on beside the `value`.
+    `errors` counts those that `problems` has no room for too. `asked` are the near-name queries that the problems depend on.
     `settled` is false if they depend on what may change any time: which code can be imported.
     """
 

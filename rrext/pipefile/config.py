@@ -25,11 +25,11 @@ COMMON: Final = (
     "description",
     "tool_description",
 )
-"""Keys that may stand in every component's config; a node that wants one declares it."""
+"""Keys that every component's config may have; a node that uses one declares it."""
 
 
 class ConfigCheck:
-    """Works out the settings of one component and reports what is wrong with them.
+    """Computes the settings of one component and reports their problems.
 
     `path` is where the config stands. The result of `run` is `node.config`, or None if there are errors.
     """
@@ -46,7 +46,7 @@ class ConfigCheck:
         self._near = near
 
     def run(self, config: dict[str, Any]) -> Any:
-        """The settings for a config."""
+        """Compute the settings for a config."""
         errors = self._problems.errors
         self._check_common(config)
         effective = self.effective(config)
@@ -79,11 +79,11 @@ class ConfigCheck:
 
     @property
     def section(self) -> str:
-        """The pointer of the object with the settings: the config itself, or the section of the profile that was used."""
+        """The pointer of the object with the settings: the config itself, or the section of the chosen profile."""
         return self._base
 
     def effective(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Defaults of the profile, and what the user says over them. Empty, and reported, if the profile cannot be used."""
+        """Merge the user's values over the defaults of the profile. Empty, with a problem, if the profile cannot be used."""
         profile = config.get("profile")
         if profile is None or (self._settings is not None and "profile" in self._settings.names):
             return self._default_profile(config)
@@ -160,7 +160,7 @@ class ConfigCheck:
 
 
 def merged(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` over `defaults`, inner objects likewise. A null does not replace a default."""
+    """Merge `values` over `defaults`, inner objects too. A null does not replace a default."""
     found = dict(defaults)
     for key, value in values.items():
         default = found.get(key)

@@ -1,4 +1,4 @@
-"""Checks edges: an existing sender, a lane that both ends have, a class type that the invoked node serves."""
+"""Checks edges: the sender exists, both ends have the lane, the invoked node serves the class type."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
 Lanes: TypeAlias = tuple[str, ...] | None
-"""Some lanes; None if nobody knows which."""
+"""Some lanes; None if they are unknown."""
 
 
 class EdgeCheck:
     """Checks the edges between some components. Afterwards `data` and `control` lead from a node to those behind it.
 
-    Only edges whose both ends exist are in there, so that what follows can walk them; `Draft.broken` marks the rest.
+    They hold only edges whose both ends exist, so that later checks can walk them; `Draft.broken` marks the others.
     """
 
     def __init__(self, drafts: Sequence[Draft], problems: Problems, near: NearNames) -> None:
@@ -97,7 +97,7 @@ class EdgeCheck:
         """The lanes that nodes of a class offer, and those that they accept."""
         found = self._lanes.get(node)
         if found is None:
-            assert node is not None  # what nobody knows is there from the start
+            assert node is not None  # an unknown class has unknown lanes
             found = self._lanes[node] = (offered_lanes(node), accepted_lanes(node))
         return found
 

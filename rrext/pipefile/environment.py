@@ -1,4 +1,4 @@
-"""`${NAME}` in pipeline files: which names may be read, and where their values go."""
+"""Variables in pipeline files, `${NAME}`: the readable names, and the substitution of their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rrext.pipefile.text.pointer import below
 
 PREFIX: Final = "ROCKETRIDE_"
 NEVER: Final = frozenset({"ROCKETRIDE_APIKEY", "ROCKETRIDE_URI", "ROCKETRIDE_DEPLOY_APIKEY", "ROCKETRIDE_DEPLOY_URI"})
-"""The server's own access to other servers; no pipeline may read it, whoever allows it."""
+"""The server's own credentials for other servers; no pipeline may ever read them."""
 
 PLACEHOLDER: Final = r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
 """A variable in a text, as a regular expression; its group is the name."""
@@ -39,7 +39,7 @@ class Environment:
 
     @classmethod
     def taken_from_process(cls, names: Iterable[str] = ()) -> Environment:
-        """The same, and no process that this one starts inherits the variables: they are in its environment no more."""
+        """Like `of_process`, and remove the variables from this process's environment, so that no child inherits them."""
         names = frozenset(names)
         return cls(take_variables(PREFIX, names), names)
 
@@ -49,7 +49,7 @@ class Environment:
         return Environment({**own, **(env or {})}, self._names, self.redactor)
 
     def with_values(self, env: Mapping[str, str] | None) -> Environment:
-        """The same with the `env` of an `execute`, which wins."""
+        """Copy this environment and add the `env` of an `execute`, whose values win."""
         return Environment({**self._values, **env}, self._names, self.redactor) if env else self
 
     def may_read(self, name: str) -> bool:
@@ -81,7 +81,7 @@ class Substitution:
         self.used = False
 
     def resolve(self, text: str, path: str, environment: Environment) -> str:
-        """One text with its variables replaced."""
+        """Replace the variables of one text."""
 
         def value_of(match: re.Match[str]) -> str:
             name = match[1]
@@ -109,7 +109,7 @@ def substitute(value: Any, environment: Environment, path: str = "") -> Substitu
 
 def _may_hold_variables(value: Any) -> bool:
     pending = [value]
-    for item in pending:  # it grows meanwhile
+    for item in pending:  # the list grows meanwhile
         kind = type(item)
         if kind is str:
             if "${" in item:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 class CheckCache(msgspec.Struct, frozen=True, eq=False):
     """The cache between two checks of a text, before and after a keystroke: its source map, and the readings of its components
-    by the id of their value. It is only read, and valid while `around` stays equal.
+    by the id of their value. It is only read, and valid while `inputs` stay equal.
     """
 
-    around: tuple[Catalog, Environment, Limits, Severity]
+    inputs: tuple[Catalog, Environment, Limits, Severity]
     """The inputs of a check beside the text."""
     map: SourceMap
     readings: dict[int, ComponentReading]
@@ -75,11 +75,11 @@ class LoadedPipeline:
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """The problems that do not."""
+        """The problems that do not stop a pipeline from running."""
         return tuple(problem for problem in self.problems if problem.severity == "warning")
 
     def require(self) -> PipelineSpec:
-        """The pipeline. Raises `InvalidPipeline` with all problems in `data`."""
+        """Return the pipeline. Raises `InvalidPipeline` with all problems in `data`."""
         if self.spec is not None:
             return self.spec
         errors = self.errors
@@ -90,7 +90,7 @@ class LoadedPipeline:
         raise InvalidPipeline(f"{first.path or '/'}: {first.message}{more}", data={"problems": self.problems_as_json()})
 
     def problems_as_json(self) -> list[dict[str, Any]]:
-        """The problems as they travel, with lines and columns if the pipeline was a text."""
+        """Convert the problems to JSON, with lines and columns if the pipeline was a text."""
         from rrext.pipefile.text.located import located
 
         where = self.source_map if self.problems else None

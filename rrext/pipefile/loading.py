@@ -1,4 +1,4 @@
-"""From a pipeline's text, or its JSON value, to a pipeline that can run, or to everything that is wrong with it."""
+"""Loads a pipeline from its text or JSON value: a pipeline that can run, or all problems of it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
 from rrext.pipefile.text.source import ParsedText, SourceMap, read
 from rrext.pipefile.validation import PipelineOutline, Validation
 
-Around: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
-"""What the answers of a check depend on beside the text."""
+CheckInputs: TypeAlias = tuple[Catalog, Environment, Limits, Severity]
+"""The inputs of a check besides the text."""
 
 
 def load_pipeline(
@@ -35,20 +35,21 @@ def load_pipeline(
     before: LoadedPipeline | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> LoadedPipeline:
-    """Read and check a pipeline; never raises for what it holds.
+    """Read and check a pipeline; problems of its content are returned, not raised.
 
-    `source` begins elsewhere than the file says. With `strict_env` an unresolved variable is an error, else a warning.
+    `source` is the id of the source component to use instead of the one in the file.
+    With `strict_env` an unresolved variable is an error, else a warning.
     `positions` makes the source map at once, which a text with a problem needs anyway.
-    `before` is what an earlier text gave, with `positions`: what both have in common is not worked out again, so that the
-    two share it, settings of components included. Nothing else depends on it, and it is only read.
-    Raises `Cancelled` soon after `stop` says so.
+    `before` is the result of an earlier text, with `positions`: unchanged parts are not computed again, but shared by both
+    results, settings of components included. It changes no result, and is only read.
+    Raises `Cancelled` soon after `stop()` returns true.
     """
     pause = _pause(stop)
     problems = Problems(limits.max_problems)
     is_text = isinstance(pipeline, str | bytes)
-    around = (catalog, environment, limits, unknown_provider)
+    inputs = (catalog, environment, limits, unknown_provider)
     known = before.cache if before is not None and is_text and positions else None
-    if known is not None and known.around != around:
+    if known is not None and known.inputs != inputs:
         known = None
     given = _given(pipeline, limits, positions, known)
     for problem in given.problems:
@@ -77,7 +78,7 @@ def load_pipeline(
         outline=validation.outline,
         text=text,
         source_map=given.map,
-        cache=_remembered(given.map, known, around, readings, near) if is_text and positions else None,
+        cache=_remembered(given.map, known, inputs, readings, near) if is_text and positions else None,
     )
 
 
@@ -93,7 +94,7 @@ def check_pipeline(
     before: LoadedPipeline | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> LoadedPipeline:
-    """Check a pipeline that is not to run: unresolved variables are warnings, and all that a run would refuse is looked for.
+    """Check a pipeline without running it: unresolved variables are warnings, and every error of a run is reported.
 
     `before` and `stop` as for `load_pipeline`.
     """
@@ -129,7 +130,7 @@ def validate(
     source: str | None = None,
     limits: Limits = DEFAULTS,
 ) -> dict[str, Any]:
-    """The body that answers `rrext_validate`: the pipeline with its chain, and what is wrong with it.
+    """Make the body of the answer to `rrext_validate`: the pipeline with its chain, and its problems.
 
     Nothing runs, so unresolved variables are warnings. Problems of a text have a line and a column.
     """
@@ -148,7 +149,7 @@ def validate(
 
 
 def _reference_entry(problem: Problem, base: str, ids: list[str]) -> dict[str, Any]:
-    """A problem as RocketRide's validator names it: `id` is the component, `ccode` the code."""
+    """Convert a problem to the form of RocketRide's validator: `id` is the component, `ccode` the code."""
     entry = {"message": problem.message, "ccode": problem.code, "path": problem.path}
     prefix = below(base, "components") + "/"
     if problem.path.startswith(prefix):
@@ -159,7 +160,7 @@ def _reference_entry(problem: Problem, base: str, ids: list[str]) -> dict[str, A
 
 
 def _as_source(pipeline: Any, limits: Limits) -> ParsedText:
-    """A JSON value that was never text here; only its nesting has to be looked at."""
+    """Wrap a JSON value that was not read from text; only its depth must be checked."""
     level: list[Any] = [pipeline]
     for _ in range(limits.max_depth + 1):
         level = [item for item in level if isinstance(item, dict | list)]
@@ -171,7 +172,7 @@ def _as_source(pipeline: Any, limits: Limits) -> ParsedText:
 
 
 def _unwrapped(value: Any, problems: Problems) -> tuple[dict[str, Any] | None, str]:
-    """The pipeline in a document, which may be wrapped once in `{"pipeline": …}`, and where it stands."""
+    """Find the pipeline in a document, which may be wrapped once in `{"pipeline": …}`, and its pointer."""
     base = ""
     if isinstance(value, dict) and "pipeline" in value and "components" not in value:
         value, base = value["pipeline"], "/pipeline"
@@ -189,13 +190,17 @@ def _given(pipeline: Any, limits: Limits, positions: bool, known: CheckCache | N
 
 
 def _remembered(
-    where: SourceMap | None, known: CheckCache | None, around: Around, readings: Sequence[ComponentReading], near: NearNames
+    where: SourceMap | None,
+    known: CheckCache | None,
+    inputs: CheckInputs,
+    readings: Sequence[ComponentReading],
+    near: NearNames,
 ) -> CheckCache | None:
-    """The cache for the next check."""
+    """Make the cache for the next check."""
     if where is None or (known is not None and where.stopped):
-        return known  # what stands behind the place where reading stopped is back as soon as that is mended
+        return known  # the text behind the place where reading stopped will be read again when the mistake is corrected
     settled = {id(reading.value): reading for reading in readings if reading.settled}
-    return CheckCache(around, where, settled, near)
+    return CheckCache(inputs, where, settled, near)
 
 
 def _readings(
@@ -223,7 +228,7 @@ def _unresolved(readings: Sequence[ComponentReading], base: str) -> list[tuple[s
 
 
 def _pause(stop: Callable[[], bool] | None) -> Callable[[], None]:
-    """To be called now and then; it raises `Cancelled` when it is time to stop."""
+    """Make a function to call regularly; it raises `Cancelled` when `stop` returns true."""
 
     def pause() -> None:
         if stop is not None and stop():
@@ -250,7 +255,7 @@ def _report_variables(
 def _sifted(
     found: tuple[Problem, ...], given: ParsedText, unresolved: Sequence[tuple[str, str]], redactor: Redactor
 ) -> tuple[Problem, ...]:
-    """The problems in the order of the text, without those that only repeat others, and without any variable's value."""
+    """Sort the problems in the order of the text, and remove repeated ones and values of variables."""
     without_value = {path for path, _ in unresolved}
     no_names = {problem.path for problem in found if problem.code == "variable_in_name"}
     kept: list[Problem] = []

@@ -52,7 +52,7 @@ class NearNames:
         return tuple(asked)
 
     def repeat(self, questions: tuple[NearNameQuery, ...]) -> bool:
-        """Ask the same again, if every answer would be the same here. If not, nothing was asked."""
+        """Repeat earlier queries if all of them have the same answers here; otherwise do nothing and return False."""
         budget, new = self._budget, dict[tuple[str, int], NearNameQuery]()
         for asked in questions:
             key = (asked.name, id(asked.known))

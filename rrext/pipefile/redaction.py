@@ -29,7 +29,7 @@ class Redactor:
         self._forms: tuple[tuple[str, str], ...] | None = ()
 
     def learn(self, name: str, value: str) -> None:
-        """The value of a variable was put in for its name."""
+        """Remember the value of a variable that was substituted."""
         if len(value) >= MIN_SECRET and (name, value) not in self._values:
             self._values[name, value] = None
             if len(self._values) > MAX_KEPT_SECRETS:
@@ -38,11 +38,11 @@ class Redactor:
 
     @property
     def knows_any(self) -> bool:
-        """Whether there is anything to look for."""
+        """Whether any value is known."""
         return bool(self._values)
 
     def text(self, text: str) -> str:
-        """The text with the name of the variable in place of each value."""
+        """Replace each known value in a text by the name of its variable."""
         forms = self._known()
         if not forms or not text:
             return text
@@ -61,13 +61,13 @@ class Redactor:
         return "".join((*pieces, text[done:]))
 
     def raw(self, data: bytes) -> bytes:
-        """The same for a text in UTF-8."""
+        """Replace known values in a UTF-8 text."""
         if not self._known():
             return data
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def value(self, value: Any) -> Any:
-        """The same for every text and every key in a JSON value."""
+        """Replace known values in every text and key of a JSON value."""
         if not self._known():
             return value
         if isinstance(value, str):
@@ -79,7 +79,7 @@ class Redactor:
         return value
 
     def error(self, error: RrextError) -> None:
-        """Take the values out of a failure that is about to be told."""
+        """Remove known values from an error before it is sent."""
         if not self._known():
             return
         error.message = self.text(error.message)

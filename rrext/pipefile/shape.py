@@ -22,7 +22,7 @@ EDITOR_KEYS: Final = ("viewport", "docRevision", "isLocked", "snapToGrid", "snap
 COMPONENT_KEYS: Final = ("id", "provider", "config", "input", "control", "name", "description", "ui")
 EDGE_KEYS: Final = {"input": ("lane", "from"), "control": ("classType", "from")}
 NAMES: Final = frozenset({"id", "provider", "source", "project_id", "lane", "classType", "from"})
-"""Keys of what parts of a pipeline are called."""
+"""Keys whose values are names of parts of a pipeline."""
 VERSION: Final = 1
 
 _TYPES: Final = {
@@ -37,9 +37,9 @@ _TYPES: Final = {
 
 
 class Draft(msgspec.Struct, eq=False, gc=False):
-    """A component as far as it could be read. An `id` or `provider` that is unusable is empty.
+    """The readable parts of a component. An unusable `id` or `provider` is empty.
 
-    `broken` says that an edge or the provider is wrong, so that nothing can be said of what reaches the node.
+    `broken` says that an edge or the provider is wrong, so that checks of the node's input are skipped.
     """
 
     index: int = 0
@@ -56,14 +56,14 @@ class Draft(msgspec.Struct, eq=False, gc=False):
     broken: bool = False
 
     def at(self, index: int, path: str) -> Draft:
-        """The same component at its place in a document."""
+        """Copy the component to a place in a document."""
         draft = copy(self)
         draft.index = index
         draft.path = path
         return draft
 
     def here(self, message: str) -> Related:
-        """This component as a place that another problem has to do with."""
+        """Make the place of this component for a problem that is related to it."""
         return Related(below(self.path, "id"), message)
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class Draft(msgspec.Struct, eq=False, gc=False):
 
 
 class ShapeReader:
-    """Reads what stands at `base`: a document, or one component of it."""
+    """Checks the types and keys of the value at `base`: a document, or one component of it."""
 
     def __init__(self, base: str, problems: Problems, near: NearNames) -> None:
         self._base = base
@@ -79,7 +79,7 @@ class ShapeReader:
         self._near = near
 
     def root(self, document: Mapping[str, Any], limits: Limits) -> None:
-        """Look at a document but for its components."""
+        """Check the root of a document, without its components."""
         self._unknown_keys(document, ROOT_KEYS, self._base, EDITOR_KEYS)
         for key in ("source", "project_id", "name", "description"):
             self._text(document, key, self._base, required=False)
@@ -100,7 +100,7 @@ class ShapeReader:
             self._problems.add("invalid_version", f"The version {version} is not known: expected {VERSION}.", path)
 
     def component(self, item: Any) -> Draft:
-        """A component, by itself."""
+        """Read one component, without the pipeline around it."""
         draft = Draft(path=self._base)
         if not isinstance(item, dict):
             self._problems.add("wrong_type", f"A component is an object, not {type_text(item)}.", draft.path)
@@ -169,7 +169,7 @@ class ShapeReader:
         return ""
 
     def _report_variable(self, key: str, path: str) -> None:
-        """A name holds a variable, and everybody may read names."""
+        """Report a variable in a name, because names are not secret."""
         if key == "project_id":
             message = "project_id must be literal: a pipeline keeps it wherever it runs."
             self._problems.add("variable_in_project_id", message, below(path, key))

@@ -1,4 +1,4 @@
-"""Which nodes there are, by the provider names that pipeline files use. A class is imported when it is first asked for."""
+"""The catalog of nodes by provider name. Classes are imported at first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Catalog:
     """Node classes by provider name: given ones first, then built-in ones, then those of installed packages.
 
-    Installed packages are only looked through when a name is found nowhere else, or for a whole listing.
+    Installed packages are searched only for a name that is found nowhere else, or for a whole listing.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Catalog:
         self._installed: dict[str, str] | None = None
         self._scan = installed
         self.conflicts: list[str] = []
-        """What installed packages claim although it is taken; known after a scan."""
+        """Names of installed packages that are taken already; known after a scan."""
         for node_class in nodes:
             self.add(node_class)
 
@@ -64,7 +64,7 @@ class Catalog:
         return found
 
     def find(self, provider: str) -> type[Node] | None:
-        """The class of a provider name or alias, or None if nobody has it. Raises `Unavailable` if it cannot be imported."""
+        """The class of a provider name or alias, or None if there is none. Raises `Unavailable` if it cannot be imported."""
         name = self._aliases.get(provider, provider)
         found = self._given.get(name) or self._classes.get(name)
         if found is not None:
@@ -84,7 +84,7 @@ class Catalog:
         return tuple(sorted(alias for alias, name in self._aliases.items() if name == provider))
 
     def settings_of(self, node_class: type[Node]) -> Settings | None:
-        """The form of a class's `Config`, or None if it takes any settings. Raises `PluginError` for a type it cannot have."""
+        """The schema of a class's `Config`, or None if it takes any settings. Raises `PluginError` for an impossible type."""
         if node_class not in self._settings:
             settings = None
             if node_class.Config is not None:
@@ -95,7 +95,7 @@ class Catalog:
         return self._settings[node_class]
 
     def describe(self, provider: str) -> dict[str, Any]:
-        """The definition of one node, as `rrext_services` answers it. Raises as `class_of` does."""
+        """Make the definition of one node for `rrext_services`. Raises the errors of `class_of`."""
         from rrext.pipefile.catalog.services import definition_of
 
         node_class = self.class_of(provider)
@@ -106,9 +106,9 @@ class Catalog:
         return definition_of(node_class, settings, self.aliases_of(node_class.provider))
 
     def services(self, service: str | None = None) -> dict[str, Any]:
-        """The body of `rrext_services`: the definition of one provider, or `{"services": {provider: definition}}`.
+        """Make the body of `rrext_services`: the definition of one provider, or `{"services": {provider: definition}}`.
 
-        Nodes that cannot be imported here say why. Raises `ProviderNotFound` for a name that nobody has.
+        Nodes that cannot be imported here have the reason. Raises `ProviderNotFound` for an unknown name.
         """
         from rrext.pipefile.catalog.services import broken_definition
 
@@ -149,7 +149,7 @@ def _imported(name: str, reference: str) -> type[Node]:
         check_definition(found)
     except PluginError as error:
         raise Unavailable(f'The node "{name}" cannot be used: {error.message}') from error
-    except (Exception, SystemExit) as error:  # whoever only lists what there is must not end with it
+    except (Exception, SystemExit) as error:  # a broken node must not break a listing
         text = f"{type(error).__name__}: {error}"
         raise Unavailable(f'The node "{name}" cannot be used, {reference} does not import: {text}') from error
     if found.provider != name:

@@ -89,11 +89,11 @@ CODES: dict[str, tuple[Severity, str]] = {
     "cannot_run": ("error", "The nodes cannot be put together; the message says why."),
     "too_many_problems": ("information", "There are more problems than `max_problems`; only the first are listed."),
 }
-"""Code → (usual severity, meaning). Nothing else makes a problem."""
+"""Code → (usual severity, meaning). The complete list."""
 
 
 class Related(msgspec.Struct, frozen=True, gc=False):
-    """Another place that has to do with a problem."""
+    """Another place that is related to a problem."""
 
     path: str
     message: str
@@ -101,7 +101,7 @@ class Related(msgspec.Struct, frozen=True, gc=False):
 
 
 class Problem(msgspec.Struct, frozen=True, gc=False):
-    """One thing that is wrong.
+    """One mistake in a pipeline file.
 
     `path` is a JSON pointer into the document as it was written, or to where a missing member would be; `on` says whether
     the key or the value there is meant, and `part` which piece of its text, if not all of it. `span` is given where no
@@ -120,7 +120,7 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
     part: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The problem as it travels."""
+        """Convert the problem to JSON."""
         related = [{"path": other.path, "message": other.message} for other in self.related]
         shown: dict[str, Any] = {
             "code": self.code,
@@ -134,7 +134,7 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
         return shown
 
     def rewritten(self, rewrite: Callable[[str], str]) -> Problem:
-        """The same problem with `rewrite` applied to every text that a person reads."""
+        """Copy the problem with `rewrite` applied to every text that a person reads."""
         return Problem(
             self.code,
             self.severity,
@@ -148,7 +148,7 @@ class Problem(msgspec.Struct, frozen=True, gc=False):
         )
 
     def under(self, path: str) -> Problem:
-        """The same problem of a value that stands at `path`, if its pointers begin at that value."""
+        """Copy the problem of a component, read by itself, to its place at `path` in the document."""
         related = tuple(Related(path + other.path, other.message, other.span) for other in self.related)
         return replace(self, path=path + self.path, related=related)
 
@@ -198,7 +198,7 @@ class Problems:
 
     @property
     def full(self) -> bool:
-        """Whether looking for more has no use."""
+        """Whether a search for more problems is useless."""
         return len(self._found) >= self.limit
 
     def listing(self) -> tuple[Problem, ...]:

@@ -1,4 +1,4 @@
-"""Text → value, problems, and where everything stands."""
+"""Reads a text: its value, its problems, and the positions of its values."""
 
 from __future__ import annotations
 
