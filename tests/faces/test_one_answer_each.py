@@ -124,13 +124,14 @@ async def test_every_request_of_any_play_has_one_answer(line: Line, steps: list[
 async def test_who_vanishes_in_the_middle_gets_no_second_answer_and_leaves_nothing(
     house: LocalHouse, steps: list[tuple[str, int]]
 ) -> None:
-    async with house.connect() as witness:
+    async with house.connect() as witness, anyio.create_task_group() as tasks:
         async with house.line() as line:
             play = Play(line)
             for name, which in steps:
                 await play.step(name, which)
             await line.vanish()
-        await witness.tool("open_gate", {"key": play.key})
+            # A tool on the thread that reads keeps that thread, and the end of the session waits for its return.
+            tasks.start_soon(witness.tool, "open_gate", {"key": play.key})
         with anyio.fail_after(20):
             while (state := await witness.request("rrext_get_task_status"))["threads"]["used"] or state["syncCalls"]["used"]:
                 await anyio.lowlevel.checkpoint()
