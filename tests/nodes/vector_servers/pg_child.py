@@ -20,7 +20,7 @@ BATCH = 50
 def main(url: str, table: str, name: str, batches: int) -> None:
     store = open_store(Database("", 1, "", "", "", Path("/")), {"url": url}, table=table)
     if name == "versions":
-        store_module.BATCH = 7  # pyright: ignore[reportConstantRedefinition]
+        store_module.ROWS_AT_ONCE = 7  # pyright: ignore[reportConstantRedefinition]
     for batch in range(batches):
         if name == "versions":
             chunks = [chunk("a", n, f"version {batch} chunk {n}") for n in range(BATCH - batch % 3 * 10)]
