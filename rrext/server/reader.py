@@ -5,9 +5,9 @@ quick sync calls the loop hands reading to a worker. That thread reads, runs eac
 without a hop. It hands other requests back to the loop, together with reading. Meanwhile a watch ticks on the loop: if a
 tool runs longer than `limits.quick`, the loop takes reading back and serves the other requests.
 
-To stop a turn, `_turn` is removed under the lock. Its thread sees that, and only finishes the tool that it runs. Reading is
-taken away only inside a tool (`Session.runs_inline`), never while the thread decides about a request, so that no request
-is lost.
+To stop a turn, `_turn` is removed under the lock. The thread of the turn then finishes its running tool and reads no more.
+Reading is taken away only inside a tool (`Session.runs_inline`), never while the thread decides about a request, so that no
+request is lost.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def _settings(context: FixContext, node: type[Node]) -> dict[str, Any]:
 
 
 def response_for(context: FixContext, lanes: Sequence[str]) -> tuple[str, type[Node]] | None:
-    """The response node for lanes: one that takes nothing else, or one that takes all lanes."""
+    """The response node for lanes: a node for exactly these lanes, or a node for all lanes."""
     names = [f"response_{lanes[0]}"] if len(lanes) == 1 else []
     for provider in (*names, "response"):
         node = context.known_nodes.node(provider)

@@ -72,7 +72,7 @@ class _Walk:
                 pending.extend(reversed(self._next(component)))
 
     def _next(self, component: WrittenComponent) -> list[tuple[WrittenComponent, WrittenEdge]]:
-        """The next components: those that a component invokes, then those that its data reaches."""
+        """The next components: first the components that this component invokes, then the receivers of its data."""
         edges = self._written.edges_from.get(component.id, ()) if self._written.is_first(component) else ()
         invoked = [edge for edge in edges if edge.kind == "control" and edge.holder not in self._by_data]
         return [(self._written.components[edge.holder], edge) for edge in (*invoked, *(e for e in edges if e.kind == "input"))]

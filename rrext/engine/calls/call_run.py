@@ -1,4 +1,4 @@
-"""A client's call in flight: one run, one release of its place and lease, one answer."""
+"""A client's call in flight: it runs, releases its place and lease, and is answered, each exactly once."""
 
 from __future__ import annotations
 

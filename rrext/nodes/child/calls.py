@@ -1,7 +1,7 @@
 """The protocol between a server and the process of an engine: frames, and the results and errors of calls.
 
 length  4 bytes: of the message
-call    8 bytes: the number of the call; its request, its answer and its cancel message carry the same one
+call    8 bytes: the number of the call, the same in its request, its answer and its cancel message
 message msgpack
 """
 

@@ -42,7 +42,7 @@ class ChunkMaker:
             yield _document(part, place)
 
     def of_document(self, document: Mapping[str, Any], passages: Iterator[Passage]) -> Iterator[dict[str, Any]]:
-        """Make the chunks of a single document; its metadata, and its object if it names one, stay."""
+        """Make the chunks of a single document. They keep its metadata and the id of its object."""
         given = document.get("metadata")
         given = dict(given) if isinstance(given, Mapping) else {}
         object_id = str(given.get("objectId") or self._entry.object_id)

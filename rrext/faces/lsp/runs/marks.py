@@ -89,7 +89,7 @@ class Marks:
 
 
 def _node_of(analysis: Analysis, work: Work, named: Any) -> str:
-    """The component of a run: the one that its failure names, else the called one."""
+    """The component of a run: the component that its failure names, else the called component."""
     if isinstance(named, str) and named in analysis.by_id:
         return named
     if work.node or work.kind != "tool":
