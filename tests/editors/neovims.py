@@ -85,6 +85,10 @@ class Neovim:
             marked.append((one["user_data"]["lsp"]["code"], text))
         return marked
 
+    def lenses(self) -> list[list[dict[str, Any]]]:
+        """Of each code lens the arguments of its command. They can be older than the text that the screen shows beside the lens."""
+        return [lens["command"]["arguments"] for lens in self.ask("vim.lsp.codelens.get(0)")]
+
     def lines(self) -> list[str]:
         """The text of the buffer in the window."""
         return self.ask("vim.api.nvim_buf_get_lines(0, 0, -1, false)")
