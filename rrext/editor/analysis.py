@@ -14,7 +14,7 @@ from rrext.pipefile.catalog.catalog import Catalog
 from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded import LoadedPipeline
 from rrext.pipefile.loading import check_pipeline
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem
 from rrext.pipefile.text.source import SourceMap
@@ -75,7 +75,7 @@ class Analysis:
         """All problems: those of the pipeline, then those of the call lines."""
         return (*self.loaded.problems, *self.calls.problems)
 
-    def component_at(self, offset: int) -> Draft | None:
+    def component_at(self, offset: int) -> ComponentDraft | None:
         """The component around an offset."""
         index = bisect_right(self._starts, offset) - 1
         if index < 0:

@@ -14,7 +14,7 @@ from rrext.editor.known_nodes import input_schema
 from rrext.editor.limits import MAX_CALL_LINES
 from rrext.errors import near_matches
 from rrext.nodes.base.node import Node
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.problems import Problem, Problems, Span, shown
 from rrext.tools.spec import ToolSpec
 from rrext.tools.validation import InvalidSchema, SchemaValidator, pointer
@@ -60,7 +60,7 @@ def calls_in(analysis: Analysis) -> Calls:
     return Calls(tuple(lines), problems.listing())
 
 
-def tool_owners(analysis: Analysis) -> list[Draft]:
+def tool_owners(analysis: Analysis) -> list[ComponentDraft]:
     """The components that have tools, in search order: those of the chain first."""
     chain = {node_id: place for place, node_id in enumerate(analysis.loaded.outline.chain)}
     owners = [draft for draft in analysis.drafts if draft.node is not None and draft.node.tools]
@@ -84,7 +84,7 @@ class _Check:
     def __init__(self, analysis: Analysis, problems: Problems) -> None:
         self._analysis = analysis
         self._problems = problems
-        self._owners: list[Draft] | None = None
+        self._owners: list[ComponentDraft] | None = None
         self._takes = source_takes(analysis)
         self._validators: dict[tuple[type[Node], str], SchemaValidator | None] = {}
 
@@ -135,7 +135,7 @@ class _Check:
         what = f"no tool {shown(call.name)}" if known else "no tools"
         return self._refuse("unknown_tool", f"{where} {what}.", call.name_span, near)
 
-    def _all_owners(self) -> list[Draft]:
+    def _all_owners(self) -> list[ComponentDraft]:
         if self._owners is None:
             self._owners = tool_owners(self._analysis)
         return self._owners

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from rrext.editor.analysis import Analysis
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.tree import Located
 
@@ -44,7 +44,7 @@ class CursorTarget(msgspec.Struct, frozen=True):
     located: Located
     pointer: str
     parts: tuple[str, ...]
-    draft: Draft | None = None
+    draft: ComponentDraft | None = None
     kind: EdgeKind | None = None
     edge: int | None = None
 

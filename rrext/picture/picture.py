@@ -11,7 +11,7 @@ from rrext.errors import ResultTooLarge
 from rrext.limits import PICTURE_DEFAULTS, PictureLimits
 from rrext.pipefile.loaded import LoadedPipeline
 from rrext.pipefile.reachability import is_response
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import parts_of
 from rrext.pipefile.text.problems import Problem, Severity
@@ -170,7 +170,7 @@ def _remark(problem: Problem, loaded: LoadedPipeline) -> Remark:
     return Remark(problem.severity, problem.code, problem.message, place)
 
 
-def _node(draft: Draft, index: dict[str, int], source: str, written: _Written, remarks: _Remarks) -> PictureNode:
+def _node(draft: ComponentDraft, index: dict[str, int], source: str, written: _Written, remarks: _Remarks) -> PictureNode:
     role: Role = "response" if is_response(draft) else "step"
     if draft.id and draft.id == source and index[draft.id] == draft.index:
         role = "source"
@@ -184,13 +184,15 @@ def _node(draft: Draft, index: dict[str, int], source: str, written: _Written, r
     )
 
 
-def _all_edges(drafts: Sequence[Draft]) -> Iterator[tuple[Draft, str, DataEdge | ControlEdge]]:
+def _all_edges(drafts: Sequence[ComponentDraft]) -> Iterator[tuple[ComponentDraft, str, DataEdge | ControlEdge]]:
     for draft in drafts:
         yield from ((draft, "input", edge) for edge in draft.inputs)
         yield from ((draft, "control", edge) for edge in draft.controls)
 
 
-def _edges(drafts: Sequence[Draft], index: dict[str, int], written: _Written, remarks: _Remarks) -> tuple[PictureEdge, ...]:
+def _edges(
+    drafts: Sequence[ComponentDraft], index: dict[str, int], written: _Written, remarks: _Remarks
+) -> tuple[PictureEdge, ...]:
     """All edges; parallel ones of a kind are merged."""
     merged: dict[tuple[int, int, Kind], list[DataEdge | ControlEdge]] = {}
     for draft, key, edge in _all_edges(drafts):

@@ -14,7 +14,7 @@ from rrext.pipefile.catalog.plugins import PluginError
 from rrext.pipefile.config import ConfigCheck
 from rrext.pipefile.environment import Environment, Substitution, substitute
 from rrext.pipefile.near_names import NearNameQuery, NearNames
-from rrext.pipefile.shape import Draft, ShapeReader
+from rrext.pipefile.shape import ComponentDraft, ShapeReader
 from rrext.pipefile.text.problems import Problem, Problems, Severity, shown
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ComponentReading(msgspec.Struct, frozen=True):
     """
 
     value: Any
-    draft: Draft
+    draft: ComponentDraft
     problems: tuple[Problem, ...]
     errors: int
     variables: Substitution
@@ -79,7 +79,7 @@ class ComponentReader:
         asked = self._near.taken()
         return ComponentReading(value, draft, tuple(problems), problems.errors, variables, asked, self._settled)
 
-    def _find_node(self, draft: Draft, problems: Problems) -> None:
+    def _find_node(self, draft: ComponentDraft, problems: Problems) -> None:
         provider = draft.provider
         if not provider:
             return
@@ -103,7 +103,7 @@ class ComponentReader:
         except (Unavailable, PluginError) as error:
             return error
 
-    def _configure(self, draft: Draft, problems: Problems) -> None:
+    def _configure(self, draft: ComponentDraft, problems: Problems) -> None:
         node = draft.node
         if node is None:
             draft.settings = draft.config

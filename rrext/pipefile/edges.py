@@ -12,7 +12,7 @@ from rrext.nodes.base.node import Node
 from rrext.nodes.base.ports import accepted_lanes, offered_lanes, served_types
 from rrext.pipefile.graph import circles
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.spec import ControlEdge, DataEdge
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
@@ -24,10 +24,10 @@ Lanes: TypeAlias = tuple[str, ...] | None
 class EdgeCheck:
     """Checks the edges between some components. Afterwards `data` and `control` lead from a node to those behind it.
 
-    They hold only edges whose both ends exist, so that later checks can walk them; `Draft.broken` marks the others.
+    They hold only edges whose both ends exist, so that later checks can walk them; `ComponentDraft.broken` marks the others.
     """
 
-    def __init__(self, drafts: Sequence[Draft], problems: Problems, near: NearNames) -> None:
+    def __init__(self, drafts: Sequence[ComponentDraft], problems: Problems, near: NearNames) -> None:
         self._drafts = drafts
         self._problems = problems
         self._near = near
@@ -51,7 +51,7 @@ class EdgeCheck:
 
     # ends
 
-    def _producer(self, draft: Draft, source_id: str, kind: str, index: int) -> Draft | None:
+    def _producer(self, draft: ComponentDraft, source_id: str, kind: str, index: int) -> ComponentDraft | None:
         found = self.by_id.get(source_id)
         if found is None:
             draft.broken = True
@@ -64,7 +64,7 @@ class EdgeCheck:
             self._problems.add("from_not_found", message, path, near=near, related=related)
         return found
 
-    def _link(self, edges: dict[str, list[str]], producer: Draft, draft: Draft) -> None:
+    def _link(self, edges: dict[str, list[str]], producer: ComponentDraft, draft: ComponentDraft) -> None:
         if draft.id and self.by_id.get(draft.id) is draft:
             behind = edges.setdefault(producer.id, [])
             if not behind or behind[-1] != draft.id:  # several lanes between two nodes are one step
@@ -72,7 +72,7 @@ class EdgeCheck:
 
     # data
 
-    def _data_edge(self, draft: Draft, edge: DataEdge) -> None:
+    def _data_edge(self, draft: ComponentDraft, edge: DataEdge) -> None:
         producer = self._producer(draft, edge.source_id, "input", edge.index)
         if producer is None:
             return
@@ -104,8 +104,8 @@ class EdgeCheck:
     def _report_lane(
         self,
         code: str,
-        draft: Draft,
-        producer: Draft,
+        draft: ComponentDraft,
+        producer: ComponentDraft,
         edge: DataEdge,
         path: str,
         lanes: tuple[str, ...],
@@ -125,7 +125,7 @@ class EdgeCheck:
         near = fitting if len(fitting) == 1 else self._near.of(edge.lane, fitting)
         self._problems.add(code, message, path, near=near, related=_both_ends(producer, draft))
 
-    def _fitting(self, producer: Draft, draft: Draft, offered: Lanes, accepted: Lanes) -> tuple[str, ...]:
+    def _fitting(self, producer: ComponentDraft, draft: ComponentDraft, offered: Lanes, accepted: Lanes) -> tuple[str, ...]:
         """The lanes that both ends have, as far as they are known."""
         if offered is None or accepted is None:
             return offered or accepted or LANES
@@ -133,7 +133,7 @@ class EdgeCheck:
 
     # control
 
-    def _control_edge(self, draft: Draft, edge: ControlEdge) -> None:
+    def _control_edge(self, draft: ComponentDraft, edge: ControlEdge) -> None:
         invoker = self._producer(draft, edge.source_id, "control", edge.index)
         if invoker is None:
             return
@@ -152,7 +152,9 @@ class EdgeCheck:
         elif not serves:
             self._report_class_type(draft, invoker, edge, path)
 
-    def _report_reversed(self, draft: Draft, invoker: Draft, edge: ControlEdge, path: str, *, certain: bool) -> None:
+    def _report_reversed(
+        self, draft: ComponentDraft, invoker: ComponentDraft, edge: ControlEdge, path: str, *, certain: bool
+    ) -> None:
         draft.broken = draft.broken or certain
         edge_text = f'{{"classType": "{edge.class_type}", "from": "{draft.id}"}}'
         message = (
@@ -162,7 +164,7 @@ class EdgeCheck:
         related = [invoker.here(f"{shown(invoker.id)} is the one that is invoked."), draft.here(f"{shown(draft.id)} invokes.")]
         self._problems.add("control_on_invoker", message, path, severity=None if certain else "warning", related=related)
 
-    def _report_class_type(self, draft: Draft, invoker: Draft, edge: ControlEdge, path: str) -> None:
+    def _report_class_type(self, draft: ComponentDraft, invoker: ComponentDraft, edge: ControlEdge, path: str) -> None:
         assert draft.node is not None
         draft.broken = True
         served = served_types(draft.node)
@@ -203,5 +205,5 @@ class EdgeCheck:
         self._problems.add(code, f"{what}: {text}.", last.path, related=related[:-1][:20])
 
 
-def _both_ends(producer: Draft, consumer: Draft) -> list[Related]:
+def _both_ends(producer: ComponentDraft, consumer: ComponentDraft) -> list[Related]:
     return [producer.here(f"{shown(producer.id)} sends."), consumer.here(f"{shown(consumer.id)} receives.")]

@@ -10,14 +10,19 @@ from rrext.nodes.base.ports import offered_lanes
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.graph import chain_order, reached
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems, Related, shown
 
 
 def choose_source(
-    named: str, drafts: Sequence[Draft], by_id: Mapping[str, Draft], base: str, problems: Problems, near: NearNames
-) -> Draft | None:
+    named: str,
+    drafts: Sequence[ComponentDraft],
+    by_id: Mapping[str, ComponentDraft],
+    base: str,
+    problems: Problems,
+    near: NearNames,
+) -> ComponentDraft | None:
     """The component that the pipeline begins with: the named one, else the only source there is."""
     at = below(base, "source")
     if named:
@@ -51,7 +56,7 @@ def choose_source(
     return None
 
 
-def _sources(drafts: Sequence[Draft], by_id: Mapping[str, Draft]) -> list[Draft]:
+def _sources(drafts: Sequence[ComponentDraft], by_id: Mapping[str, ComponentDraft]) -> list[ComponentDraft]:
     """The possible sources: components with `mode: "Source"`, else those whose class is a source."""
     own = [draft for draft in drafts if by_id.get(draft.id) is draft]
     said = [draft for draft in own if draft.config.get("mode") == "Source"]
@@ -61,7 +66,7 @@ def _sources(drafts: Sequence[Draft], by_id: Mapping[str, Draft]) -> list[Draft]
 class ReachabilityCheck:
     """Checks what only the whole graph shows. `chain` is worked out even if there are errors elsewhere."""
 
-    def __init__(self, source: Draft, drafts: Sequence[Draft], edges: EdgeCheck, problems: Problems) -> None:
+    def __init__(self, source: ComponentDraft, drafts: Sequence[ComponentDraft], edges: EdgeCheck, problems: Problems) -> None:
         self._source = source
         self._drafts = drafts
         self._edges = edges
@@ -106,10 +111,10 @@ class ReachabilityCheck:
                 related = [self._source.here(f"Objects begin at {shown(self._source.id)}.")]
                 self._problems.add("not_connected", message, below(draft.path, "id"), related=related)
 
-    def _check_invoke(self, draft: Draft, node: type[Node]) -> None:
+    def _check_invoke(self, draft: ComponentDraft, node: type[Node]) -> None:
         if not node.invoke:
             return
-        bound: dict[str, list[Draft]] = {}
+        bound: dict[str, list[ComponentDraft]] = {}
         for served_id in self._edges.control.get(draft.id, ()):
             for edge in self._by_id[served_id].controls:
                 if edge.source_id == draft.id:
@@ -131,7 +136,7 @@ class ReachabilityCheck:
 
     # what comes out
 
-    def _check_output(self, members: list[Draft]) -> None:
+    def _check_output(self, members: list[ComponentDraft]) -> None:
         listened = {(edge.source_id, edge.lane) for draft in members for edge in draft.inputs}
         flowing = [draft for draft in members if draft.inputs]
         source = self._source
@@ -163,7 +168,7 @@ class ReachabilityCheck:
             )
             self._problems.add("source_unread", message, below(source.path, "id"))
 
-    def _is_unread(self, draft: Draft, listened: set[tuple[str, str]]) -> bool:
+    def _is_unread(self, draft: ComponentDraft, listened: set[tuple[str, str]]) -> bool:
         sends = False
         for lane in _sent(draft):
             if (draft.id, lane) in listened:
@@ -171,7 +176,7 @@ class ReachabilityCheck:
             sends = True
         return sends
 
-    def _check_response_keys(self, draft: Draft) -> None:
+    def _check_response_keys(self, draft: ComponentDraft) -> None:
         """A response node that names a key for a lane which does not arrive there: nobody will find it in the result."""
         lanes = draft.config.get("lanes")
         if not is_response(draft) or not isinstance(lanes, list) or not draft.inputs:
@@ -189,17 +194,17 @@ class ReachabilityCheck:
                 self._problems.add("response_key_unread", message, path, related=related)
 
 
-def sent_lanes(draft: Draft) -> tuple[str, ...]:
+def sent_lanes(draft: ComponentDraft) -> tuple[str, ...]:
     """The lanes on which a node sends because of what it receives."""
     return tuple(dict.fromkeys(_sent(draft)))
 
 
-def _sent(draft: Draft) -> Iterator[str]:
+def _sent(draft: ComponentDraft) -> Iterator[str]:
     if draft.node is not None:
         for edge in draft.inputs:
             yield from draft.node.lanes.get(edge.lane, ())
 
 
-def is_response(draft: Draft) -> bool:
+def is_response(draft: ComponentDraft) -> bool:
     """Whether a component writes into the result of `close`."""
     return draft.provider == "response" or draft.provider.startswith("response_")

@@ -36,7 +36,7 @@ _TYPES: Final = {
 }
 
 
-class Draft(msgspec.Struct, eq=False, gc=False):
+class ComponentDraft(msgspec.Struct, eq=False, gc=False):
     """The readable parts of a component. An unusable `id` or `provider` is empty.
 
     `broken` says that an edge or the provider is wrong, so that checks of the node's input are skipped.
@@ -55,7 +55,7 @@ class Draft(msgspec.Struct, eq=False, gc=False):
     description: str = ""
     broken: bool = False
 
-    def at(self, index: int, path: str) -> Draft:
+    def at(self, index: int, path: str) -> ComponentDraft:
         """Copy the component to a place in a document."""
         draft = copy(self)
         draft.index = index
@@ -67,7 +67,7 @@ class Draft(msgspec.Struct, eq=False, gc=False):
         return Related(below(self.path, "id"), message)
 
     def __repr__(self) -> str:
-        return f"<Draft {self.id or self.index} {self.provider}>"  # settings may hold secrets
+        return f"<ComponentDraft {self.id or self.index} {self.provider}>"  # settings may hold secrets
 
 
 class ShapeReader:
@@ -99,9 +99,9 @@ class ShapeReader:
         elif version != VERSION:
             self._problems.add("invalid_version", f"The version {version} is not known: expected {VERSION}.", path)
 
-    def component(self, item: Any) -> Draft:
+    def component(self, item: Any) -> ComponentDraft:
         """Read one component, without the pipeline around it."""
-        draft = Draft(path=self._base)
+        draft = ComponentDraft(path=self._base)
         if not isinstance(item, dict):
             self._problems.add("wrong_type", f"A component is an object, not {type_text(item)}.", draft.path)
             return draft
@@ -126,7 +126,7 @@ class ShapeReader:
         draft.controls = tuple(ControlEdge(name, source, place) for name, source, place in controls)
         return draft
 
-    def _edges(self, item: Mapping[str, Any], kind: str, draft: Draft) -> list[tuple[str, str, int]]:
+    def _edges(self, item: Mapping[str, Any], kind: str, draft: ComponentDraft) -> list[tuple[str, str, int]]:
         """The usable edges of a component, each with its place in the list."""
         found: list[tuple[str, str, int]] = []
         seen: dict[tuple[str, str], str] = {}
@@ -204,9 +204,9 @@ class ShapeReader:
         return meant
 
 
-def report_same_ids(drafts: Iterable[Draft], problems: Problems) -> None:
+def report_same_ids(drafts: Iterable[ComponentDraft], problems: Problems) -> None:
     """Report each component whose id another one has before it."""
-    first: dict[str, Draft] = {}
+    first: dict[str, ComponentDraft] = {}
     for draft in drafts:
         other = first.setdefault(draft.id, draft)
         if draft.id and other is not draft:

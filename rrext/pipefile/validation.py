@@ -13,7 +13,7 @@ from rrext.pipefile.component_reading import ComponentReading
 from rrext.pipefile.edges import EdgeCheck
 from rrext.pipefile.near_names import NearNames
 from rrext.pipefile.reachability import ReachabilityCheck, choose_source
-from rrext.pipefile.shape import Draft, ShapeReader, report_same_ids
+from rrext.pipefile.shape import ComponentDraft, ShapeReader, report_same_ids
 from rrext.pipefile.spec import ComponentSpec, PipelineSpec
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problems
@@ -22,7 +22,7 @@ from rrext.pipefile.text.problems import Problems
 class PipelineOutline(msgspec.Struct, frozen=True):
     """The readable parts of a document, right or wrong: for editors, and for `rrext_validate`."""
 
-    components: tuple[Draft, ...] = ()
+    components: tuple[ComponentDraft, ...] = ()
     source: str = ""
     chain: tuple[str, ...] = ()
 
@@ -67,7 +67,7 @@ class Validation:
             return None  # a node that is not known here may be no error, but cannot run
         return self._spec(document, drafts, start.id, chain)
 
-    def _placed(self, readings: Sequence[ComponentReading]) -> list[Draft]:
+    def _placed(self, readings: Sequence[ComponentReading]) -> list[ComponentDraft]:
         """The components at their places, and what is wrong with each by itself."""
         path = below(self._base, "components") + "/"
         for index, reading in enumerate(readings):
@@ -76,7 +76,9 @@ class Validation:
                 self._problems.extend([problem.under(here) for problem in reading.problems], reading.errors)
         return [reading.draft.at(index, f"{path}{index}") for index, reading in enumerate(readings)]
 
-    def _spec(self, document: Mapping[str, Any], drafts: Sequence[Draft], source: str, chain: tuple[str, ...]) -> PipelineSpec:
+    def _spec(
+        self, document: Mapping[str, Any], drafts: Sequence[ComponentDraft], source: str, chain: tuple[str, ...]
+    ) -> PipelineSpec:
         return PipelineSpec(
             source=source,
             components=tuple(component_of(draft) for draft in drafts if draft.node is not None),
@@ -88,7 +90,7 @@ class Validation:
         )
 
 
-def component_of(draft: Draft) -> ComponentSpec:
+def component_of(draft: ComponentDraft) -> ComponentSpec:
     """A component in which nothing is wrong."""
     assert draft.node is not None
     return ComponentSpec(

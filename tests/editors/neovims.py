@@ -86,7 +86,7 @@ class Neovim:
         return marked
 
     def lenses(self) -> list[list[dict[str, Any]]]:
-        """Of each code lens the arguments of its command. They can be older than the text that the screen shows beside the lens."""
+        """Of each code lens the arguments of its command. They can be older than the text beside the lens."""
         return [lens["command"]["arguments"] for lens in self.ask("vim.lsp.codelens.get(0)")]
 
     def lines(self) -> list[str]:

@@ -23,7 +23,7 @@ from rrext.pipefile.environment import Environment
 from rrext.pipefile.loaded import LoadedPipeline
 from rrext.pipefile.loading import check_pipeline, load_pipeline
 from rrext.pipefile.near_names import NearNames
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.source import ParsedText
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -74,8 +74,8 @@ def check(
     return check_pipeline(text, nodes, VALUES, positions=True, limits=limits, before=before)
 
 
-def shown(draft: Draft) -> tuple[Any, ...]:
-    own = {name: getattr(draft, name) for name in Draft.__struct_fields__ if name != "settings"}
+def shown(draft: ComponentDraft) -> tuple[Any, ...]:
+    own = {name: getattr(draft, name) for name in ComponentDraft.__struct_fields__ if name != "settings"}
     made = draft.settings if isinstance(draft.settings, dict | None) else vars(draft.settings)
     return repr(own), repr(made)
 

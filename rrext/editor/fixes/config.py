@@ -16,7 +16,7 @@ from rrext.editor.schemas.examples import example_of
 from rrext.editor.schemas.lookup import Field, Schema, field_at, schemas_at
 from rrext.editor.style import begin_of
 from rrext.editor.written import text_of
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -122,7 +122,7 @@ def _added(context: FixContext, problem: Problem, root: Schema, field: Field | N
     return fix(problem, title, context.set(pointer(*parts_of(problem.path)[:-1]), field.name, value), preferred=True)
 
 
-def _schema_of(context: FixContext, draft: Draft | None) -> Schema | None:
+def _schema_of(context: FixContext, draft: ComponentDraft | None) -> Schema | None:
     return context.known_nodes.schema(draft.node) if draft is not None and draft.node is not None else None
 
 

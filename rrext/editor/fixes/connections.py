@@ -24,7 +24,7 @@ from rrext.editor.fixes.nodes import (
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.ports import served_types
 from rrext.pipefile.reachability import sent_lanes
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Problem, shown
 
@@ -34,11 +34,11 @@ class Join(msgspec.Struct, frozen=True):
 
     kind: EdgeKind
     name: str
-    source: Draft
+    source: ComponentDraft
     unread: bool
 
 
-def joins_to(context: FixContext, draft: Draft, sources: list[Draft]) -> list[Join]:
+def joins_to(context: FixContext, draft: ComponentDraft, sources: list[ComponentDraft]) -> list[Join]:
     """The edges that could lead to a component from given sources, without a circle."""
     found: list[Join] = []
     if draft.node is None:
@@ -74,20 +74,20 @@ def not_connected(context: FixContext, problem: Problem) -> Iterator[Fix | None]
     yield fix(problem, title, remove_component(context, draft), preferred=not joins)
 
 
-def _members(context: FixContext) -> list[Draft]:
+def _members(context: FixContext) -> list[ComponentDraft]:
     """The reachable components: the source and its chain."""
     outline = context.analysis.loaded.outline
     ids = {outline.source, *outline.chain}
     return [draft for draft in context.analysis.drafts if draft.id in ids and is_first(context, draft)]
 
 
-def _is_led_to(context: FixContext, draft: Draft) -> bool:
+def _is_led_to(context: FixContext, draft: ComponentDraft) -> bool:
     """Whether another component leads to this one; then that one needs the connection."""
     edges = (*draft.inputs, *draft.controls)
     return any(edge.source_id in context.analysis.by_id and edge.source_id != draft.id for edge in edges)
 
 
-def _is_used(context: FixContext, draft: Draft) -> bool:
+def _is_used(context: FixContext, draft: ComponentDraft) -> bool:
     return bool(context.written.edges_from.get(context.name(draft)))
 
 
@@ -113,7 +113,7 @@ def invoke_missing(context: FixContext, problem: Problem) -> Iterator[Fix | None
         yield fix(problem, title, add_components(context, component), preferred=len(nodes) == 1 and not unbound)
 
 
-def _missing_type(context: FixContext, draft: Draft, problem: Problem) -> str | None:
+def _missing_type(context: FixContext, draft: ComponentDraft, problem: Problem) -> str | None:
     """The class type of a problem: several problems of one node come in the order of `invoke`."""
     if draft.node is None:
         return None
@@ -127,7 +127,7 @@ def _missing_type(context: FixContext, draft: Draft, problem: Problem) -> str | 
     return missing[place] if place < len(missing) else None
 
 
-def _bound(context: FixContext, draft: Draft, class_type: str) -> list[tuple[Draft, int]]:
+def _bound(context: FixContext, draft: ComponentDraft, class_type: str) -> list[tuple[ComponentDraft, int]]:
     """The helpers of a node, each with the index of the edge that binds it."""
     return [
         (other, edge.index)
@@ -137,7 +137,7 @@ def _bound(context: FixContext, draft: Draft, class_type: str) -> list[tuple[Dra
     ]
 
 
-def _could_help(context: FixContext, other: Draft, draft: Draft, class_type: str) -> bool:
+def _could_help(context: FixContext, other: ComponentDraft, draft: ComponentDraft, class_type: str) -> bool:
     if other is draft or other.node is None or other.controls or other.inputs or not is_first(context, other):
         return False
     return (

@@ -10,7 +10,7 @@ from rrext.editor.known_nodes import KnownNodes
 from rrext.editor.layout import Edits, TextLayout
 from rrext.editor.style import quoted
 from rrext.editor.written import WrittenComponent, WrittenPipeline
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text import tokens
 from rrext.pipefile.text.pointer import below, parts_of, pointer
 from rrext.pipefile.text.problems import Problem, Span
@@ -70,7 +70,7 @@ class FixContext:
         base, parts = parts_of(self.analysis.base), parts_of(path)
         return parts[len(base) :] if parts[: len(base)] == base else []
 
-    def draft(self, path: str) -> Draft | None:
+    def draft(self, path: str) -> ComponentDraft | None:
         """The component around a pointer."""
         parts = self.parts(path)
         if len(parts) < 2 or parts[0] != "components" or not parts[1].isdecimal():
@@ -78,17 +78,17 @@ class FixContext:
         drafts, index = self.analysis.drafts, int(parts[1])
         return drafts[index] if index < len(drafts) else None
 
-    def part(self, draft: Draft) -> WrittenComponent | None:
+    def part(self, draft: ComponentDraft) -> WrittenComponent | None:
         """A component as it is written."""
         parts = self.written.components
         return parts[draft.index] if draft.index < len(parts) else None
 
-    def name(self, draft: Draft) -> str:
+    def name(self, draft: ComponentDraft) -> str:
         """A component's id as it is written, with variables in place."""
         part = self.part(draft)
         return part.id if part is not None else ""
 
-    def provider(self, draft: Draft) -> str:
+    def provider(self, draft: ComponentDraft) -> str:
         """A component's provider as it is written; empty if it contains a variable, whose value must stay hidden."""
         part = self.part(draft)
         return part.provider if part is not None and "${" not in part.provider else ""

@@ -8,10 +8,10 @@ from rrext.editor.fixes.context import FixContext
 from rrext.editor.limits import MAX_FIXES
 from rrext.nodes.base.node import Node
 from rrext.pipefile.graph import reached
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 
 
-def ends_of(context: FixContext, draft: Draft, source: str) -> tuple[Draft, Draft] | None:
+def ends_of(context: FixContext, draft: ComponentDraft, source: str) -> tuple[ComponentDraft, ComponentDraft] | None:
     """The component that an edge comes from, by its written id, and the component that holds it."""
     part = context.written.by_id.get(source)
     drafts = context.analysis.drafts
@@ -20,14 +20,14 @@ def ends_of(context: FixContext, draft: Draft, source: str) -> tuple[Draft, Draf
     return drafts[part.index], draft
 
 
-def names_for(kind: EdgeKind, source: Draft, end: Draft) -> list[str]:
+def names_for(kind: EdgeKind, source: ComponentDraft, end: ComponentDraft) -> list[str]:
     """The lanes or class types that both ends have; none if one of them is unknown."""
     if source.node is None or end.node is None:
         return []
     return list(names_between(kind, source.node, end.node))[:MAX_FIXES]
 
 
-def sources_for(context: FixContext, draft: Draft, kind: EdgeKind, name: str) -> list[str]:
+def sources_for(context: FixContext, draft: ComponentDraft, kind: EdgeKind, name: str) -> list[str]:
     """The written ids of the components from which such an edge could come."""
     if draft.node is None:
         return []
@@ -40,12 +40,12 @@ def sources_for(context: FixContext, draft: Draft, kind: EdgeKind, name: str) ->
     return [name for name in found if name][:MAX_FIXES]
 
 
-def is_first(context: FixContext, draft: Draft) -> bool:
+def is_first(context: FixContext, draft: ComponentDraft) -> bool:
     """Whether an edge from its id comes from this component."""
     return bool(draft.id) and context.analysis.by_id.get(draft.id) is draft
 
 
-def behind(context: FixContext, draft: Draft, kind: EdgeKind) -> set[str]:
+def behind(context: FixContext, draft: ComponentDraft, kind: EdgeKind) -> set[str]:
     """The ids reachable from a component by edges of a kind, its own included; an edge from them would close a circle."""
     follows: dict[str, list[str]] = {}
     for other in context.analysis.drafts:
@@ -54,7 +54,7 @@ def behind(context: FixContext, draft: Draft, kind: EdgeKind) -> set[str]:
     return reached([draft.id], follows)
 
 
-def may_bind(context: FixContext, invoker: Draft, class_type: str) -> bool:
+def may_bind(context: FixContext, invoker: ComponentDraft, class_type: str) -> bool:
     """Whether a node has room for another helper of a class type."""
     if invoker.node is None:
         return False

@@ -10,7 +10,7 @@ from rrext.editor.analysis import Analysis
 from rrext.editor.checked_calls import CallLine, source_takes
 from rrext.editor.limits import MAX_LENS_VALUE
 from rrext.editor.pages.page import readable
-from rrext.pipefile.shape import Draft
+from rrext.pipefile.shape import ComponentDraft
 from rrext.pipefile.text.pointer import below
 from rrext.pipefile.text.problems import Span
 
@@ -66,7 +66,7 @@ def _graph(analysis: Analysis) -> Lens:
     return Lens((start, start + 1), "show_graph", "Show graph")
 
 
-def _at(analysis: Analysis, draft: Draft) -> Span:
+def _at(analysis: Analysis, draft: ComponentDraft) -> Span:
     """The span of a component's id, or of the component."""
     located = analysis.map.find(below(draft.path, "id")) or analysis.map.find(draft.path)
     return (0, 0) if located is None else (located.start, located.end)
