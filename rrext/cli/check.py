@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import msgspec
 
 from rrext.cli.limits import MAX_LINE_WIDTH
 from rrext.cli.options import add_pipeline_options, catalog_from, environment_from
+from rrext.cli.terminal import is_coloured, painted
 from rrext.columns import columns, one_line
 from rrext.errors import RrextError
 from rrext.limits import DEFAULTS
@@ -24,11 +25,19 @@ if TYPE_CHECKING:
 
 EXAMPLE = """example:
   rrext check pipeline.pipe
+  rrext check --diff pipeline.pipe
+  rrext check --fix *.pipe
   rrext check --json *.pipe | jq -r '.problems[].message'
+
+--fix changes what has one obvious answer, as "fix all" of an editor: broken punctuation, names with one near match. Comments
+stay. The rest is listed. With - the text after the fixes goes to stdout, and the list to stderr.
 
 Exit code 0: all files can be run. 2: at least one cannot, or cannot be read. Warnings alone do not count.
 """
 EXIT_INVALID = 2
+RED, GREEN, YELLOW, CYAN, BOLD = "31", "32", "33", "36", "1"
+SEVERITIES: Final = {"error": f"{BOLD};{RED}", "warning": f"{BOLD};{YELLOW}"}
+"""The colours of problems on a terminal; others are cyan."""
 
 
 def add_parser(commands: Any) -> None:
@@ -42,6 +51,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("files", nargs="+", metavar="FILE.pipe", help="a pipeline; - reads standard input")
     parser.add_argument("--json", action="store_true", help="one line of JSON per file: {file, valid, problems}")
+    changes = parser.add_mutually_exclusive_group()
+    changes.add_argument("--fix", action="store_true", help="correct what has one obvious answer, in the files; list the rest")
+    changes.add_argument("--diff", action="store_true", help="show what --fix would change, as a unified diff; change nothing")
     add_pipeline_options(parser)
     parser.set_defaults(run=run)
 
@@ -53,21 +65,71 @@ def run(args: argparse.Namespace) -> int:
     except RrextError as error:
         print(f"rrext: {error.message}", file=sys.stderr)
         return EXIT_INVALID
-    code = 0
+    total = _Total()
     for path in args.files:
         text = read_file(path)
+        if text is not None and (args.fix or args.diff):
+            text = _fixed(args, path, text, catalog, environment)
         loaded = None if text is None else _load(text, catalog, environment)
+        total.add(loaded)
         if loaded is None:
-            code = EXIT_INVALID
             continue
-        if loaded.spec is None:
-            code = EXIT_INVALID
         if args.json:
             _print_json(path, loaded)
-        else:
-            print_found(path, loaded, sys.stdout)
+        elif not args.diff:
+            print_found(path, loaded, sys.stderr if args.fix and path == "-" else sys.stdout)
+        if not args.json:
             print(f"{path}: {summary(loaded)}", file=sys.stderr)
-    return code
+    if total.files > 1 and not args.json:
+        print(f"total: {total}", file=sys.stderr)
+    return EXIT_INVALID if total.invalid else 0
+
+
+class _Total:
+    """The files so far, in numbers."""
+
+    def __init__(self) -> None:
+        self.files = self.invalid = self._errors = self._warnings = 0
+
+    def add(self, loaded: LoadedPipeline | None) -> None:
+        """Count a file; None for a file that cannot be read."""
+        self.files += 1
+        self.invalid += loaded is None or loaded.spec is None
+        if loaded is not None:
+            self._errors += len(loaded.errors)
+            self._warnings += len(loaded.warnings)
+
+    def __str__(self) -> str:
+        able = "all can be run" if not self.invalid else f"{self.invalid} cannot be run"
+        return f"{self.files} files, {able}; {_count(self._errors, 'error')}, {_count(self._warnings, 'warning')}"
+
+
+def _fixed(args: argparse.Namespace, path: str, content: bytes, catalog: Catalog, environment: Environment) -> bytes | None:
+    """Fix a file, or show how: its content to check. None after an error message."""
+    from rrext.cli.fixing import diff_lines, fixed_text, replace_content
+
+    after = fixed_text(content, catalog, environment)
+    if args.diff:
+        if after is not None:
+            _print_diff(diff_lines(path, content.decode(), after))
+        return content
+    if path == "-":
+        sys.stdout.buffer.write(content if after is None else after.encode())
+    elif after is not None:
+        try:
+            replace_content(path, after)
+        except OSError as error:
+            print(f"rrext: {path}: {error.strerror}", file=sys.stderr)
+            return None
+        print(f"{path}: fixed", file=sys.stderr)
+    return content if after is None else after.encode()
+
+
+def _print_diff(lines: Iterator[str]) -> None:
+    colours = {"+": GREEN, "-": RED, "@": CYAN} if is_coloured(sys.stdout) else {}
+    for line in lines:
+        shown = one_line(line.replace("\t", "    ")) if sys.stdout.isatty() else line
+        print(painted(shown, colours.get(line[:1])))
 
 
 def print_problems(
@@ -109,28 +171,32 @@ def print_found(path: str, loaded: LoadedPipeline, file: TextIO) -> None:
     """Write every problem with its position, its line of the text, and related positions."""
     from rrext.pipefile.text.located import related_places
 
-    where = loaded.source_map
+    where, coloured = loaded.source_map, is_coloured(file)
     for problem in loaded.problems:
-        text = f"{problem.severity}: {one_line(problem.message)} [{problem.code}]"
+        colour = SEVERITIES.get(problem.severity, CYAN) if coloured else None
+        text = f"{painted(problem.severity, colour)}: {one_line(problem.message)} [{problem.code}]"
         if where is None:
             print(f"{path}: {text}", file=file)
             continue
         span = where.span_of(problem)
         line, column = where.position(span[0])
-        print(f"{path}:{line}:{column}: {text}", file=file)
-        for shown in _excerpt(where, span):
+        print(f"{painted(f'{path}:{line}:{column}', BOLD if coloured else None)}: {text}", file=file)
+        *before, mark = _excerpt(where, span) or ("",)
+        for shown in before:
             print(shown, file=file)
+        if mark:
+            print(painted(mark, colour), file=file)
         for other, other_span in related_places(problem, where):
             other_line, other_column = where.position(other_span[0])
             print(f"    {path}:{other_line}:{other_column}: {one_line(other['message'])}", file=file)
 
 
-def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
-    """The line of a problem, and a line that marks the span in it."""
+def _excerpt(where: SourceMap, span: Span) -> tuple[str, ...]:
+    """The line of a problem, and a line that marks the span in it; nothing of a blank line."""
     number, column = where.position(span[0])
     line = where.line(number)
     if not line.strip():
-        return
+        return ()
     start = column - 1
     end = min(start + max(span[1] - span[0], 1), max(len(line), start + 1))
     cut = 0 if len(line) <= MAX_LINE_WIDTH else max(0, start - MAX_LINE_WIDTH // 2)
@@ -138,15 +204,18 @@ def _excerpt(where: SourceMap, span: Span) -> Iterator[str]:
     before = columns(line[cut:start])
     mark = "^" * max(columns(line[start:end]), 1)
     gutter = f"{number:>5} | "
-    yield gutter + one_line(shown) + ("…" if cut + MAX_LINE_WIDTH < len(line) else "")
-    yield " " * (len(gutter) - 2) + "| " + " " * before + mark
+    rest = "…" if cut + MAX_LINE_WIDTH < len(line) else ""
+    return gutter + one_line(shown) + rest, " " * (len(gutter) - 2) + "| " + " " * before + mark
 
 
 def summary(loaded: LoadedPipeline) -> str:
     """The number of problems and components, in words."""
     counts = [(len(loaded.errors), "error"), (len(loaded.warnings), "warning")]
-    found = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)
+    found = ", ".join(_count(count, name) for count, name in counts if count)
     if loaded.spec is None:
         return found or "cannot be run"
-    parts = len(loaded.spec.components)
-    return f"{found or 'ok'}, {parts} component{'s' if parts != 1 else ''}"
+    return f"{found or 'ok'}, {_count(len(loaded.spec.components), 'component')}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

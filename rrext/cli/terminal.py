@@ -14,6 +14,16 @@ def is_terminal(file: IO[str]) -> bool:
     return file.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def is_coloured(file: IO[str]) -> bool:
+    """Whether output on a stream has colours: on a terminal, unless `NO_COLOR` is set."""
+    return is_terminal(file) and not os.environ.get("NO_COLOR")
+
+
 def terminal_width() -> int:
     """Columns of the terminal, or of `COLUMNS`."""
     return max(shutil.get_terminal_size().columns, MIN_TERMINAL_WIDTH)
+
+
+def painted(text: str, colour: str | None) -> str:
+    """The text in a colour, given by its SGR parameters; None leaves it as it is."""
+    return text if colour is None else f"\x1b[{colour}m{text}\x1b[0m"

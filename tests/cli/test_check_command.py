@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import call
+from terminals import at_terminal
 
 from rrext.cli.main import main
 
@@ -164,3 +166,86 @@ def test_what_serve_would_refuse_later_is_found_too(folder: Path, capsys: pytest
     code, out, _ = check(capsys, "--nodes", "gen_node.py", "gen.pipe")
     assert code == 2
     assert "[cannot_run]" in out
+
+
+BROKEN = GOOD.replace('"webhook"', '"webhok"').replace('"lane": "text"', '"lane": "txt"')
+
+
+def test_several_files_have_a_total(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.pipe").write_text(BROKEN)
+    _, _, err = check(capsys, "good.pipe", "bad.pipe", "none.pipe")
+    assert err.splitlines()[-1] == "total: 3 files, 2 cannot be run; 2 errors, 0 warnings"
+    assert check(capsys, "good.pipe", "good.pipe")[2].splitlines()[-1].startswith("total: 2 files, all can be run; 0 errors")
+
+
+def test_fix_corrects_what_has_one_answer_and_keeps_comments_mode_and_link(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "real.pipe").write_text(BROKEN)
+    (folder / "real.pipe").chmod(0o640)
+    (folder / "bad.pipe").symlink_to("real.pipe")
+    code, out, err = check(capsys, "--fix", "bad.pipe")
+    assert (code, out, err) == (0, "", "bad.pipe: fixed\nbad.pipe: ok, 2 components\n")
+    assert (folder / "real.pipe").read_text() == GOOD
+    assert (folder / "real.pipe").stat().st_mode & 0o777 == 0o640
+    assert (folder / "bad.pipe").is_symlink()
+    assert sorted(path.name for path in folder.iterdir()) == ["bad.pipe", "good.pipe", "real.pipe"]
+
+
+def test_fix_lists_what_it_leaves_and_does_not_touch_a_good_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.pipe").write_text(BROKEN.replace('"from": "w"', '"from": "nobody"'))
+    before = (folder / "good.pipe").stat()
+    code, out, _ = check(capsys, "--fix", "bad.pipe", "good.pipe")
+    assert code == 2
+    assert "[from_not_found]" in out
+    assert "[unknown_provider]" not in out
+    after = (folder / "good.pipe").stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_fix_makes_the_same_text_as_fix_all_of_an_editor(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from rrext.editor.analysis import AnalysisSettings, analyse
+    from rrext.editor.edits import applied
+    from rrext.editor.fixes.fix_all import fix_all_edits, is_safe
+    from rrext.pipefile.catalog.catalog import Catalog
+    from rrext.pipefile.environment import Environment
+
+    text = "\ufeff" + BROKEN.replace("\n", "\r\n").replace('"config": {}, "input"', '"config": {} "input"')
+    (folder / "bad.pipe").write_bytes(text.encode())
+    check(capsys, "--fix", "bad.pipe")
+    analysis = analyse(text, AnalysisSettings(Catalog(), Environment(), trusted=True))
+    assert (folder / "bad.pipe").read_bytes().decode() == applied(text, fix_all_edits(analysis, is_safe)) != text
+
+
+def test_diff_shows_what_patch_can_apply_and_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.pipe").write_text(BROKEN.rstrip("\n"))
+    code, out, err = check(capsys, "--diff", "bad.pipe", "good.pipe")
+    assert code == 2
+    assert err.startswith("bad.pipe: 2 errors\n")
+    assert (folder / "bad.pipe").read_text() == BROKEN.rstrip("\n")
+    old, new = BROKEN.splitlines(), GOOD.splitlines()
+    body = [f" {old[0]}", f" {old[1]}", f"-{old[2]}", f"-{old[3]}", f"+{new[2]}", f"+{new[3]}", f" {old[4]}", f" {old[5]}"]
+    no_end = "\\ No newline at end of file"
+    assert out.splitlines() == ["--- bad.pipe", "+++ bad.pipe", "@@ -1,6 +1,6 @@", *body, no_end]
+
+
+def test_fix_of_stdin_goes_to_stdout(folder: Path) -> None:
+    done = call("check", "--fix", "-", stdin=BROKEN.encode())
+    assert (done.code, done.out.decode(), done.err) == (0, GOOD, "-: ok, 2 components\n")
+
+
+def test_a_file_that_is_no_text_is_not_rewritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.pipe").write_bytes(b'{"components": [], "name": "\xff", }')
+    assert check(capsys, "--fix", "bad.pipe")[0] == 2
+    assert (folder / "bad.pipe").read_bytes() == b'{"components": [], "name": "\xff", }'
+
+
+def test_a_terminal_gets_colours_unless_no_color_is_set(folder: Path) -> None:
+    (folder / "bad.pipe").write_text(BROKEN)
+    with at_terminal(["check", "bad.pipe"], folder=folder) as terminal:
+        assert terminal.ended() == 2
+        assert b"\x1b[1;31merror\x1b[0m: " in terminal.raw
+        assert "bad.pipe:3:29: error: There is no node" in terminal.shown
+    with at_terminal(["check", "bad.pipe"], folder=folder, NO_COLOR="1") as terminal:
+        assert terminal.ended() == 2
+        assert b"\x1b[" not in terminal.raw
